@@ -1,0 +1,67 @@
+"""podsim: how long a machine-learning run takes on an IPU-POD, and where the time goes.
+
+>>> import podsim
+>>> result = podsim.simulate("bert_v1.1_pod16_open")
+>>> sum(result.breakdown.values()) == result.weight_update_s
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from podsim._version import __version__
+
+if TYPE_CHECKING:
+    from podsim.errors import (
+        DoesNotFitError,
+        InfeasibleError,
+        MissingDataError,
+        NoPlanError,
+        OutputError,
+        PodsimError,
+        SpecError,
+    )
+    from podsim.report.result import RunResult
+    from podsim.simulate import simulate
+    from podsim.specs import load_scenario
+
+_HOMES = {
+    "simulate": "podsim.simulate",
+    "load_scenario": "podsim.specs",
+    "RunResult": "podsim.report.result",
+} | dict.fromkeys(
+    (
+        "PodsimError",
+        "SpecError",
+        "InfeasibleError",
+        "DoesNotFitError",
+        "NoPlanError",
+        "MissingDataError",
+        "OutputError",
+    ),
+    "podsim.errors",
+)
+
+__all__ = [
+    "DoesNotFitError",
+    "InfeasibleError",
+    "MissingDataError",
+    "NoPlanError",
+    "OutputError",
+    "PodsimError",
+    "RunResult",
+    "SpecError",
+    "__version__",
+    "load_scenario",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that the command line starts at once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module `podsim` has no attribute `{name}`")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,180 @@
+"""The command line: parses, calls, prints. Everything heavy is imported when a command needs it."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="podsim",
+    help="Predict how long a machine-learning run takes on an IPU-POD, and where the time goes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+cost_app = typer.Typer(help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(cost_app, name="cost")
+
+_EXIT_ERROR, _EXIT_INFEASIBLE = 2, 3
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class ValidationFormat(StrEnum):
+    """How a comparison is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class NumberFormat(StrEnum):
+    """Number formats of the matrix units."""
+
+    FP16 = "fp16"
+    FP32 = "fp32"
+
+
+def _version(show: bool) -> None:
+    if show:
+        from podsim._version import __version__
+
+        typer.echo(f"podsim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Predict how long a machine-learning run takes on an IPU-POD, and where the time goes."""
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of a shipped scenario.")],
+    variant: Annotated[str | None, typer.Option(help="One of the variants named in the file.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
+    ] = None,
+    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    explicit: Annotated[bool, typer.Option(help="Simulate every IPU of every replica.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+) -> None:
+    """Simulate a scenario."""
+    from podsim.report.files import check_writable
+    from podsim.simulate import simulate, with_references
+    from podsim.validation.references import references_for
+
+    if trace is not None:
+        check_writable(trace)
+    if plot is not None:
+        from podsim.report.plot import check_plot_path
+
+        check_plot_path(plot)
+    result = simulate(
+        scenario,
+        variant=variant,
+        overrides=overrides or (),
+        explicit=explicit,
+        record=trace is not None or plot is not None,
+    )
+    if variant is None and not overrides:
+        result = with_references(result, references_for(result.name))
+    if trace is not None:
+        from podsim.report.perfetto import write_trace
+
+        write_trace(result, trace)
+    if plot is not None:
+        from podsim.report.plot import write_plot
+
+        write_plot(result, plot)
+    if output_format is Format.JSON:
+        typer.echo(result.to_json())
+    else:
+        from podsim.report.table import print_result
+
+        print_result(result)
+
+
+@app.command()
+def validate(
+    output_format: Annotated[
+        ValidationFormat, typer.Option("--format", help="What to print.")
+    ] = ValidationFormat.TABLE,
+) -> None:
+    """Compare predictions with published measurements."""
+    from podsim.validation import validate as compare
+    from podsim.validation.show import show
+
+    typer.echo(show(compare(), output_format.value), nl=False)
+
+
+@app.command()
+def schema(
+    kind: Annotated[str, typer.Argument(help="scenario, ipu, machine, pod or software.")] = "scenario",
+) -> None:
+    """Print the JSON Schema of a file, for editors that complete and check."""
+    import json
+
+    from podsim.specs import json_schema
+
+    typer.echo(json.dumps(json_schema(kind), indent=2))
+
+
+@app.command("list")
+def list_names() -> None:
+    """List the shipped scenarios, systems and software stacks."""
+    from podsim.specs import shipped_names
+
+    for title, names in shipped_names().items():
+        typer.echo(f"{title}:")
+        for name in names:
+            typer.echo(f"  {name}")
+
+
+@cost_app.command("matmul")
+def cost_matmul(
+    shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
+    ipu: Annotated[str, typer.Option(help="An IPU specification: gc200, bow, or a file.")] = "gc200",
+    dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
+    partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
+    memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
+    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+) -> None:
+    """Plan one matrix product and show what it costs."""
+    from podsim.report.plan_view import show_matmul
+    from podsim.specs import load_ipu
+    from podsim.system import build_ipu
+
+    chip = build_ipu(load_ipu(ipu))
+    typer.echo(
+        show_matmul(
+            chip, shape, dtype.value, (partials or dtype).value, memory, as_json=output_format is Format.JSON
+        ),
+        nl=False,
+    )
+
+
+def main() -> None:
+    """Run the command line; errors a user can mend are printed without a traceback."""
+    from podsim.errors import InfeasibleError, PodsimError
+
+    try:
+        app()
+    except PodsimError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(_EXIT_INFEASIBLE if isinstance(error, InfeasibleError) else _EXIT_ERROR)

@@ -1,0 +1,63 @@
+"""What an operation costs, by kind of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Tile cycles of an operation or a sequence of them, by kind.
+
+    Attributes:
+        matmul: The matrix unit and its weight loads. [cycles]
+        vector: Elementwise work, gathers and random numbers. [cycles]
+        reduction: Sums of partial results. [cycles]
+        exchange: Data on the on-chip exchange. [cycles]
+        rearrange: Copies that change a layout, with their exchange. [cycles]
+        superstep: Sync, exchange prologue and launch, once per superstep. [cycles]
+    """
+
+    matmul: float = 0.0
+    vector: float = 0.0
+    reduction: float = 0.0
+    exchange: float = 0.0
+    rearrange: float = 0.0
+    superstep: float = 0.0
+
+    @property
+    def cycles(self) -> float:
+        """All kinds together. [cycles]"""
+        return self.matmul + self.vector + self.reduction + self.exchange + self.rearrange + self.superstep
+
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """(kind, cycles) of every kind that is not zero."""
+        pairs = ((name, getattr(self, name)) for name in _KINDS)
+        return tuple((name, value) for name, value in pairs if value)
+
+    def __add__(self, other: Account) -> Account:
+        """Kind by kind."""
+        return Account(
+            self.matmul + other.matmul,
+            self.vector + other.vector,
+            self.reduction + other.reduction,
+            self.exchange + other.exchange,
+            self.rearrange + other.rearrange,
+            self.superstep + other.superstep,
+        )
+
+    def times(self, factor: float) -> Account:
+        """The same work `factor` times."""
+        return Account(*(getattr(self, name) * factor for name in _KINDS))
+
+
+_KINDS = tuple(field.name for field in fields(Account))
+
+
+def total(accounts: Iterable[Account]) -> Account:
+    """Sum of accounts."""
+    result = Account()
+    for account in accounts:
+        result += account
+    return result

@@ -1,0 +1,81 @@
+"""The 1x1 matrix vertex: cycles of one tile's share of a product.
+
+Source: [poplibs_poplin], performance estimate of the partial 1x1 convolution; checked against eight
+points measured on Bow silicon [tessellate_flops].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.cost.vector import ceil_div
+from podsim.system import Ipu
+
+Cycles = NDArray[Any]
+
+
+def amp_vertex_cycles(
+    ipu: Ipu,
+    rows: Any,
+    in_groups: Any,
+    out_groups: Any,
+    conv_groups: Any = 1,
+    dtype: str = "fp16",
+    partials: str = "fp16",
+) -> Cycles:
+    """Cycles of one vertex on one tile; integer arrays give arrays. [cycles]
+
+    Args:
+        ipu: The chip.
+        rows: Output positions that stream through each block of weights.
+        in_groups: Groups of input channels (16 half or 8 single channels).
+        out_groups: Groups of 16 output channels.
+        conv_groups: Independent products on this tile.
+        dtype: Format of the operands.
+        partials: Format of the partial results.
+    """
+    vertex, amp, workers = ipu.vertices.amp, ipu.amp, ipu.worker_count
+    units = amp.half_partials_float_conv_units if (dtype, partials) == ("fp16", "fp32") else amp.half_conv_units
+    pass_count = ceil_div(amp.half_conv_units, units)
+    # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
+    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_bytes_per_cycle
+    later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
+    block_later = out_groups * (vertex.out_group[0] + pass_count * (vertex.passes[0] + load + later))
+    block_first = out_groups * (vertex.out_group[1] + pass_count * (vertex.passes[1] + load + first))
+    per_group = vertex.conv_group + (in_groups - 1) * (vertex.in_group + block_later)
+    per_group = per_group + vertex.conv_group_last + block_first
+    start = workers * (vertex.worker_fixed + vertex.worker_per_in_group * (in_groups * conv_groups - 1))
+    result: Cycles = np.asarray(vertex.fixed + start + conv_groups * per_group)
+    return result
+
+
+def _coefficient_bytes_per_unit(ipu: Ipu, dtype: str) -> int:
+    """Weights that one conv unit holds: one output channel of one group of input channels. [B]"""
+    return ipu.amp.half_in_channels * 2 if dtype == "fp16" else ipu.amp.single_in_channels * 4
+
+
+def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
+    """Cycles of the worker loop over the positions of one block."""
+    workers = ipu.worker_count
+    fullest = ceil_div(rows, workers)
+    # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
+    last = np.maximum(rows - (workers - 1) * fullest, 0)
+    full, rest = (_worker_cycles(ipu, positions, dtype, first_pass) for positions in (fullest, last))
+    return np.maximum(
+        workers * np.maximum(full, rest), workers * np.minimum(full, rest) + ipu.vertices.amp.tail
+    )
+
+
+def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> Any:
+    """Worker cycles for a number of positions."""
+    vertex, amp = ipu.vertices.amp, ipu.amp
+    half = dtype == "fp16"
+    table = np.asarray((vertex.half_worker if half else vertex.single_worker)[first_pass])
+    slope = amp.half_cycles_per_position if half else amp.single_cycles_per_position
+    if not half and first_pass:
+        slope += vertex.single_first_cycles_per_position
+    saving = vertex.retention_saving if half else 0
+    return table[np.minimum(positions, 3)] + slope * np.maximum(positions - 3, 0) - saving

@@ -1,0 +1,293 @@
+"""The matmul planner: how a product is split over tiles and over time, and what that costs.
+
+A product (groups, rows, inner, columns) is cut into parallel parts along all four axes and into
+serial slices along columns or inner axis. Every candidate is costed and the cheapest one whose
+temporaries fit the allowed share of tile memory is taken. Operands keep their orientation: the
+layout in which weights are allocated fixes which operand is held in the matrix unit.
+
+Source: [poplibs_poplin] for the objective and the vertex costs; [gemm_bow] for the check on silicon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.cost.account import Account
+from podsim.cost.amp import amp_vertex_cycles
+from podsim.cost.vector import ceil_div, elementwise_cycles
+from podsim.system import Ipu
+from podsim.workload.op import DTYPE_BYTES
+
+_COLUMN_SLICES = (1, 2, 4, 8, 16)
+_INNER_SLICES = (1, 2, 4, 8)
+# Fewer row parts than tiles allow trade idle tiles for less broadcast of the weights.
+_ROW_PART_DIVISORS = (1, 2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulShape:
+    """A product to plan: `groups` times (rows, inner) x (inner, columns)."""
+
+    rows: int
+    inner: int
+    columns: int
+    groups: int = 1
+
+    @property
+    def flop(self) -> int:
+        """One multiply-add is two operations. [FLOP]"""
+        return 2 * self.groups * self.rows * self.inner * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulPlan:
+    """The chosen split of a product and its cost.
+
+    Attributes:
+        shape: What was planned.
+        dtype: Format of the operands.
+        partials: Format of the partial results.
+        group_parts: Parallel parts of the groups.
+        row_parts: Parallel parts of the rows.
+        inner_parts: Parallel parts of the contracted axis; more than one needs a reduction.
+        column_parts: Parallel parts of the columns.
+        column_slices: Serial slices of the columns.
+        inner_slices: Serial slices of the contracted axis.
+        account: Tile cycles by kind.
+        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
+    """
+
+    shape: MatMulShape
+    dtype: str
+    partials: str
+    group_parts: int
+    row_parts: int
+    inner_parts: int
+    column_parts: int
+    column_slices: int
+    inner_slices: int
+    account: Account
+    temporary_bytes_per_tile: int
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that hold a part."""
+        return self.group_parts * self.row_parts * self.inner_parts * self.column_parts
+
+    def utilization(self, ipu: Ipu) -> float:
+        """Share of the matrix units' peak, 0 to 1."""
+        peak = ipu.peak_flop_per_s(self.dtype) / ipu.clock_hz
+        return self.shape.flop / (self.account.cycles * peak)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """All splits at once; every field is an integer array of the same length."""
+
+    groups: NDArray[Any]
+    rows: NDArray[Any]
+    inner: NDArray[Any]
+    columns: NDArray[Any]
+    column_slices: NDArray[Any]
+    inner_slices: NDArray[Any]
+    group_share: NDArray[Any]
+    row_share: NDArray[Any]
+    inner_grains: NDArray[Any]
+    column_grains: NDArray[Any]
+
+
+def plan_matmul(
+    ipu: Ipu,
+    shape: MatMulShape,
+    dtype: str = "fp16",
+    partials: str = "fp16",
+    available_memory_proportion: float = 0.6,
+) -> MatMulPlan:
+    """The cheapest split whose temporaries fit.
+
+    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
+    whether the whole graph fits is the memory plan's question.
+
+    Args:
+        ipu: The chip.
+        shape: The product.
+        dtype: Format of the operands, `fp16` or `fp32`.
+        partials: Format of the partial results.
+        available_memory_proportion: Share of tile memory for temporaries, above 0.
+    """
+    candidates = _enumerate(ipu, shape, dtype)
+    parts = _cost(ipu, shape, candidates, dtype, partials)
+    cycles = sum(parts.values())
+    temporary = _temporary_bytes(candidates, ipu, dtype, partials)
+    index = _choose(np.asarray(cycles), temporary, ipu.tile_memory_bytes, available_memory_proportion)
+    account = Account(**{kind: float(values[index]) for kind, values in parts.items()})
+    c = candidates
+    return MatMulPlan(
+        shape=shape,
+        dtype=dtype,
+        partials=partials,
+        group_parts=int(c.groups[index]),
+        row_parts=int(c.rows[index]),
+        inner_parts=int(c.inner[index]),
+        column_parts=int(c.columns[index]),
+        column_slices=int(c.column_slices[index]),
+        inner_slices=int(c.inner_slices[index]),
+        account=account,
+        temporary_bytes_per_tile=int(temporary[index]),
+    )
+
+
+def _choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, proportion: float) -> int:
+    """Index of the cheapest candidate within the bound; ties go to less memory."""
+    bound = proportion * tile_bytes
+    while bound <= 2 * tile_bytes and not (temporary <= bound).any():
+        bound *= 2
+    allowed = temporary <= bound if (temporary <= bound).any() else np.ones_like(temporary, dtype=bool)
+    best = np.where(allowed, cycles, np.inf)
+    cheapest = best == best.min()
+    return int(np.argmin(np.where(cheapest, temporary, np.iinfo(np.int64).max)))
+
+
+def _distinct_parts(length: int) -> NDArray[Any]:
+    """The part counts that give distinct shares: {ceil(length / share)}."""
+    return np.unique(ceil_div(length, np.arange(1, length + 1)))
+
+
+def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
+    """All splits worth costing."""
+    inner_grain = ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels
+    slices = [(c, 1) for c in _COLUMN_SLICES] + [(1, i) for i in _INNER_SLICES[1:]]
+    rows = [_splits_of_slice(ipu, shape, inner_grain, *pair) for pair in slices]
+    return _Candidates(*np.concatenate(rows, axis=1))
+
+
+def _splits_of_slice(
+    ipu: Ipu, shape: MatMulShape, inner_grain: int, column_slices: int, inner_slices: int
+) -> NDArray[Any]:
+    """The rows of `_Candidates` for one way of slicing serially."""
+    column_grains = ceil_div(ceil_div(shape.columns, column_slices), ipu.amp.half_conv_units)
+    inner_grains = ceil_div(ceil_div(shape.inner, inner_slices), inner_grain)
+    axes = (_distinct_parts(shape.groups), _distinct_parts(column_grains), _distinct_parts(inner_grains))
+    groups, columns, inner = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    fits = groups * columns * inner <= ipu.tile_count
+    groups, columns, inner = groups[fits], columns[fits], inner[fits]
+    most = np.minimum(shape.rows, ipu.tile_count // (groups * columns * inner))
+    rows = np.concatenate([np.maximum(most // divisor, 1) for divisor in _ROW_PART_DIVISORS])
+    groups, columns, inner = (np.tile(axis, len(_ROW_PART_DIVISORS)) for axis in (groups, columns, inner))
+    row_share = ceil_div(shape.rows, rows)
+    rows = ceil_div(shape.rows, row_share)
+    one = np.ones_like(rows)
+    shares = (ceil_div(shape.groups, groups), row_share, ceil_div(inner_grains, inner))
+    return np.stack(
+        (groups, rows, inner, columns, one * column_slices, one * inner_slices, *shares)
+        + (ceil_div(column_grains, columns),)
+    )
+
+
+def _tile_elements(c: _Candidates, ipu: Ipu, dtype: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Elements of left operand, right operand and partial result on the fullest tile."""
+    inner = c.inner_grains * (ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels)
+    columns = c.column_grains * ipu.amp.half_conv_units
+    return (
+        c.group_share * c.row_share * inner,
+        c.group_share * inner * columns,
+        c.group_share * c.row_share * columns,
+    )
+
+
+def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDArray[Any]:
+    """Peak of the temporaries on the fullest tile. [B]
+
+    While the vertex runs: broadcast operands and partials. While partials are reduced: those sent
+    and those received; the operands are dead by then.
+    """
+    left, right, out = _tile_elements(c, ipu, dtype)
+    operand, partial = DTYPE_BYTES[dtype], DTYPE_BYTES[partials]
+    running = operand * (np.where(c.columns > 1, left, 0) + np.where(c.rows > 1, right, 0)) + partial * out
+    reducing = np.where(c.inner > 1, 2, 1) * partial * out
+    return np.maximum(running, reducing)
+
+
+def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: str) -> dict[str, NDArray[Any]]:
+    """Cycles of every candidate by kind of work."""
+    left, right, out = _tile_elements(c, ipu, dtype)
+    operand, partial = DTYPE_BYTES[dtype], DTYPE_BYTES[partials]
+    port = ipu.exchange_bytes_per_cycle
+    # Each tile already owns its share of an operand and receives the rest; two tiles on one bus
+    # that need the same left operand receive it at double rate.
+    bus = np.where(c.columns % ipu.tiles_per_exchange_bus == 0, ipu.tiles_per_exchange_bus, 1)
+    exchange = ceil_div(left * operand * (c.columns - 1) // c.columns, port * bus)
+    exchange = exchange + ceil_div(right * operand * (c.rows - 1) // c.rows, port)
+    vertex = amp_vertex_cycles(
+        ipu, c.row_share, c.inner_grains, c.column_grains, c.group_share, dtype=dtype, partials=partials
+    )
+    sums, sums_exchange, stages = _reduction(ipu, out, c.inner, partials)
+    serial = c.column_slices * c.inner_slices
+    slice_in, slice_out = _serial_cycles(ipu, shape, c, dtype)
+    return {
+        "matmul": serial * vertex,
+        "reduction": serial * sums,
+        "exchange": serial * (exchange + sums_exchange),
+        "rearrange": serial * (slice_in + slice_out) + _final_cast(ipu, shape, dtype, partials),
+        "superstep": serial * (2 + stages) * ipu.superstep_overhead_cycles * np.ones(len(serial)),
+    }
+
+
+def _reduction(
+    ipu: Ipu, out: NDArray[Any], depth: NDArray[Any], partials: str
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile."""
+    vertex = ipu.vertices.reduction
+    stage_count = 1 + (depth >= vertex.two_stage_depth) + (depth >= vertex.three_stage_depth)
+    step = np.ceil(depth ** (1 / stage_count) - 1e-9).astype(int)
+    held, left = out.copy(), depth.copy()
+    cycles, exchange, stages = (np.zeros_like(out) for _ in range(3))
+    for stage in (1, 2, 3):
+        active = left > 1
+        factor = np.where(stage_count == stage, left, np.minimum(step, left))
+        share = ceil_div(held, factor)
+        cycles = cycles + np.where(active, reduce_vertex_cycles(ipu, share, factor, partials), 0)
+        sent = ceil_div(held * DTYPE_BYTES[partials], ipu.exchange_bytes_per_cycle)
+        exchange = exchange + np.where(active, sent, 0)
+        stages = stages + active
+        held, left = np.where(active, share, held), np.where(active, ceil_div(left, factor), left)
+    return cycles, exchange, stages
+
+
+def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
+    """One tile sums `depth` partials for each of `outputs` elements. [cycles]
+
+    Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
+    """
+    vertex, single = ipu.vertices.reduction, int(dtype == "fp32")
+    vectors = ceil_div(ceil_div(outputs, vertex.output_vector[single]), ipu.worker_count)
+    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead[single]
+    return vertex.fixed + ipu.worker_count * (vertex.worker_fixed + vectors * per_vector)
+
+
+def _serial_cycles(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cycles per slice to cut the operands and to join the results."""
+    vertex = ipu.vertices.slice
+    serial = c.column_slices * c.inner_slices
+    fixed = vertex.fixed + ipu.worker_count * vertex.worker_fixed
+    result = shape.groups * shape.rows * shape.columns
+    rate = ipu.tile_count * vertex.elements_per_cycle
+    weights = shape.groups * shape.inner * shape.columns
+    cut = fixed + ceil_div(weights, rate * serial)
+    join = np.where(
+        c.inner_slices > 1,
+        elementwise_cycles(ipu, "add", ceil_div(result, ipu.tile_count), dtype),
+        fixed + ceil_div(result, rate * serial),
+    )
+    return np.where(serial > 1, cut, 0), np.where(serial > 1, join, 0)
+
+
+def _final_cast(ipu: Ipu, shape: MatMulShape, dtype: str, partials: str) -> int:
+    if dtype == partials:
+        return 0
+    result = ceil_div(shape.groups * shape.rows * shape.columns, ipu.tile_count)
+    return elementwise_cycles(ipu, "cast", result, dtype)

@@ -1,0 +1,142 @@
+"""The cost model: tile cycles of operations and blocks on one chip with one software stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from podsim.cost.account import Account, total
+from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
+from podsim.cost.vector import ceil_div, elementwise_cycles
+from podsim.errors import MissingDataError
+from podsim.system import Ipu
+from podsim.workload.op import DTYPE_BYTES, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
+
+_HALF_BYTES = DTYPE_BYTES["fp16"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpCost:
+    """One operation with its cost.
+
+    Attributes:
+        op: The operation.
+        account: Tile cycles by kind.
+        temporary_bytes_per_tile: Temporaries on the fullest tile, operands and result apart. [B]
+        plan: How it is split, for matrix products.
+    """
+
+    op: Op
+    account: Account
+    temporary_bytes_per_tile: int = 0
+    plan: MatMulPlan | None = None
+
+
+@dataclass
+class CostModel:
+    """Costs operations; plans of equal products are made once.
+
+    Attributes:
+        ipu: The chip.
+        layout_change_cycles_per_byte: Copy cycles per byte when a tensor changes its layout. [cycles/B]
+        partials: Format of matmul partials.
+    """
+
+    ipu: Ipu
+    layout_change_cycles_per_byte: float
+    partials: str = "fp16"
+    _plans: dict[tuple[object, ...], MatMulPlan] = field(default_factory=dict, repr=False)
+
+    def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
+        """Cost every operation of a sequence."""
+        return tuple(self.op(op, available_memory_proportion) for op in ops)
+
+    def op(self, op: Op, available_memory_proportion: float) -> OpCost:
+        """Cost one operation.
+
+        Raises:
+            MissingDataError: No vertex is known for an elementwise function.
+        """
+        match op:
+            case MatMul():
+                return self._matmul(op, available_memory_proportion)
+            case Elementwise():
+                return OpCost(op, self._elementwise(op))
+            case Reduce():
+                return OpCost(op, self._reduce(op))
+            case Rearrange():
+                return OpCost(op, self.layout_change(op.byte_count))
+            case Gather() | ScatterAdd():
+                return OpCost(op, self._rows(op))
+        raise MissingDataError(f"no cost formula for operation {op.name} of kind {type(op).__name__}")
+
+    def layout_change(self, byte_count: float) -> Account:
+        """A tensor moves to another layout: exchange, and copies before and after it."""
+        share = byte_count / self.ipu.tile_count
+        copies = self.ipu.vertices.copy_cycles + self.layout_change_cycles_per_byte * share
+        return Account(
+            rearrange=copies + share / self.ipu.exchange_bytes_per_cycle,
+            superstep=2 * self.ipu.superstep_overhead_cycles,
+        )
+
+    def plan(self, op: MatMul, available_memory_proportion: float) -> MatMulPlan:
+        """The plan of a product."""
+        shape = MatMulShape(op.rows, op.inner, op.columns, op.group_count)
+        partials = "fp32" if op.dtype == "fp32" else self.partials
+        key = (shape, op.dtype, partials, available_memory_proportion)
+        if key not in self._plans:
+            self._plans[key] = plan_matmul(self.ipu, shape, op.dtype, partials, available_memory_proportion)
+        return self._plans[key]
+
+    def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
+        plan = self.plan(op, available_memory_proportion)
+        size = DTYPE_BYTES[op.dtype] * op.group_count
+        moved = (
+            (op.left_arranged, size * op.rows * op.inner),
+            (op.right_arranged, size * op.inner * op.columns),
+            (op.output_arranged, size * op.rows * op.columns),
+        )
+        changes = [self.layout_change(byte_count) for arranged, byte_count in moved if not arranged]
+        return OpCost(op, plan.account + total(changes), plan.temporary_bytes_per_tile, plan)
+
+    def _elementwise(self, op: Elementwise) -> Account:
+        if op.function not in self.ipu.vertices.elementwise:
+            known = ", ".join(sorted(self.ipu.vertices.elementwise))
+            raise MissingDataError(f"no vertex for elementwise function {op.function}", do=f"use one of: {known}")
+        share = ceil_div(op.element_count, self.ipu.tile_count)
+        cycles = elementwise_cycles(self.ipu, op.function, share, op.dtype)
+        return Account(vector=cycles, superstep=self.ipu.superstep_overhead_cycles)
+
+    def _reduce(self, op: Reduce) -> Account:
+        """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""
+        elements_per_cycle = self.ipu.vector_width_bytes / _HALF_BYTES
+        local = op.input_count / self.ipu.tile_count / elements_per_cycle
+        exchanged = op.byte_count / self.ipu.tile_count / self.ipu.exchange_bytes_per_cycle
+        return Account(
+            reduction=local + self.ipu.vertices.reduction.general_fixed,
+            exchange=exchanged,
+            superstep=2 * self.ipu.superstep_overhead_cycles,
+        )
+
+    def _rows(self, op: Gather | ScatterAdd) -> Account:
+        """Rows looked up or updated, with the best split of the table over rows and columns."""
+        splits = (self._row_cycles(op, columns) for columns in _powers_of_two(op.shape[1]))
+        exchanged = op.byte_count / self.ipu.tile_count / self.ipu.exchange_bytes_per_cycle
+        return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep_overhead_cycles)
+
+    def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int) -> int:
+        vertex, workers = self.ipu.vertices.gather, self.ipu.worker_count
+        row_parts = max(1, min(op.table_rows, self.ipu.tile_count // column_parts))
+        indices, width = op.shape[0], ceil_div(op.shape[1], column_parts)
+        hits = ceil_div(indices, row_parts)
+        pairs = ceil_div(width, 2)
+        if isinstance(op, Gather):
+            hit = vertex.per_index + vertex.cycles_per_pair * pairs
+            return workers * (vertex.worker_fixed + hits * hit + (indices - hits) * vertex.skip)
+        hit = vertex.update_per_index + vertex.update_cycles_per_atom * (pairs - 1)
+        return workers * (vertex.update_worker_fixed + hits * hit + (indices - hits) * vertex.update_skip)
+
+
+def _powers_of_two(most: int) -> list[int]:
+    """1, 2, 4, … up to `most`."""
+    return [1 << exponent for exponent in range(most.bit_length())]

@@ -1,0 +1,137 @@
+"""Channels that transfers share fairly.
+
+A channel gives each of its k transfers 1/k of itself. A transfer that would need W_c on channel c alone
+advances, on all its channels at once, as fast as the slowest of them lets it: it would need
+max(k_c·W_c) in all. Progress is kept as an exact fraction and only the end of a transfer is rounded,
+up to the next picosecond, so that the order of events at one instant changes nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from fractions import Fraction
+from itertools import count
+from math import ceil
+
+from simpy import Environment, Event
+
+from podsim.program.task import Transfer
+
+# Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).
+_LAST = 2
+_WHOLE = Fraction(1)
+
+
+class Flow:
+    """A transfer under way."""
+
+    __slots__ = ("begin", "duration", "end", "finish", "left", "loads", "since", "transfer", "waiter")
+
+    def __init__(self, transfer: Transfer, loads: tuple[tuple[set[Flow], int], ...], waiter: Waiter) -> None:
+        self.transfer, self.loads, self.waiter = transfer, loads, waiter
+        self.left = _WHOLE
+        self.duration = self.finish = self.since = self.begin = self.end = -1
+
+
+class Waiter:
+    """Counts the transfers that a lane waits for."""
+
+    __slots__ = ("done", "open")
+
+    def __init__(self, done: Event, open_count: int) -> None:
+        self.done, self.open = done, open_count
+
+
+class Network:
+    """All channels of a program and the transfers on them."""
+
+    def __init__(self, env: Environment) -> None:
+        """Start with no transfer under way."""
+        self._env = env
+        self._channels: dict[str, set[Flow]] = {}
+        self._changed: set[int] = set()
+        self._by_id: dict[int, set[Flow]] = {}
+        self._ends: list[tuple[int, int, Flow]] = []
+        self._number = count()
+        self._settling = False
+        self._wake_at = -1
+
+    def flow(self, transfer: Transfer, waiter: Waiter) -> Flow:
+        """A transfer ready to start."""
+        channels = self._channels
+        return Flow(
+            transfer, tuple([(channels.setdefault(name, set()), work) for name, work in transfer.channels]), waiter
+        )
+
+    def start(self, flow: Flow) -> None:
+        """Let a transfer flow from this instant on; shares are settled once all of the instant have started."""
+        flow.begin = self._env.now  # type: ignore[assignment]
+        for users, _ in flow.loads:
+            users.add(flow)
+            self._mark(users)
+        if not flow.loads:
+            flow.finish = self._env.now
+            heapq.heappush(self._ends, (flow.finish, next(self._number), flow))
+        if not self._settling:
+            self._settling = True
+            self._call(self._settle, 0)
+
+    def _mark(self, users: set[Flow]) -> None:
+        key = id(users)
+        self._changed.add(key)
+        self._by_id[key] = users
+
+    def _call(self, function: object, delay: int) -> None:
+        event = Event(self._env)
+        event._ok, event._value = True, None
+        event.callbacks = [function]  # type: ignore[list-item]
+        self._env.schedule(event, _LAST, delay)  # type: ignore[arg-type]
+
+    def _settle(self, _: Event | None = None) -> None:
+        """Give every transfer on a changed channel its new speed."""
+        self._settling = False
+        affected = {flow for key in self._changed for flow in self._by_id[key]}
+        self._changed.clear()
+        now: int = self._env.now  # type: ignore[assignment]
+        for flow in affected:
+            duration = max([len(users) * work for users, work in flow.loads])
+            if duration == flow.duration:
+                continue
+            if flow.duration > 0 and now > flow.since:
+                flow.left -= Fraction(now - flow.since, flow.duration)
+            flow.since, flow.duration = now, duration
+            flow.finish = now + (duration if flow.left is _WHOLE else ceil(flow.left * duration))
+            heapq.heappush(self._ends, (flow.finish, next(self._number), flow))
+        self._schedule_wake(now)
+
+    def _schedule_wake(self, now: int) -> None:
+        ends = self._ends
+        while ends and ends[0][2].finish != ends[0][0]:
+            heapq.heappop(ends)
+        if ends and (self._wake_at < now or ends[0][0] < self._wake_at):
+            self._wake_at = ends[0][0]
+            self._call(self._wake, self._wake_at - now)
+
+    def _wake(self, _: Event) -> None:
+        """End every transfer that is due, then share their channels anew."""
+        now: int = self._env.now  # type: ignore[assignment]
+        if now == self._wake_at:
+            self._wake_at = -1
+        ends = self._ends
+        while ends and ends[0][0] <= now:
+            finish, _number, flow = heapq.heappop(ends)
+            if flow.finish == finish:
+                self._end(flow)
+        self._settle()
+
+    def _end(self, flow: Flow) -> None:
+        flow.finish = -1
+        for users, _ in flow.loads:
+            users.discard(flow)
+            if users:
+                self._mark(users)
+        flow.end = self._env.now  # type: ignore[assignment]
+        waiter = flow.waiter
+        waiter.open -= 1
+        if not waiter.open:
+            waiter.done.succeed()

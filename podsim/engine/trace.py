@@ -1,0 +1,83 @@
+"""What an execution leaves behind: accounts that add up, and the records of a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One stretch of time of a lane or channel.
+
+    Attributes:
+        lane: The lane, or the channel that was occupied.
+        kind: Kind of time.
+        name: What went on.
+        start_ps: Begin of the first repetition. [ps]
+        end_ps: End of the first repetition. [ps]
+        repeat_count: Repetitions that it stands for.
+        repeat_period_ps: From the start of one repetition to the next. [ps]
+    """
+
+    lane: str
+    kind: str
+    name: str
+    start_ps: int
+    end_ps: int
+    repeat_count: int = 1
+    repeat_period_ps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """One phase of one group, all repetitions together.
+
+    Attributes:
+        group: The group.
+        name: The phase.
+        count: Repetitions.
+        start_ps: Begin of the first repetition. [ps]
+        end_ps: End of the last one. [ps]
+    """
+
+    group: str
+    name: str
+    count: int
+    start_ps: int
+    end_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """An execution.
+
+    Attributes:
+        makespan_ps: End of the last task. [ps]
+        lanes: Time of every lane by kind; each adds up to the makespan. [ps]
+        records: The timeline, if it was asked for, with the channels as lanes of their own.
+        channels: Names among the records' lanes that are channels.
+        phases: When each phase of each group ran.
+        event_count: Events that the environment handled.
+    """
+
+    makespan_ps: int
+    lanes: Mapping[str, Mapping[str, int]]
+    records: tuple[Record, ...]
+    channels: frozenset[str]
+    phases: tuple[PhaseRecord, ...]
+    event_count: int
+
+
+def expand(records: Iterable[Record]) -> Iterator[Record]:
+    """Every repetition as a record of its own."""
+    for record in records:
+        for number in range(record.repeat_count):
+            shift = number * record.repeat_period_ps
+            yield replace(
+                record,
+                start_ps=record.start_ps + shift,
+                end_ps=record.end_ps + shift,
+                repeat_count=1,
+                repeat_period_ps=0,
+            )

@@ -1,0 +1,104 @@
+"""What can go wrong, and what each tells its reader.
+
+PodsimError             everything a user can mend; printed without a traceback
+├── SpecError           a file is wrong: all its problems in one raise, each with its place
+├── InfeasibleError     the answer is "no": a result, not a mistake
+│   ├── DoesNotFitError a memory is too small
+│   └── NoPlanError     no way to divide the work was found
+├── MissingDataError    a number is needed that nobody knows, and none is invented
+├── OutputError         a file cannot be written
+└── DeadlockError       a program waits for itself: a bug of whoever made the program
+
+Anything else is a bug of podsim and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+
+class PodsimError(Exception):
+    """What is wrong, where, and what to do about it.
+
+    Attributes:
+        message: What is wrong.
+        where: `file:line:column [key.path]`, if a file is to blame.
+        do: The cure.
+    """
+
+    def __init__(self, message: str, *, where: str | None = None, do: str | None = None) -> None:
+        """Keep the three parts; `str()` joins them."""
+        super().__init__(message)
+        self.message, self.where, self.do = message, where, do
+
+    def __str__(self) -> str:
+        """`where: message`, then the cure on a line of its own."""
+        first = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{first}\n  do: {self.do}" if self.do else first
+
+    def at(self, where: str) -> Self:
+        """The same error with a place, unless it has one."""
+        self.where = self.where or where
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in a file.
+
+    Attributes:
+        where: `file:line:column`.
+        key: Dotted path of the key, empty for the whole file.
+        message: What is wrong.
+        do: The cure, if one is known.
+    """
+
+    where: str
+    key: str
+    message: str
+    do: str | None = None
+
+    def __str__(self) -> str:
+        """`file:line:column [key] message`, then the cure on a line of its own."""
+        key = f" [{self.key}]" if self.key else ""
+        text = f"{self.where}{key} {self.message}" if self.where else f"{key.strip()} {self.message}".strip()
+        return f"{text}\n  do: {self.do}" if self.do else text
+
+
+class SpecError(PodsimError):
+    """A specification or scenario is wrong.
+
+    Attributes:
+        problems: Everything found, in order of place.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Report all problems together."""
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class InfeasibleError(PodsimError):
+    """What was asked for cannot be done on this hardware."""
+
+
+class DoesNotFitError(InfeasibleError):
+    """A memory is too small for what must live in it."""
+
+
+class NoPlanError(InfeasibleError):
+    """No way to divide the work was found."""
+
+
+class MissingDataError(PodsimError):
+    """A number is needed that is not known."""
+
+
+class OutputError(PodsimError):
+    """A file cannot be written."""
+
+
+class DeadlockError(PodsimError):
+    """Lanes of a program wait for something that never comes."""

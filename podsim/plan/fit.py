@@ -1,0 +1,88 @@
+"""The answer when a replica does not fit: what is too large, and which changes would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from podsim.errors import DoesNotFitError
+from podsim.plan.memory import IpuMemory
+from podsim.plan.options import TrainingOptions
+
+_STORAGE_NAMES = {"in_processor_memory": "In-Processor-Memory", "streaming_memory": "streaming memory"}
+_LARGEST_TENANTS = 3
+_TIGHT_PROPORTION = 0.1
+_MOST_CURES = 4
+
+
+def does_not_fit(
+    memory: Sequence[IpuMemory],
+    options: TrainingOptions,
+    memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]],
+) -> DoesNotFitError:
+    """The error for the fullest IPU, with the cures that were tried and work.
+
+    Args:
+        memory: The memory plan that does not fit.
+        options: The layout it belongs to.
+        memory_of: The memory plan of a changed layout.
+    """
+    worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
+    storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
+    capacity = _capacity(worst, storage)
+    tenants = sorted(
+        (tenant for tenant in worst.tenants if tenant.storage == storage), key=lambda t: -t.byte_count
+    )
+    largest = ", ".join(f"{t.name} {_megabytes(t.byte_count)}" for t in tenants[:_LARGEST_TENANTS])
+    return DoesNotFitError(
+        f"IPU {worst.ipu} of each replica needs {_megabytes(worst.used_bytes(storage))} of "
+        f"{_STORAGE_NAMES[storage]}; it has {_megabytes(capacity)} (largest: {largest})",
+        do=_advice(options, memory_of),
+    )
+
+
+def _capacity(ipu: IpuMemory, storage: str) -> int:
+    return ipu.capacity_bytes if storage == "in_processor_memory" else ipu.streaming_capacity_bytes
+
+
+def _overflow(ipu: IpuMemory, storage: str) -> float:
+    return ipu.used_bytes(storage) / _capacity(ipu, storage)
+
+
+def _megabytes(byte_count: int) -> str:
+    return f"{byte_count / 1e6:,.0f} MB"
+
+
+def _advice(options: TrainingOptions, memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]]) -> str:
+    changes = dict(_changes(options))
+    for size in (1, 2, 3):
+        working = []
+        for names in combinations(changes, size):
+            changed = options
+            for name in names:
+                changed = replace(changed, **changes[name])
+            if all(ipu.fits for ipu in memory_of(changed)):
+                working.append(" and ".join(names))
+        if working:
+            return "any of these makes it fit: " + "; ".join(working[:_MOST_CURES])
+    return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
+
+
+def _changes(options: TrainingOptions) -> Iterator[tuple[str, dict[str, object]]]:
+    """(what to write in the scenario, fields it changes) for every change that is open."""
+    if not options.recompute:
+        yield "parallelism.recomputation: layer", {"recompute": True}
+    if options.optimizer_storage != "streaming_memory":
+        yield "memory.optimizer_state.storage: streaming_memory", {"optimizer_storage": "streaming_memory"}
+    if not options.replicated_tensor_sharding and options.replication_factor > 1:
+        yield "memory.optimizer_state.replicated_tensor_sharding: true", {"replicated_tensor_sharding": True}
+    if max(options.available_memory_proportion) > _TIGHT_PROPORTION:
+        tight = (_TIGHT_PROPORTION,) * options.ipus_per_replica
+        yield (
+            f"memory.available_memory_proportion: {_TIGHT_PROPORTION}",
+            {"available_memory_proportion": tight},
+        )
+    if options.micro_batch_size > 1:
+        half = options.micro_batch_size // 2
+        yield f"parallelism.micro_batch_size: {half}", {"micro_batch_size": half}

@@ -1,0 +1,99 @@
+"""From a checked scenario to a job for the planner."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from podsim.plan.options import TrainingOptions
+from podsim.plan.placement import Stage, make_stage, stages_of_layers
+from podsim.plan.plan import TrainingJob
+from podsim.specs import ScenarioSpec
+from podsim.system import build_software, build_system
+from podsim.workload import BertShape, Workload, bert
+from podsim.workload.op import DTYPE_BYTES
+
+
+def training_job(spec: ScenarioSpec) -> TrainingJob:
+    """The job that a scenario describes."""
+    system = build_system(spec.system)
+    stages = _stages(spec)
+
+    @lru_cache
+    def workload_of(micro_batch_size: int) -> Workload:
+        return _workload(spec, micro_batch_size)
+
+    return TrainingJob(
+        system=system,
+        software=build_software(spec.software),
+        workload_of=workload_of,
+        stages=stages,
+        options=_options(spec, stages, system.domain_ipu_count),
+    )
+
+
+def _stages(spec: ScenarioSpec) -> tuple[Stage, ...]:
+    if spec.parallelism.layers_per_ipu is not None:
+        return stages_of_layers(spec.parallelism.layers_per_ipu)
+    return tuple(
+        make_stage(
+            index,
+            stage.ipu,
+            stage.attention_count,
+            stage.feed_forward_count,
+            embedding=stage.embedding,
+            head=stage.head,
+        )
+        for index, stage in enumerate(spec.parallelism.stages or ())
+    )
+
+
+def _workload(spec: ScenarioSpec, micro_batch_size: int) -> Workload:
+    model, data = spec.model, spec.data
+    shape = BertShape(
+        micro_batch_size=micro_batch_size,
+        sequence_length=data.sequence_length,
+        layer_count=model.layer_count,
+        hidden_size=model.hidden_size,
+        feed_forward_size=model.feed_forward_size,
+        head_count=model.head_count,
+        vocabulary_size=model.vocabulary_size,
+        position_count=model.position_count or data.sequence_length,
+        masked_token_count=data.masked_token_count,
+        sequences_per_pack=data.packing.sequences_per_pack if data.packing else 1.0,
+        max_sequences_per_pack=data.packing.max_sequences_per_pack if data.packing else 1,
+        attention_bias=model.attention_bias,
+        split_qkv=model.split_qkv,
+        pooler=model.pooler,
+        mlm_transform=model.mlm_transform,
+        dropout=data.dropout > 0,
+        attention_dropout=data.attention_dropout > 0,
+    )
+    return bert(shape, f"BERT {model.size}" if model.size else "BERT")
+
+
+def _options(spec: ScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: int) -> TrainingOptions:
+    parallelism, optimizer, precision = spec.parallelism, spec.optimizer, spec.precision
+    ipus_per_replica = len({stage.ipu for stage in stages})
+    proportion = spec.memory.available_memory_proportion
+    state = spec.memory.optimizer_state
+    moments = (optimizer.first_moment, optimizer.second_moment)
+    return TrainingOptions(
+        micro_batch_size=parallelism.micro_batch_size,
+        accumulation_factor=parallelism.accumulation_factor,
+        replication_factor=parallelism.replication_factor,
+        ipus_per_replica=ipus_per_replica,
+        replicas_per_domain=domain_ipu_count // ipus_per_replica,
+        recompute=parallelism.recomputation == "layer",
+        weight_bytes=DTYPE_BYTES[precision.weights],
+        accumulator_bytes=DTYPE_BYTES[precision.gradient_accumulation],
+        state_bytes_per_parameter=sum(DTYPE_BYTES[moment] for moment in moments)
+        + (DTYPE_BYTES["fp32"] if optimizer.master_weights else 0),
+        optimizer_kind=optimizer.kind,
+        optimizer_storage=state.storage,
+        replicated_tensor_sharding=state.replicated_tensor_sharding,
+        gradient_clipping=optimizer.gradient_clipping,
+        partials=precision.matmul_partials,
+        available_memory_proportion=(
+            (proportion,) * ipus_per_replica if isinstance(proportion, float) else tuple(proportion)
+        ),
+    )

@@ -1,0 +1,146 @@
+"""What sits in each IPU's memory, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podsim.plan.options import TrainingOptions
+from podsim.plan.placement import ATTENTION, FEED_FORWARD, Stage, stash_depth
+from podsim.plan.stage_cost import StageCost
+from podsim.system import Ipu
+from podsim.workload import Workload
+from podsim.workload.op import DTYPE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Something that occupies memory. [B]
+
+    Attributes:
+        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `temporaries` or `code`.
+        byte_count: Its size on one IPU. [B]
+        storage: `in_processor_memory` or `streaming_memory`.
+    """
+
+    name: str
+    byte_count: int
+    storage: str = "in_processor_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class IpuMemory:
+    """The tenants of one IPU of a replica.
+
+    Attributes:
+        ipu: Position in the replica.
+        tenants: What it holds.
+        capacity_bytes: In-Processor-Memory. [B]
+        streaming_capacity_bytes: Streaming memory that belongs to it. [B]
+    """
+
+    ipu: int
+    tenants: tuple[Tenant, ...]
+    capacity_bytes: int
+    streaming_capacity_bytes: int
+
+    def used_bytes(self, storage: str = "in_processor_memory") -> int:
+        """Sum of the tenants of one storage. [B]"""
+        return sum(tenant.byte_count for tenant in self.tenants if tenant.storage == storage)
+
+    @property
+    def fits(self) -> bool:
+        """Whether both storages hold their tenants."""
+        return (
+            self.used_bytes() <= self.capacity_bytes
+            and self.used_bytes("streaming_memory") <= self.streaming_capacity_bytes
+        )
+
+
+def parameters_per_ipu(stages: Sequence[Stage], workload: Workload, ipu_count: int) -> tuple[int, ...]:
+    """Trained elements stored on each IPU of a replica.
+
+    A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere.
+    """
+    counts = [0] * ipu_count
+    held = [{name for stage in stages if stage.ipu == ipu for name, _ in stage.blocks} for ipu in range(ipu_count)]
+    for stage in stages:
+        for name, repeats in stage.blocks:
+            for parameter in workload.blocks[name].parameters:
+                shared = parameter.tied_to is not None and parameter.tied_to.split("/")[0] in held[stage.ipu]
+                counts[stage.ipu] += 0 if shared else repeats * parameter.element_count
+    return tuple(counts)
+
+
+def memory_plan(
+    costs: Sequence[StageCost],
+    workload: Workload,
+    ipu: Ipu,
+    options: TrainingOptions,
+    code_bytes_per_tile: int,
+    streaming_capacity_bytes: int,
+) -> tuple[IpuMemory, ...]:
+    """The tenants of every IPU of a replica.
+
+    Args:
+        costs: The stages with the temporaries of their operations.
+        workload: The model.
+        ipu: The chip.
+        options: How training is laid out.
+        code_bytes_per_tile: Vertex, control and exchange code with vertex state. [B]
+        streaming_capacity_bytes: Streaming memory per IPU. [B]
+    """
+    stages = [cost.stage for cost in costs]
+    parameters = parameters_per_ipu(stages, workload, options.ipus_per_replica)
+    return tuple(
+        IpuMemory(
+            ipu=index,
+            tenants=(
+                Tenant("weights", count * options.weight_bytes),
+                Tenant("accumulators", count * options.accumulator_bytes),
+                Tenant("optimizer_state", _state_bytes(count, options), options.optimizer_storage),
+                Tenant("stash", _stash_bytes([s for s in stages if s.ipu == index], len(stages), workload, options)),
+                Tenant("temporaries", _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options)),
+                Tenant("code", code_bytes_per_tile * ipu.tile_count),
+            ),
+            capacity_bytes=ipu.memory_bytes,
+            streaming_capacity_bytes=streaming_capacity_bytes,
+        )
+        for index, count in enumerate(parameters)
+    )
+
+
+def _state_bytes(parameter_count: int, options: TrainingOptions) -> int:
+    shards = options.shard_count if options.replicated_tensor_sharding else 1
+    return -(-parameter_count * options.state_bytes_per_parameter // shards)
+
+
+def _stash_bytes(stages: Sequence[Stage], stage_count: int, workload: Workload, options: TrainingOptions) -> int:
+    """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
+    size = workload.activation_bytes
+    return sum(
+        stash_depth(stage.index, stage_count) * _kept_elements(stage, workload, options) * size for stage in stages
+    )
+
+
+def _kept_elements(stage: Stage, workload: Workload, options: TrainingOptions) -> int:
+    """Elements kept per micro-batch: layer inputs with recomputation, everything the backward pass reads without."""
+    width = workload.blocks[FEED_FORWARD].output_elements
+    checkpoints = max(stage.count(ATTENTION), stage.count(FEED_FORWARD)) * width
+    if options.recompute:
+        return checkpoints
+    return checkpoints + sum(count * workload.blocks[name].saved_elements for name, count in stage.blocks)
+
+
+def _temporary_bytes(
+    costs: Sequence[StageCost], workload: Workload, ipu: Ipu, options: TrainingOptions
+) -> int:
+    """Peak of what lives only while a layer runs: recomputed activations, live tensors, operation temporaries."""
+    size, peak = workload.activation_bytes, 0
+    for cost in costs:
+        blocks = [workload.blocks[name] for name, _ in cost.stage.blocks]
+        recomputed = sum(block.saved_elements for block in blocks) * size if options.recompute else 0
+        for block in blocks:
+            temporaries = cost.blocks[block.name].temporary_bytes_per_tile * ipu.tile_count
+            peak = max(peak, recomputed + block.live_elements * size + temporaries)
+    return peak

@@ -1,0 +1,59 @@
+"""How a training run is laid out: batch, replication, recomputation, optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """Choices of a training scenario that plan and program need.
+
+    Attributes:
+        micro_batch_size: Samples (or packs) per run of the graph.
+        accumulation_factor: Micro-batches per weight update.
+        replication_factor: Data-parallel copies.
+        ipus_per_replica: IPUs of one copy.
+        replicas_per_domain: Copies that share a link domain.
+        recompute: Whether the forward pass is redone before the backward pass.
+        weight_bytes: Bytes per weight. [B]
+        accumulator_bytes: Bytes per accumulated gradient. [B]
+        state_bytes_per_parameter: Optimizer state per weight, master copy included. [B]
+        optimizer_kind: `lamb` or `adamw`.
+        optimizer_storage: `in_processor_memory` or `streaming_memory`.
+        replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
+        gradient_clipping: Whether the global gradient norm is needed before the update.
+        partials: Format of the partial results of matrix products.
+        available_memory_proportion: Share of tile memory for temporaries of a product, per IPU.
+    """
+
+    micro_batch_size: int
+    accumulation_factor: int
+    replication_factor: int
+    ipus_per_replica: int
+    replicas_per_domain: int
+    recompute: bool
+    weight_bytes: int
+    accumulator_bytes: int
+    state_bytes_per_parameter: int
+    optimizer_kind: str
+    optimizer_storage: str
+    replicated_tensor_sharding: bool
+    gradient_clipping: bool
+    partials: str
+    available_memory_proportion: tuple[float, ...]
+
+    @property
+    def shard_count(self) -> int:
+        """Replicas over which a sharded tensor is split: those of one link domain."""
+        return min(self.replication_factor, self.replicas_per_domain)
+
+    @property
+    def domain_count(self) -> int:
+        """Link domains that take part."""
+        return -(-self.replication_factor // self.replicas_per_domain)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples (or packs) per weight update."""
+        return self.micro_batch_size * self.accumulation_factor * self.replication_factor

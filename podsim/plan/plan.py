@@ -1,0 +1,92 @@
+"""The plan: stages with their costs, the weight update, and the memory they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from podsim.cost.model import CostModel
+from podsim.plan.fit import does_not_fit
+from podsim.plan.memory import IpuMemory, memory_plan
+from podsim.plan.options import TrainingOptions
+from podsim.plan.placement import Stage
+from podsim.plan.stage_cost import StageCost, stage_costs
+from podsim.plan.update import UpdateCost, update_costs
+from podsim.system import Software, System
+from podsim.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """What is to be planned.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        workload_of: The model for a micro-batch size.
+        stages: Pipeline stages of one replica.
+        options: How training is laid out.
+    """
+
+    system: System
+    software: Software
+    workload_of: Callable[[int], Workload]
+    stages: tuple[Stage, ...]
+    options: TrainingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before time starts.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        workload: The model for one micro-batch.
+        options: How training is laid out.
+        stages: Pipeline stages with their costs.
+        updates: The weight update of every IPU of a replica.
+        memory: The tenants of every IPU of a replica.
+    """
+
+    system: System
+    software: Software
+    workload: Workload
+    options: TrainingOptions
+    stages: tuple[StageCost, ...]
+    updates: tuple[UpdateCost, ...]
+    memory: tuple[IpuMemory, ...]
+
+
+def make_plan(job: TrainingJob) -> Plan:
+    """Cost every stage and check that a replica fits.
+
+    Raises:
+        DoesNotFitError: An IPU's memory or its streaming memory is too small; names the largest
+            tenants and the changes that would make it fit.
+    """
+    system, options = job.system, job.options
+    model = CostModel(system.machine.ipu, job.software.layout_change_cycles_per_byte, options.partials)
+    workload, costs, memory = _costs_and_memory(job, model, options)
+    if not all(ipu.fits for ipu in memory):
+        raise does_not_fit(memory, options, lambda changed: _costs_and_memory(job, model, changed)[2])
+    updates = update_costs(job.stages, workload, model, options, job.software.sharding_threshold)
+    return Plan(system, job.software, workload, options, costs, updates, memory)
+
+
+def _costs_and_memory(
+    job: TrainingJob, model: CostModel, options: TrainingOptions
+) -> tuple[Workload, tuple[StageCost, ...], tuple[IpuMemory, ...]]:
+    workload = job.workload_of(options.micro_batch_size)
+    costs = stage_costs(
+        job.stages, workload, model, options.available_memory_proportion, recompute=options.recompute
+    )
+    memory = memory_plan(
+        costs,
+        workload,
+        model.ipu,
+        options,
+        job.software.code_bytes_per_tile,
+        job.system.machine.streaming.capacity_per_ipu_bytes,
+    )
+    return workload, costs, memory

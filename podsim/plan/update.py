@@ -1,0 +1,124 @@
+"""What a weight update costs on each IPU, communication apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from podsim.cost.account import Account, total
+from podsim.cost.model import CostModel
+from podsim.plan.options import TrainingOptions
+from podsim.plan.placement import Stage
+from podsim.workload import Workload
+from podsim.workload.op import DType, Elementwise, Op, Reduce
+
+# Passes over the shard of one tensor: moments, root and quotient, weight decay, step, with the casts
+# between half weights and single-precision arithmetic. Source: [you2020] LAMB, [loshchilov2019] AdamW.
+_MOMENT_PASSES = ("cast", "scale", "scaled_add", "square", "scale", "scaled_add")
+_DIRECTION_PASSES = ("sqrt", "add", "divide", "cast", "scaled_add")
+_STEP_PASSES = ("scaled_add", "cast")
+_NORMS = ("weight", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCost:
+    """The weight update on one IPU of a replica.
+
+    Attributes:
+        ipu: Position in the replica.
+        parameter_count: Trained elements on it.
+        sharded_tensor_count: Tensors large enough to be sharded, or all reduced at full bandwidth.
+        small_tensor_count: Tensors that are all-reduced whole.
+        norm_count: Scalars that shards exchange for trust ratios and clipping.
+        gather: Rearrangement of the gradients into the layout of the collective. [cycles]
+        optimizer: The update of this IPU's shard. [cycles]
+        scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
+        state_bytes: Optimizer state that this IPU reads and writes. [B]
+    """
+
+    ipu: int
+    parameter_count: int
+    sharded_tensor_count: int
+    small_tensor_count: int
+    norm_count: int
+    gather: Account
+    optimizer: Account
+    scatter: Account
+    state_bytes: int
+
+
+def update_costs(
+    stages: Sequence[Stage],
+    workload: Workload,
+    model: CostModel,
+    options: TrainingOptions,
+    sharding_threshold: int,
+) -> tuple[UpdateCost, ...]:
+    """Cost the weight update of every IPU of a replica.
+
+    Args:
+        stages: The pipeline.
+        workload: The model.
+        model: Costs of single operations.
+        options: Optimizer and its sharding.
+        sharding_threshold: Tensors with fewer elements are not sharded.
+    """
+    held: list[list[int]] = [[] for _ in range(options.ipus_per_replica)]
+    for stage in stages:
+        held[stage.ipu] += _tensor_sizes(stage, workload)
+    return tuple(_ipu_cost(ipu, sizes, model, options, sharding_threshold) for ipu, sizes in enumerate(held))
+
+
+def _tensor_sizes(stage: Stage, workload: Workload) -> list[int]:
+    """Elements of every tensor a stage updates; tied tensors are updated by their owner."""
+    return [
+        parameter.element_count
+        for name, repeats in stage.blocks
+        for parameter in workload.blocks[name].parameters
+        if parameter.tied_to is None
+        for _ in range(repeats)
+    ]
+
+
+def _ipu_cost(
+    ipu: int, sizes: Sequence[int], model: CostModel, options: TrainingOptions, threshold: int
+) -> UpdateCost:
+    large = [size for size in sizes if size >= threshold]
+    shards = options.shard_count if options.replicated_tensor_sharding else 1
+    shares = Counter(-(-size // (shards if size >= threshold else 1)) for size in sizes)
+    weights = sum(sizes)
+    clear = model.op(Elementwise(name="clear", shape=(weights,), function="fill"), 1.0).account
+    moved = total(
+        model.layout_change(size * options.weight_bytes).times(count) for size, count in Counter(large).items()
+    )
+    return UpdateCost(
+        ipu=ipu,
+        parameter_count=weights,
+        sharded_tensor_count=len(large),
+        small_tensor_count=len(sizes) - len(large),
+        norm_count=len(_norms(options)) * len(large),
+        gather=moved,
+        optimizer=total(_tensor_cost(share, model, options).times(count) for share, count in shares.items()),
+        scatter=moved + clear,
+        state_bytes=options.state_bytes_per_parameter * sum(share * count for share, count in shares.items()),
+    )
+
+
+def _norms(options: TrainingOptions) -> tuple[str, ...]:
+    trust = _NORMS if options.optimizer_kind == "lamb" else ()
+    return (*trust, "gradient") if options.gradient_clipping else trust
+
+
+def _tensor_cost(elements: int, model: CostModel, options: TrainingOptions) -> Account:
+    return total(model.op(op, 1.0).account for op in _passes(elements, options))
+
+
+def _passes(elements: int, options: TrainingOptions) -> Iterator[Op]:
+    """Elementwise passes and norms of the update of one tensor's shard."""
+    single: DType = "fp32"
+    for number, function in enumerate(_MOMENT_PASSES + _DIRECTION_PASSES + _STEP_PASSES):
+        yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=single, function=function)
+    for norm in _norms(options):
+        yield Elementwise(name=f"{norm}/square", shape=(elements,), dtype=single, function="square")
+        yield Reduce(name=f"{norm}/norm", shape=(1,), dtype=single, input_count=elements)

@@ -1,0 +1,1 @@
+"""The hand-over between plan and engine: tasks with durations, in order."""

@@ -1,0 +1,69 @@
+"""Which replicas a program holds, and the names of its lanes.
+
+All replicas of a data-parallel run do the same thing at the same time, on machines of their own.
+The folded program keeps the first ones only, as many as share one machine; transfers between
+replicas stay on the links they use, so the load on the fullest link of each path is kept as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsim.plan.options import TrainingOptions
+from podsim.system import System
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """The replicas of a program.
+
+    Attributes:
+        system: The machines.
+        options: Replication and sharding.
+        explicit: Whether every replica is kept.
+    """
+
+    system: System
+    options: TrainingOptions
+    explicit: bool
+
+    @property
+    def kept(self) -> range:
+        """Replicas that the program holds."""
+        count = self.options.replication_factor
+        if self.explicit:
+            return range(count)
+        per_machine = self.system.machine.ipu_count // self.options.ipus_per_replica
+        return range(min(count, max(1, per_machine)))
+
+    def ipu(self, replica: int, local: int) -> int:
+        """Number of an IPU in the pod."""
+        return replica * self.options.ipus_per_replica + local
+
+    def lane(self, replica: int, local: int) -> str:
+        """Name of an IPU's lane."""
+        return f"ipu{self.ipu(replica, local)}"
+
+    def domain(self, replica: int) -> int:
+        """Link domain of a replica."""
+        return replica // self.options.replicas_per_domain
+
+    def ring(self, replica: int, local: int) -> tuple[int, ...]:
+        """IPUs that reduce with this one inside its link domain, in ring order.
+
+        Replicas of several IPUs form one ring per IPU straight along the ladder; single-IPU replicas
+        form one ring up one side of the ladder and down the other. Source: [gcl_topologies].
+        """
+        first = self.domain(replica) * self.options.replicas_per_domain
+        last = min(first + self.options.replicas_per_domain, self.options.replication_factor)
+        members = tuple(self.ipu(number, local) for number in range(first, last))
+        if self.options.ipus_per_replica > 1:
+            return members
+        return members[0::2] + members[1::2][::-1]
+
+    def peers_in_domains(self, replica: int, local: int) -> tuple[int, ...]:
+        """The corresponding IPU of every link domain that takes part."""
+        per_domain = self.options.replicas_per_domain
+        offset = replica % per_domain
+        numbers = range(offset, self.options.replication_factor, per_domain)
+        return tuple(self.ipu(number, local) for number in numbers)

@@ -1,0 +1,63 @@
+"""Transfers over links, gateways and streaming memory as tasks of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsim.program.task import Transfer
+from podsim.system import Channel, System, gw_route, route, streaming_channels
+from podsim.units import seconds_to_ps
+
+HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
+
+
+def transfer(
+    name: str, kind: str, channels: Sequence[Channel], byte_count: float, latency_s: float = 0.0
+) -> Transfer:
+    """A transfer of `byte_count` over all of `channels` at once."""
+    occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
+    return Transfer(name, kind, occupied, seconds_to_ps(latency_s))
+
+
+def link_transfer(
+    system: System,
+    name: str,
+    kind: str,
+    source: int,
+    target: int,
+    byte_count: float,
+    latency_s: float | None = None,
+) -> Transfer:
+    """Over IPU-Links between two IPUs of one link domain, with the route's own latency if none is given."""
+    path = route(system, source, target)
+    return transfer(name, kind, path.channels, byte_count, path.latency_s if latency_s is None else latency_s)
+
+
+def host_load(system: System, ipu: int, byte_count: float) -> Transfer:
+    """A prefetched input, from the gateway's buffer to the IPU.
+
+    The host fills the buffer ahead of time, so the host link itself is not waited for.
+    """
+    channels = streaming_channels(system, ipu, "read")
+    return transfer("input", HOST, channels, byte_count, system.machine.streaming.latency_s)
+
+
+def streaming_transfer(system: System, name: str, ipu: int, direction: str, byte_count: float) -> Transfer:
+    """Between an IPU and its streaming memory; `direction` is `read` or `write`."""
+    channels = streaming_channels(system, ipu, direction)
+    return transfer(name, STREAMING, channels, byte_count, system.machine.streaming.latency_s)
+
+
+def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
+    """Between corresponding IPUs of two link domains, one after the other.
+
+    The gateways store and forward: IPU to gateway, gateway to gateway over GW-Links, gateway to IPU.
+    Each of the tensors that make up the bytes pays the latency of each hop.
+    """
+    up, link, down = gw_route(system, source, target).channels
+    gateway_s, link_s = (tensor_count * each.latency_s for each in (system.machine.gateway, system.machine.gw_link))
+    return (
+        transfer("to gateway", GW_LINK, (up,), byte_count, gateway_s),
+        transfer("gateway to gateway", GW_LINK, (link,), byte_count, link_s),
+        transfer("from gateway", GW_LINK, (down,), byte_count, gateway_s),
+    )

@@ -1,0 +1,151 @@
+"""The weight update as phases: reduce gradients, update, hand out weights.
+
+Gradients are reduce-scattered over the replicas of a link domain, each tensor in a ring of its own
+with a sync per step, then all-reduced over GW-Links between domains. Each replica updates its shard,
+loading and storing optimizer state where that lives in streaming memory, and the new weights are
+all-gathered. IPUs of a replica do this at the same time, but for IPU 0 where the software stack
+keeps it apart.
+
+Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from podsim.cost.account import Account
+from podsim.plan.plan import Plan
+from podsim.plan.update import UpdateCost
+from podsim.program.passes import work
+from podsim.program.replicas import Replicas
+from podsim.program.task import Barrier, Exchange, Phase, Step, Work
+from podsim.program.transfers import GW_LINK, gw_hops, link_transfer, streaming_transfer
+from podsim.system import route
+from podsim.units import seconds_to_ps
+
+ALL_REDUCE, OPTIMIZER, HOST, UPDATE_WAIT = "all_reduce", "optimizer", "host", "update_wait"
+
+
+def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phase]:
+    """The weight update of one replica, then the call back to the host."""
+    for members in _turns(plan):
+        yield from _Turn(plan, replicas, replica, members).phases()
+    call = Work("session call", ((HOST, seconds_to_ps(plan.software.host_call_s)),))
+    lanes = [replicas.lane(replica, local) for local in range(plan.options.ipus_per_replica)]
+    yield Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
+
+
+def _turns(plan: Plan) -> list[list[UpdateCost]]:
+    """Groups of IPUs that update one after the other."""
+    if plan.software.update_first_ipu_apart and len(plan.updates) > 1:
+        return [list(plan.updates[1:]), list(plan.updates[:1])]
+    return [list(plan.updates)]
+
+
+class _Turn:
+    """The phases in which some IPUs of a replica update their weights together."""
+
+    def __init__(
+        self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]
+    ) -> None:
+        self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
+
+    def phases(self) -> Iterator[Phase]:
+        """All of them, in order."""
+        options = self._plan.options
+        yield self._phase("gather gradients", lambda cost: [self._work("gather", cost.gather)])
+        yield from self._ring("reduce-scatter gradients", options.accumulator_bytes)
+        yield from self._across_domains()
+        if not options.replicated_tensor_sharding:
+            yield from self._ring("all-gather gradients", options.accumulator_bytes)
+        yield self._phase("small tensors and norms", self._small_tensors)
+        yield self._phase("optimizer", self._optimizer)
+        if options.replicated_tensor_sharding:
+            yield from self._ring("all-gather weights", options.weight_bytes)
+        yield self._phase("scatter weights", lambda cost: [self._work("scatter", cost.scatter)])
+
+    def _phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
+        steps = {self._replicas.lane(self._replica, cost.ipu): tuple(steps_of(cost)) for cost in self._members}
+        first, last = self._members[0].ipu, self._members[-1].ipu
+        title = f"IPU {first}" if first == last else f"IPUs {first}-{last}"
+        return Phase(f"update {title}: {name}", count, steps, UPDATE_WAIT)
+
+    def _work(self, name: str, account: Account) -> Work:
+        return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
+
+    def _members_of_ring(self, cost: UpdateCost) -> tuple[int, ...]:
+        return self._replicas.ring(self._replica, cost.ipu)
+
+    def _ring(self, name: str, bytes_per_parameter: int) -> Iterator[Phase]:
+        """One pass of every tensor around the replicas of the link domain: n - 1 steps."""
+        steps = len(self._members_of_ring(self._members[0])) - 1
+        if steps > 0:
+            yield self._phase(name, lambda cost: self._ring_step(cost, bytes_per_parameter), steps)
+
+    def _ring_step(self, cost: UpdateCost, bytes_per_parameter: int) -> list[Step]:
+        ring = self._members_of_ring(cost)
+        system, ipu = self._plan.system, self._replicas.ipu(self._replica, cost.ipu)
+        place = ring.index(ipu)
+        neighbours = {ring[(place + 1) % len(ring)]}
+        if self._both_ways(ring):
+            neighbours.add(ring[place - 1])
+        chunk = cost.parameter_count * bytes_per_parameter / len(ring) / len(neighbours)
+        latency_s = cost.sharded_tensor_count * self._step_latency_s(ring)
+        transfers = tuple(
+            link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s)
+            for target in sorted(neighbours)
+        )
+        return [Exchange(transfers), Barrier(f"ring of ipu{ring[0]}", ALL_REDUCE)]
+
+    def _both_ways(self, ring: Sequence[int]) -> bool:
+        """A ring that closes along a torus is used in both directions, half the data each."""
+        full = len(ring) * self._plan.options.ipus_per_replica == self._plan.system.domain_ipu_count
+        return self._plan.system.topology == "torus" and full and self._plan.options.ipus_per_replica > 1
+
+    def _step_latency_s(self, ring: Sequence[int]) -> float:
+        """Sync and longest route of one step of a ring. [s]"""
+        system = self._plan.system
+        longest = max(
+            route(system, source, target).latency_s
+            for source, target in zip(ring, ring[1:] + ring[:1], strict=True)
+            if source != target
+        )
+        return max(longest, self._plan.software.collective_step_latency_s)
+
+    def _across_domains(self) -> Iterator[Phase]:
+        """All-reduce of every shard between the corresponding IPUs of the link domains."""
+        domains = self._plan.options.domain_count
+        if domains > 1:
+            yield self._phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
+
+    def _gw_step(self, cost: UpdateCost) -> list[Step]:
+        peers = self._replicas.peers_in_domains(self._replica, cost.ipu)
+        ipu = self._replicas.ipu(self._replica, cost.ipu)
+        target = peers[(peers.index(ipu) + 1) % len(peers)]
+        shards = len(self._members_of_ring(cost))
+        chunk = cost.parameter_count * self._plan.options.accumulator_bytes / shards / len(peers)
+        tensors = cost.sharded_tensor_count + cost.small_tensor_count
+        return [
+            *(Exchange((hop,)) for hop in gw_hops(self._plan.system, ipu, target, chunk, tensors)),
+            Barrier(f"domains of ipu{peers[0]}", GW_LINK),
+        ]
+
+    def _small_tensors(self, cost: UpdateCost) -> list[Step]:
+        """Whole all-reduces of small tensors and of the shards' norms: latency only."""
+        ring = self._members_of_ring(cost)
+        if len(ring) == 1:
+            return []
+        passes = 2 * (len(ring) - 1) * (cost.small_tensor_count + cost.norm_count)
+        return [Work("small all-reduces", ((ALL_REDUCE, seconds_to_ps(passes * self._step_latency_s(ring))),))]
+
+    def _optimizer(self, cost: UpdateCost) -> list[Step]:
+        """Load the state, update the shard, store the state."""
+        update: list[Step] = [self._work("optimizer", cost.optimizer)]
+        if self._plan.options.optimizer_storage == "in_processor_memory":
+            return update
+        ipu = self._replicas.ipu(self._replica, cost.ipu)
+        load, store = (
+            Exchange((streaming_transfer(self._plan.system, f"optimizer state {way}", ipu, way, cost.state_bytes),))
+            for way in ("read", "write")
+        )
+        return [load, *update, store]

@@ -1,0 +1,78 @@
+"""Writing a file whole or not at all."""
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from podsim.errors import OutputError
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a path that cannot be written, before the work whose result it is to hold.
+
+    Raises:
+        OutputError: The folder is missing or is a file, the path is a folder, or it may not be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise OutputError(
+            "this is a folder, not a file", where=str(path), do="give the name of a file inside the folder"
+        )
+    if not target.parent.exists():
+        raise OutputError(
+            f"the folder `{target.parent}` does not exist",
+            where=str(path),
+            do="make the folder, or give another path",
+        )
+    if not target.parent.is_dir():
+        raise OutputError(
+            f"`{target.parent}` is not a folder", where=str(path), do="give a path inside a folder"
+        )
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise OutputError(
+            "cannot be written: no permission", where=str(path), do="give a path that you may write"
+        )
+
+
+def write_atomically(path: str | Path, data: bytes) -> None:
+    """Write a file so that a reader sees all of it or what was there before; a failure leaves nothing.
+
+    The bytes go to a temporary file in the same folder that then takes the name. A symbolic link keeps
+    pointing where it did; a device or a pipe is written directly.
+
+    Args:
+        path: File to make or replace.
+        data: All of its bytes.
+
+    Raises:
+        OutputError: The path cannot be written.
+    """
+    check_writable(path)
+    target = Path(path).resolve()
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        cure = "give a path that can be written, or make room for the file"
+        raise OutputError(f"cannot be written: {reason}", where=str(path), do=cure) from error
+
+
+def _replace(target: Path, data: bytes) -> None:
+    temporary = target.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

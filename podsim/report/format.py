@@ -1,0 +1,102 @@
+"""Numbers as people read them. Only the report formats; everything else keeps SI base units."""
+
+from typing import Final
+
+_DURATIONS: Final = ((1e-9, "ps", 1e-12), (1e-6, "ns", 1e-9), (1e-3, "us", 1e-6), (1.0, "ms", 1e-3))
+_LONG_DURATIONS: Final = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172800.0, "h", 3600.0))
+_DAY_S: Final = 86400.0
+_BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def format_significant(value: float, digits: int = 3) -> str:
+    """A number with at most so many significant digits, thousands grouped and no trailing zeros.
+
+    Digits before the decimal point are never rounded away.
+
+    >>> format_significant(1413.44), format_significant(1.3), format_significant(0.02139)
+    ('1,413', '1.3', '0.0214')
+    """
+    if value == 0:
+        return "0"
+    exponent = int(f"{abs(value):.{digits - 1}e}".partition("e")[2])
+    decimals = max(0, digits - 1 - exponent)
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_duration_s(seconds: float, digits: int = 3) -> str:
+    """A duration in the unit that suits it. [s]
+
+    Minutes begin at two minutes and hours at two hours, so that a run time keeps the unit it is quoted in.
+
+    >>> format_duration_s(0.0013), format_duration_s(12.4), format_duration_s(1563.0)
+    ('1.3 ms', '12.4 s', '26.1 min')
+    """
+    if seconds == 0:
+        return "0 s"
+    for limit_s, unit, scale_s in _DURATIONS + _LONG_DURATIONS:
+        rounded = float(f"{abs(seconds) / scale_s:.{digits - 1}e}") * scale_s
+        if rounded < limit_s:
+            return f"{format_significant(seconds / scale_s, digits)} {unit}"
+    return f"{format_significant(seconds / _DAY_S, digits)} d"
+
+
+def format_bytes(size_bytes: float, digits: int = 3) -> str:
+    """A size in binary units. [B]
+
+    >>> format_bytes(940_572_672), format_bytes(512), format_bytes(1.13 * 2**30)
+    ('897 MiB', '512 B', '1.13 GiB')
+    """
+    value = float(size_bytes)
+    for unit in _BYTE_UNITS[:-1]:
+        if abs(float(f"{value:.{digits - 1}e}")) < 1000:
+            return f"{format_significant(value, digits)} {unit}"
+        value /= 1024
+    return f"{format_significant(value, digits)} {_BYTE_UNITS[-1]}"
+
+
+def format_count(value: float) -> str:
+    """A count, with thousands grouped; a fraction shows four significant digits.
+
+    >>> format_count(2171427), format_count(1413.44), format_count(2.03681)
+    ('2,171,427', '1,413', '2.037')
+    """
+    return f"{value:,d}" if isinstance(value, int) else format_significant(value, 4)
+
+
+def format_percent(ratio: float, decimals: int = 1) -> str:
+    """A ratio as a percentage.
+
+    >>> format_percent(0.5812)
+    '58.1 %'
+    """
+    return f"{100 * ratio:.{decimals}f} %"
+
+
+def format_error(ratio: float, decimals: int = 1) -> str:
+    """A relative error as a percentage with its sign.
+
+    >>> format_error(0.0123), format_error(-0.2)
+    ('+1.2 %', '-20.0 %')
+    """
+    return f"{100 * ratio:+.{decimals}f} %"
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that puts `ipu2` before `ipu10`.
+
+    >>> sorted(["ipu10", "ipu2"], key=natural_key)
+    ['ipu2', 'ipu10']
+    """
+    pieces = _split_digits(text)
+    return tuple((0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces)
+
+
+def _split_digits(text: str) -> list[str]:
+    pieces: list[str] = []
+    for character in text:
+        if pieces and pieces[-1][-1].isdecimal() == character.isdecimal():
+            pieces[-1] += character
+        else:
+            pieces.append(character)
+    return pieces

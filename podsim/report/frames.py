@@ -1,0 +1,95 @@
+"""Results as pandas frames. Column names end in their unit; `attrs["unit"]` says it again."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+
+from podsim.report.kinds import in_kind_order, kind_of
+
+if TYPE_CHECKING:
+    from podsim.report.result import RunResult
+
+_UNITS_BY_SUFFIX: Final = (("_bytes", "B"), ("_s", "s"))
+
+
+def breakdown_frame(result: "RunResult") -> pd.DataFrame:
+    """Time of one weight update by kind, in the order of the kinds."""
+    times_s = result.breakdown
+    total_s = result.weight_update_s
+    rows = [
+        {
+            "kind": kind,
+            "family": kind_of(kind).family,
+            "time_s": times_s[kind],
+            "share": times_s[kind] / total_s if total_s else 0.0,
+        }
+        for kind in in_kind_order(times_s)
+    ]
+    return _frame(rows, ["kind", "family", "time_s", "share"])
+
+
+def ipu_frame(result: "RunResult") -> pd.DataFrame:
+    """How each IPU spends a weight update, indexed by its number."""
+    kinds = in_kind_order(kind for account in result.ipus for kind in account.time_ps)
+    rows = [
+        {
+            "ipu": account.ipu,
+            "lane": account.lane,
+            "stages": account.stages,
+            "busy_s": account.busy_s,
+            **_kind_columns(account.seconds, kinds),
+        }
+        for account in result.ipus
+    ]
+    return _frame(rows, ["ipu", "lane", "stages", "busy_s", *_kind_columns({}, kinds)]).set_index("ipu")
+
+
+def memory_frame(result: "RunResult") -> pd.DataFrame:
+    """Tenants of every memory of every IPU."""
+    rows = [
+        {
+            "ipu": row.ipu,
+            "where": row.where,
+            "tenant": row.tenant,
+            "size_bytes": row.size_bytes,
+            "capacity_bytes": result.memory.capacity_bytes(row.where),
+        }
+        for row in result.memory.rows
+    ]
+    return _frame(rows, ["ipu", "where", "tenant", "size_bytes", "capacity_bytes"])
+
+
+def operations_frame(result: "RunResult") -> pd.DataFrame:
+    """Time of every operation of the graph in one weight update."""
+    kinds = in_kind_order(kind for row in result.operations for kind in row.seconds)
+    rows = [
+        {
+            "stage": row.stage,
+            "block": row.block,
+            "kind": row.kind,
+            "name": row.name,
+            "count": row.count,
+            "total_s": row.total_s,
+            **_kind_columns(row.seconds, kinds),
+        }
+        for row in result.operations
+    ]
+    columns = ["stage", "block", "kind", "name", "count", "total_s", *_kind_columns({}, kinds)]
+    return _frame(rows, columns)
+
+
+def _kind_columns(times_s: Mapping[str, float], kinds: Iterable[str]) -> dict[str, float]:
+    return {f"{kind}_s": times_s.get(kind, 0.0) for kind in kinds}
+
+
+def _frame(rows: list[dict[str, object]], columns: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=columns)
+    frame.attrs["unit"] = {column: unit for column in columns if (unit := _unit_of(column))}
+    return frame
+
+
+def _unit_of(column: str) -> str | None:
+    if column in ("share", "count"):
+        return "1"
+    return next((unit for suffix, unit in _UNITS_BY_SUFFIX if column.endswith(suffix)), None)

@@ -1,0 +1,86 @@
+"""The kinds of time: what each is called, what it means and how it is drawn.
+
+A kind is the key under which the program and the engine account a stretch of time. The order below is the
+order of every breakdown: work first, then movement from near to far, then waiting.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+COMPUTE: Final = "compute"
+ON_CHIP: Final = "on chip"
+LINKS: Final = "links"
+OFF_CHIP: Final = "off chip"
+WAITING: Final = "waiting"
+FAMILIES: Final = (COMPUTE, ON_CHIP, LINKS, OFF_CHIP, WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of time.
+
+    Attributes:
+        name: Key used by the accounts.
+        label: Words for a reader.
+        meaning: One line, short enough for a column of an 80-column table.
+        family: One of `FAMILIES`.
+        colour: Hex colour. A family shares a hue and its members differ in lightness, so that families stay
+            apart for every common form of colour blindness.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    family: str
+    colour: str
+
+
+KINDS: Final = (
+    Kind("matmul", "matmul", "matrix products on the AMP", COMPUTE, "#08306b"),
+    Kind("vector", "vector", "element-wise, softmax, norms", COMPUTE, "#2171b5"),
+    Kind("reduction", "reduction", "sums of partial results", COMPUTE, "#5ba3d6"),
+    Kind("accumulate", "accumulate", "adding up gradients", COMPUTE, "#9ecae1"),
+    Kind("optimizer", "optimizer", "updating weights", COMPUTE, "#cfe1f2"),
+    Kind("exchange", "exchange", "tile to tile, on the chip", ON_CHIP, "#00544a"),
+    Kind("rearrange", "rearrange", "changes of tensor layout", ON_CHIP, "#1f9e80"),
+    Kind("sync", "sync", "IPUs or tiles meet", ON_CHIP, "#7cc9b2"),
+    Kind("superstep", "superstep", "fixed cost of each superstep", ON_CHIP, "#c3e8dc"),
+    Kind("inter_ipu", "inter-IPU", "copies between stages", LINKS, "#9c3203"),
+    Kind("all_reduce", "all-reduce", "collectives over replicas", LINKS, "#e6750f"),
+    Kind("gw_link", "GW-Link", "traffic between link domains", LINKS, "#fdb96b"),
+    Kind("streaming", "streaming", "off-chip memory traffic", OFF_CHIP, "#6a2c86"),
+    Kind("host", "host", "calls to and data from hosts", OFF_CHIP, "#c09ad0"),
+    Kind("bubble", "bubble", "pipeline fills or flushes", WAITING, "#737373"),
+    Kind("imbalance", "imbalance", "waiting for a slower stage", WAITING, "#a6a6a6"),
+    Kind("update_wait", "update wait", "while another IPU updates", WAITING, "#cccccc"),
+    Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
+)
+_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+_RANK: Final = {kind.name: rank for rank, kind in enumerate(KINDS)}
+
+
+def kind_of(name: str) -> Kind:
+    """The kind called `name`; a name that is not known gets a neutral look.
+
+    >>> kind_of("inter_ipu").label
+    'inter-IPU'
+    >>> kind_of("debug_print").label
+    'debug print'
+    """
+    known = _BY_NAME.get(name)
+    return known or Kind(name, name.replace("_", " "), "not described", COMPUTE, "#f0d94a")
+
+
+def in_kind_order(names: Iterable[str]) -> list[str]:
+    """Distinct names in the order of `KINDS`, unknown ones last and by name.
+
+    >>> in_kind_order(["bubble", "zzz", "matmul", "bubble"])
+    ['matmul', 'bubble', 'zzz']
+    """
+    return sorted(set(names), key=lambda name: (_RANK.get(name, len(_RANK)), name))
+
+
+def is_waiting(name: str) -> bool:
+    """Whether an IPU waits, and neither works nor moves data, during this kind of time."""
+    return kind_of(name).family == WAITING

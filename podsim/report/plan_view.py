@@ -1,0 +1,88 @@
+"""The plan of one matrix product, for a reader."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
+from podsim.errors import PodsimError
+from podsim.system import Ipu
+
+_SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
+_LARGEST_EXTENT = 2**24
+_TERA, _MICRO = 1e12, 1e-6
+
+
+def parse_shape(text: str) -> MatMulShape:
+    """A shape from `ROWSxINNERxCOLUMNS` or `GROUPSxROWSxINNERxCOLUMNS`.
+
+    >>> parse_shape("4096x1024x512")
+    MatMulShape(rows=4096, inner=1024, columns=512, groups=1)
+    """
+    match = _SHAPE.fullmatch(text.strip())
+    extents = [int(extent or 1) for extent in match.groups()] if match else []
+    if not extents or not all(0 < extent <= _LARGEST_EXTENT for extent in extents):
+        raise PodsimError(
+            f"`{text}` is not the shape of a matrix product",
+            do=f"write ROWSxINNERxCOLUMNS, for example 4096x1024x1024, each from 1 to {_LARGEST_EXTENT}",
+        )
+    groups, rows, inner, columns = extents
+    return MatMulShape(rows, inner, columns, groups)
+
+
+def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, *, as_json: bool) -> str:
+    """Plan a product and describe the plan as text or JSON."""
+    if not 0 < memory <= 1:
+        raise PodsimError(f"available-memory proportion {memory} is outside 0 to 1", do="use for example 0.6")
+    plan = plan_matmul(ipu, parse_shape(shape), dtype, partials, memory)
+    return json.dumps(_to_dict(ipu, plan), indent=2) + "\n" if as_json else _to_text(ipu, plan)
+
+
+def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
+    cycles = plan.account.cycles
+    return {
+        "rows": plan.shape.rows,
+        "inner": plan.shape.inner,
+        "columns": plan.shape.columns,
+        "groups": plan.shape.groups,
+        "dtype": plan.dtype,
+        "partials": plan.partials,
+        "cycles": cycles,
+        "time_s": cycles / ipu.clock_hz,
+        "flop_per_s": plan.shape.flop * ipu.clock_hz / cycles,
+        "utilization": plan.utilization(ipu),
+        "tiles_used": plan.tiles_used,
+        "split": {
+            "groups": plan.group_parts,
+            "rows": plan.row_parts,
+            "inner": plan.inner_parts,
+            "columns": plan.column_parts,
+            "column_slices": plan.column_slices,
+            "inner_slices": plan.inner_slices,
+        },
+        "breakdown_cycles": dict(plan.account.parts()),
+        "temporary_bytes_per_tile": plan.temporary_bytes_per_tile,
+    }
+
+
+def _to_text(ipu: Ipu, plan: MatMulPlan) -> str:
+    shape, cycles = plan.shape, plan.account.cycles
+    groups = f"{shape.groups} x " if shape.groups > 1 else ""
+    lines = [
+        f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
+        f"{plan.dtype}, partials {plan.partials}, on one {ipu.name}",
+        f"  time         {cycles / ipu.clock_hz / _MICRO:,.1f} us = {cycles:,.0f} cycles",
+        f"  rate         {shape.flop * ipu.clock_hz / cycles / _TERA:,.1f} TFLOP/s, "
+        f"{plan.utilization(ipu):.0%} of peak",
+        f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
+        f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile_count} tiles",
+        f"  serial       {plan.column_slices} column slices, {plan.inner_slices} inner slices",
+        f"  temporaries  {plan.temporary_bytes_per_tile:,} B on the fullest tile, "
+        f"{plan.temporary_bytes_per_tile / ipu.tile_memory_bytes:.0%} of its memory",
+        "  cycles by kind",
+    ]
+    lines += [
+        f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()
+    ]
+    return "\n".join(lines) + "\n"

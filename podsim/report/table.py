@@ -1,0 +1,271 @@
+"""A result for a person at a terminal: plain text in a file or a pipe, with colours on a screen."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from itertools import groupby
+from typing import Final
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from podsim.report.format import (
+    format_bytes,
+    format_count,
+    format_duration_s,
+    format_error,
+    format_percent,
+    format_significant,
+)
+from podsim.report.kinds import COMPUTE, WAITING, kind_of
+from podsim.report.phases import merged, part_of
+from podsim.report.result import RunResult
+from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, PhaseTime
+
+_HEADLINE_DIGITS: Final = 4
+_BAR_WIDTH: Final = 14
+_MOST_IPUS: Final = 16
+_MOST_OPERATIONS: Final = 8
+_MOST_ASSUMPTIONS: Final = 6
+_BASIS_ORDER: Final = ("assumed", "calibrated", "derived")
+_MS_FROM_S: Final = 0.02
+_MEMORY_NAMES: Final = {IN_PROCESSOR: "In-Processor-Memory", STREAMING: "Streaming Memory"}
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+def print_result(result: RunResult, console: Console | None = None) -> None:
+    """Print the tables of a result.
+
+    Args:
+        result: What to show.
+        console: Where; standard output if left out.
+    """
+    target = console or Console()
+    target.print(_page(result, ascii_only=target.options.ascii_only))
+
+
+def result_text(result: RunResult, width: int = 80) -> str:
+    """The tables of a result as plain text, no line longer than `width`."""
+    buffer = StringIO()
+    console = Console(file=buffer, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(_page(result, ascii_only=False))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _page(result: RunResult, *, ascii_only: bool) -> Group:
+    sections = [
+        _title(result),
+        *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
+        _headline(result),
+        _breakdown(result, ascii_only=ascii_only),
+        _phases(result.phases),
+        _ipus(result),
+        _operations(result),
+        _memory(result),
+        _assumptions(result.assumptions),
+    ]
+    shown = [section for section in sections if section is not None]
+    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+
+
+def _title(result: RunResult) -> Text:
+    return Text.assemble(
+        (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
+    )
+
+
+def _headline(result: RunResult) -> RenderableType:
+    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
+    rows = [
+        (
+            "Throughput",
+            "throughput_samples_per_s",
+            f"{format_count(result.throughput_samples_per_s)} samples/s",
+        ),
+        ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
+        *_time_to_train(result),
+        ("MFU", "mfu", format_percent(result.mfu)),
+    ]
+    for label, quantity, value in rows:
+        table.add_row(Text(label), Text(value), Text(_compared(result, quantity)))
+    sources = "; ".join(dict.fromkeys(each.label for each in result.references))
+    return Group(table, Text(f"Measured: {sources}", style="dim")) if sources else table
+
+
+def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
+    """Rows of the headline: the time, or the median and spread of drawn times."""
+    label, quantity = "Time to train", "time_to_train_s"
+    if result.time_to_train_s is not None:
+        return [(label, quantity, format_duration_s(result.time_to_train_s, _HEADLINE_DIGITS))]
+    if result.time_to_train_percentiles is None:
+        return []
+    low, middle, high = (
+        format_duration_s(result.time_to_train_percentiles[name]) for name in ("p10", "p50", "p90")
+    )
+    return [(label, quantity, f"{middle} (median)"), ("  P10 to P90", "", f"{low} to {high}")]
+
+
+def _compared(result: RunResult, quantity: str) -> str:
+    """What was measured, and how far the number is from it."""
+    return "\n".join(
+        f"measured {_measured(quantity, each.measured)}, error {format_error(error)}"
+        for each in result.references
+        if each.quantity == quantity and (error := result.error_of(each)) is not None
+    )
+
+
+def _measured(quantity: str, value: float) -> str:
+    if quantity == "mfu":
+        return format_percent(value)
+    if quantity.endswith("_per_s"):
+        return f"{format_count(float(value))}/s"
+    return format_duration_s(value, _HEADLINE_DIGITS)
+
+
+def _breakdown(result: RunResult, *, ascii_only: bool) -> Group:
+    count = len(result.ipus)
+    over = f", mean over {count} IPUs" if count > 1 else ""
+    unit, scale_s = ("ms", 1e-3) if result.weight_update_s >= _MS_FROM_S else ("us", 1e-6)
+    table = _table("kind", "", ">share", f">{unit}", "what it is")
+    largest = max(result.breakdown.values(), default=0.0)
+    for name, time_s in sorted(result.breakdown.items(), key=lambda item: -item[1]):
+        if time_s:
+            kind = kind_of(name)
+            table.add_row(
+                Text(kind.label),
+                Text(_bar(time_s / largest, ascii_only=ascii_only), style=kind.colour),
+                Text(format_percent(time_s / result.weight_update_s)),
+                Text(f"{time_s / scale_s:,.1f}"),
+                Text(kind.meaning, style="dim"),
+            )
+    return _titled(f"Where one weight update goes{over}", table)
+
+
+def _bar(fraction: float, *, ascii_only: bool) -> str:
+    """A bar of `fraction` of the full width, never empty."""
+    if ascii_only:
+        return "#" * max(1, round(fraction * _BAR_WIDTH))
+    whole, eighths = divmod(max(1, round(fraction * _BAR_WIDTH * 8)), 8)
+    return "█" * whole + (_EIGHTHS[eighths] if eighths else "")
+
+
+def _phases(phases: Sequence[PhaseTime]) -> Text | None:
+    """One line: the parts of the weight update in order."""
+    if not phases:
+        return None
+    parts = []
+    for part, group in groupby(merged(phases), key=lambda phase: part_of(phase.name)):
+        members = list(group)
+        cycles = sum(phase.count for phase in members)
+        count = f" ({format_count(cycles)} cycles)" if len(members) == 1 and cycles > 1 else ""
+        parts.append(f"{part} {format_duration_s(sum(phase.seconds for phase in members))}{count}")
+    return Text.assemble(("Phases: ", "bold"), ", ".join(parts))
+
+
+def _ipus(result: RunResult) -> Group | None:
+    if not result.ipus:
+        return None
+    table = _table(">IPU", "holds", ">compute", ">data", ">waiting", ">used", ">free")
+    slowest = result.slowest_ipu
+    for account in result.ipus[:_MOST_IPUS]:
+        used = result.memory.used_bytes(account.ipu)
+        free = result.memory.in_processor_memory_bytes - used
+        shares = [format_percent(share) for share in _shares(account)]
+        cells = [str(account.ipu), account.stages, *shares, format_bytes(used), format_bytes(free)]
+        table.add_row(*(Text(cell) for cell in cells), style="bold" if account is slowest else "")
+    lines = []
+    if len(result.ipus) > _MOST_IPUS:
+        lines.append(f"and {len(result.ipus) - _MOST_IPUS} more IPUs")
+    if slowest is not None and len(result.ipus) > 1:
+        share = format_percent(slowest.busy_s / (result.weight_update_s or 1.0))
+        lines.append(f"IPU {slowest.ipu} sets the pace: at work {share} of the time")
+    return _titled("IPUs of one replica: shares of the weight update, In-Processor-Memory", table, *lines)
+
+
+def _shares(account: IpuAccount) -> tuple[float, float, float]:
+    """Shares of computing, moving data and waiting."""
+    total_ps = sum(account.time_ps.values()) or 1
+    compute_ps, waiting_ps = (
+        sum(time_ps for kind, time_ps in account.time_ps.items() if kind_of(kind).family == family)
+        for family in (COMPUTE, WAITING)
+    )
+    return compute_ps / total_ps, 1 - (compute_ps + waiting_ps) / total_ps, waiting_ps / total_ps
+
+
+def _operations(result: RunResult) -> Group | None:
+    """The longest operations of the stage that takes longest."""
+    stages: dict[str, float] = {}
+    for row in result.operations:
+        stages[row.stage] = stages.get(row.stage, 0.0) + row.total_s
+    if not stages:
+        return None
+    slowest = max(stages, key=lambda stage: stages[stage])
+    total_s = stages[slowest] or 1.0
+    title = f"Slowest: {slowest}, {format_duration_s(stages[slowest])} of operations; the longest are"
+    table = _table("block", "operation", ">runs", ">each", ">time", ">share")
+    rows = [row for row in result.operations if row.stage == slowest]
+    for row in sorted(rows, key=lambda row: -row.total_s)[:_MOST_OPERATIONS]:
+        cells = (row.block, f"{row.name} ({row.kind})", format_count(row.count))
+        times = (format_duration_s(row.total_s / max(1, row.count)), format_duration_s(row.total_s))
+        table.add_row(*(Text(cell) for cell in (*cells, *times, format_percent(row.total_s / total_s))))
+    return _titled(title, table)
+
+
+def _memory(result: RunResult) -> Text | None:
+    """One line per memory: its fullest IPU, what is left there and the largest tenants."""
+    lines = [line for where in _MEMORY_NAMES if (line := _fullest(result, where))]
+    return Text.assemble(("Memory, fullest IPU", "bold"), "\n", "\n".join(lines)) if lines else None
+
+
+def _fullest(result: RunResult, where: str) -> str:
+    ipu = result.memory.fullest_ipu(where)
+    if ipu is None:
+        return ""
+    used, capacity = result.memory.used_bytes(ipu, where), result.memory.capacity_bytes(where)
+    largest = list(result.memory.tenants(ipu, where).items())[:3]
+    tenants = ", ".join(f"{tenant.replace('_', ' ')} {format_bytes(size)}" for tenant, size in largest)
+    share = f" ({format_percent(used / capacity)})" if capacity else ""
+    sizes = f"{format_bytes(used)} of {format_bytes(capacity)}{share}"
+    return f"{_MEMORY_NAMES[where]}: IPU {ipu} uses {sizes}; {tenants}"
+
+
+def _assumptions(assumptions: Sequence[Mapping[str, object]]) -> Group | None:
+    if not assumptions:
+        return None
+    ordered = sorted(assumptions, key=lambda each: _basis_rank(str(each.get("basis", ""))))
+    counts = Counter(str(each.get("basis", "")) for each in ordered)
+    summary = ", ".join(f"{count} {basis}" for basis, count in counts.items())
+    table = _table("input", "value", "basis")
+    for each in ordered[:_MOST_ASSUMPTIONS]:
+        table.add_row(*(Text(_assumption_cell(each, column)) for column in ("key", "value", "basis")))
+    left = len(ordered) - _MOST_ASSUMPTIONS
+    more = [f"and {left} more; `--format json` lists them all"] if left > 0 else []
+    return _titled(f"Stands on {summary} inputs", table, *more)
+
+
+def _basis_rank(basis: str) -> int:
+    return _BASIS_ORDER.index(basis) if basis in _BASIS_ORDER else len(_BASIS_ORDER)
+
+
+def _assumption_cell(assumption: Mapping[str, object], column: str) -> str:
+    value = assumption.get(column)
+    return format_significant(value, _HEADLINE_DIGITS) if isinstance(value, float) else str(value or "")
+
+
+def _titled(title: str, table: Table, *lines: str) -> Group:
+    """A table below its title and above a few lines of text."""
+    return Group(Text(title, style="bold"), table, *(Text(line, style="dim") for line in lines))
+
+
+def _table(*headers: str) -> Table:
+    """A table without a frame; a header that begins with `>` is of a right-aligned column."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, padding=(0, 1))
+    for header in headers:
+        is_number = header.startswith(">")
+        table.add_column(
+            header.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number
+        )
+    return table

@@ -1,0 +1,132 @@
+"""The few lines that join the stages: from a scenario to a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from podsim._version import __version__
+from podsim.engine import Trace, execute
+from podsim.errors import InfeasibleError, MissingDataError
+from podsim.plan import Plan, make_plan
+from podsim.plan.job import training_job
+from podsim.program.compile import compile_program
+from podsim.report.breakdown import mean_account
+from podsim.report.phases import phase_times
+from podsim.report.result import RunResult
+from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow, Reference
+from podsim.specs import LoadedScenario, assumptions, load_scenario
+from podsim.training import TrainingOutcome, train
+from podsim.units import ps_to_seconds
+
+
+def simulate(
+    scenario: str | Path | Mapping[str, object] | LoadedScenario,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+) -> RunResult:
+    """Simulate one weight update of a scenario and the run it belongs to.
+
+    Args:
+        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        variant: One of the variants named in the file.
+        overrides: `key.path=value` texts that replace keys of the scenario.
+        explicit: Simulate every IPU of every replica; the result is the same, more slowly.
+        record: Keep the timeline, for `RunResult.trace`.
+
+    Raises:
+        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        DoesNotFitError: A replica does not fit its IPUs' memory.
+        MissingDataError: A number that is needed is not known.
+    """
+    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    try:
+        plan = make_plan(training_job(loaded.spec))
+        trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
+        outcome = train(loaded.spec, plan, ps_to_seconds(trace.makespan_ps))
+    except (InfeasibleError, MissingDataError) as error:
+        raise error.at(loaded.where("parallelism")) from None
+    return _result(loaded, plan, trace, outcome)
+
+
+def _result(loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingOutcome) -> RunResult:
+    update_s = ps_to_seconds(trace.makespan_ps)
+    return RunResult(
+        name=loaded.name,
+        description=loaded.spec.description,
+        version=__version__,
+        throughput_samples_per_s=outcome.schedule.samples_per_update / update_s,
+        weight_update_ps=trace.makespan_ps,
+        breakdown_ps=mean_account(trace.lanes),
+        mfu=model_flop_utilization(plan, update_s),
+        time_to_train_s=outcome.time_to_train_s,
+        time_to_train_percentiles=outcome.percentiles,
+        run_breakdown=outcome.breakdown,
+        phases=phase_times(trace.phases),
+        ipus=_ipus(plan, trace),
+        memory=_memory(plan),
+        operations=_operations(plan),
+        assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
+        inputs=loaded.inputs,
+        event_count=trace.event_count,
+        scenario=loaded.resolved,
+        trace=trace if trace.records else None,
+    )
+
+
+def model_flop_utilization(plan: Plan, update_s: float) -> float:
+    """Model work of one weight update over the peak of the IPUs that run it."""
+    options, ipu = plan.options, plan.system.machine.ipu
+    micro_batches = options.accumulation_factor * options.replication_factor
+    ipus = options.ipus_per_replica * options.replication_factor
+    peak = ipus * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    return plan.workload.training_flop * micro_batches / (peak * update_s)
+
+
+def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
+    """The IPUs of the first replica."""
+    labels: dict[int, list[str]] = {}
+    for cost in plan.stages:
+        labels.setdefault(cost.stage.ipu, []).append(cost.stage.label)
+    return tuple(
+        IpuAccount(ipu, f"ipu{ipu}", "; ".join(labels[ipu]), trace.lanes[f"ipu{ipu}"])
+        for ipu in range(plan.options.ipus_per_replica)
+    )
+
+
+def _memory(plan: Plan) -> MemoryReport:
+    rows = tuple(
+        MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
+        for ipu in plan.memory
+        for tenant in ipu.tenants
+        if tenant.byte_count
+    )
+    first = plan.memory[0]
+    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)
+
+
+def _operations(plan: Plan) -> tuple[OperationRow, ...]:
+    """Every operation of every stage with its time in one weight update of one replica."""
+    clock, repeats = plan.system.machine.ipu.clock_hz, plan.options.accumulation_factor
+    rows = []
+    for cost in plan.stages:
+        for name, count in cost.stage.blocks:
+            passes = [("forward", cost.blocks[name].forward), ("backward", cost.blocks[name].backward)]
+            if cost.recompute.cycles:
+                passes.insert(1, ("recompute", cost.blocks[name].forward))
+            for kind, costs in passes:
+                for each in costs:
+                    runs = count * repeats
+                    seconds = {part: math.fsum([cycles * runs]) / clock for part, cycles in each.account.parts()}
+                    rows.append(OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds))
+    return tuple(rows)
+
+
+def with_references(result: RunResult, references: Sequence[Reference]) -> RunResult:
+    """The result with measured figures beside it."""
+    return replace(result, references=tuple(references))

@@ -1,0 +1,33 @@
+"""The door: text in, checked and frozen specifications out."""
+
+from podsim.specs.assumptions import Assumption, assumptions
+from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
+from podsim.specs.library import data_file, shipped_names
+from podsim.specs.load import (
+    LoadedScenario,
+    json_schema,
+    load_hardware,
+    load_ipu,
+    load_scenario,
+    variant_names,
+)
+from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.software import SoftwareSpec
+
+__all__ = [
+    "Assumption",
+    "IpuSpec",
+    "LoadedScenario",
+    "MachineSpec",
+    "PodSpec",
+    "ScenarioSpec",
+    "SoftwareSpec",
+    "assumptions",
+    "data_file",
+    "json_schema",
+    "load_hardware",
+    "load_ipu",
+    "load_scenario",
+    "shipped_names",
+    "variant_names",
+]

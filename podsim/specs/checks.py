@@ -1,0 +1,79 @@
+"""Checks between the parts of a scenario, each with the key to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.yaml_source import KeyPath
+
+Finding = tuple[KeyPath, str, str]
+
+
+def cross_check(spec: ScenarioSpec) -> Iterator[Finding]:
+    """(key, what is wrong, what to do) for everything that does not add up."""
+    yield from _layers(spec)
+    yield from _ipus(spec)
+    yield from _proportions(spec)
+    if spec.model.position_count is not None and spec.model.position_count < spec.data.sequence_length:
+        yield (
+            ("model", "position_count"),
+            f"{spec.model.position_count} positions for sequences of {spec.data.sequence_length} tokens",
+            "raise it, or leave it out",
+        )
+
+
+def _layers(spec: ScenarioSpec) -> Iterator[Finding]:
+    parallelism, want = spec.parallelism, spec.model.layer_count
+    if parallelism.layers_per_ipu is not None:
+        placed = sum(parallelism.layers_per_ipu)
+        if placed != want:
+            yield (
+                ("parallelism", "layers_per_ipu"),
+                f"layers add up to {placed}, the model has {want}",
+                f"place {want} layers",
+            )
+        return
+    for name in ("attention", "feed_forward"):
+        placed = sum(getattr(stage, f"{name}_count") for stage in parallelism.stages or ())
+        if placed != want:
+            yield (
+                ("parallelism", "stages"),
+                f"{name} blocks add up to {placed}, the model has {want}",
+                f"place {want} of them",
+            )
+
+
+def _ipus(spec: ScenarioSpec) -> Iterator[Finding]:
+    per_replica, replicas = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor
+    available = spec.system.ipu_count
+    domain = min(spec.system.machine_count, spec.system.link_domain_machine_count) * int(spec.system.machine.ipu_count)
+    if domain % per_replica:
+        yield (
+            ("parallelism",),
+            f"{domain} IPUs of a link domain are not divisible into replicas of {per_replica} IPUs",
+            "change the pipeline, or take another pod",
+        )
+    elif replicas * per_replica > available:
+        yield (
+            ("parallelism", "replication_factor"),
+            f"{replicas} replicas of {per_replica} IPUs need {replicas * per_replica} IPUs; "
+            f"{spec.system.name} has {available}",
+            f"use at most {available // per_replica}",
+        )
+    elif replicas * per_replica > domain and (replicas * per_replica) % domain:
+        yield (
+            ("parallelism", "replication_factor"),
+            f"{replicas} replicas of {per_replica} IPUs are not divisible among link domains of {domain} IPUs",
+            f"use a multiple of {domain // per_replica}",
+        )
+
+
+def _proportions(spec: ScenarioSpec) -> Iterator[Finding]:
+    given, count = spec.memory.available_memory_proportion, spec.parallelism.ipus_per_replica
+    if isinstance(given, tuple) and len(given) != count:
+        yield (
+            ("memory", "available_memory_proportion"),
+            f"{len(given)} numbers for {count} IPUs of a replica",
+            f"give one number, or {count}",
+        )

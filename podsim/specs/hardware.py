@@ -1,0 +1,226 @@
+"""Hardware specifications: chips, machines, pods."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from podsim.specs.base import Spec
+from podsim.specs.quantity import (
+    Count,
+    SourcedBandwidth,
+    SourcedBytes,
+    SourcedCount,
+    SourcedCycles,
+    SourcedFrequency,
+    SourcedRatio,
+    SourcedTime,
+)
+from podsim.specs.vertices import VerticesSpec
+
+
+class TileSpec(Spec):
+    """A tile: a core with its own memory."""
+
+    count: SourcedCount
+    """Tiles of the chip."""
+    memory: SourcedBytes
+    """Memory of one tile."""
+    worker_count: SourcedCount
+    """Hardware contexts that take turns."""
+    vector_width: SourcedBytes
+    """Data path: bytes loaded and stored per cycle."""
+
+
+class AmpSpec(Spec):
+    """The matrix unit of a tile."""
+
+    half_conv_units: SourcedCount
+    """Output channels at once, half inputs and half partials."""
+    half_partials_float_conv_units: SourcedCount
+    """Output channels at once, half inputs and single partials."""
+    single_conv_units: SourcedCount
+    """Output channels at once, single inputs."""
+    half_in_channels: SourcedCount
+    """Input channels of one group, half."""
+    single_in_channels: SourcedCount
+    """Input channels of one group, single."""
+    weight_load_width: SourcedBytes
+    """Bytes of weights that enter the unit per cycle."""
+    half_cycles_per_position: SourcedCount
+    """Cycles per output position and block of weights, half."""
+    single_cycles_per_position: SourcedCount
+    """Cycles per output position and block of weights, single."""
+
+
+class ExchangeSpec(Spec):
+    """The on-chip exchange."""
+
+    bytes_per_cycle: SourcedBytes
+    """What a tile receives, and sends, per cycle."""
+    tiles_per_bus: SourcedCount
+    """Neighbouring tiles that share an incoming bus."""
+
+
+class SuperstepSpec(Spec):
+    """One round of compute, sync and exchange."""
+
+    overhead: SourcedCycles
+    """Sync, exchange prologue and launch of one superstep."""
+
+
+class IpuSpec(Spec):
+    """A chip."""
+
+    kind: Literal["ipu"] = "ipu"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    clock: SourcedFrequency
+    """Clock of all tiles."""
+    tile: TileSpec
+    """The tiles."""
+    amp: AmpSpec
+    """The matrix unit."""
+    exchange: ExchangeSpec
+    """The on-chip exchange."""
+    superstep: SuperstepSpec
+    """Fixed costs of a superstep."""
+    multi_ipu_sync: SourcedCycles
+    """Sync of several IPUs."""
+    vertices: VerticesSpec
+    """Cycle estimates of tile programs."""
+
+
+class IpuLinkSpec(Spec):
+    """One IPU-Link."""
+
+    bandwidth_per_direction: SourcedBandwidth
+    """Raw bandwidth of one link in one direction."""
+    efficiency: SourcedRatio
+    """Share left for data after the protocol."""
+    first_hop_latency: SourcedTime
+    """Before the first byte arrives, one hop."""
+    hop_latency: SourcedTime
+    """What each further hop adds."""
+
+
+class GatewayLinkSpec(Spec):
+    """An IPU's link to the gateway of its machine."""
+
+    bandwidth_per_direction: SourcedBandwidth
+    """Raw bandwidth in one direction."""
+    efficiency: SourcedRatio
+    """Share left for data after the protocol."""
+    latency: SourcedTime
+    """Before the first byte arrives."""
+
+
+class StreamingMemorySpec(Spec):
+    """Off-chip memory behind the gateways."""
+
+    capacity_per_ipu: SourcedBytes
+    """Share of one IPU."""
+    read_bandwidth_per_ipu: SourcedBandwidth
+    """To one IPU."""
+    write_bandwidth_per_ipu: SourcedBandwidth
+    """From one IPU."""
+    bandwidth_per_machine: SourcedBandwidth
+    """Of all IPUs of a machine together."""
+    latency: SourcedTime
+    """Before the first byte arrives."""
+
+
+class GwLinkSpec(Spec):
+    """GW-Links between link domains."""
+
+    port_count: SourcedCount
+    """Ports of a machine."""
+    bandwidth_per_direction: SourcedBandwidth
+    """Raw bandwidth of one port in one direction."""
+    efficiency: SourcedRatio
+    """Share left for data after the protocol."""
+    latency: SourcedTime
+    """Before the first byte arrives."""
+    buffer_write_bandwidth_per_ipu: SourcedBandwidth
+    """From an IPU into the gateway's buffer."""
+    buffer_read_bandwidth_per_ipu: SourcedBandwidth
+    """From the gateway's buffer to an IPU."""
+
+
+class HostLinkSpec(Spec):
+    """A machine's link to its host server."""
+
+    bandwidth_per_direction: SourcedBandwidth
+    """Raw bandwidth in one direction."""
+    efficiency: SourcedRatio
+    """Share left for data after the protocol."""
+    latency: SourcedTime
+    """Before the first byte arrives."""
+
+
+class MachineSpec(Spec):
+    """A machine: IPUs, links between them, gateway and streaming memory."""
+
+    kind: Literal["machine"] = "machine"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    ipu: IpuSpec
+    """Its chip."""
+    ipu_count: SourcedCount
+    """IPUs; two per rung."""
+    rung_link_count: SourcedCount
+    """IPU-Links between the partners of a rung."""
+    rail_link_count: SourcedCount
+    """IPU-Links to the neighbouring rung, per side and direction."""
+    ipu_link: IpuLinkSpec
+    """One IPU-Link."""
+    gateway_link: GatewayLinkSpec
+    """Between IPU and gateway."""
+    streaming_memory: StreamingMemorySpec
+    """Off-chip memory."""
+    gw_link: GwLinkSpec
+    """Between link domains."""
+    host_link: HostLinkSpec
+    """To the host."""
+
+    @model_validator(mode="after")
+    def _rungs_are_whole(self) -> MachineSpec:
+        if int(self.ipu_count) % 2:
+            raise ValueError(f"ipu_count {self.ipu_count.text} is odd; a rung holds two IPUs")
+        return self
+
+
+class PodSpec(Spec):
+    """A pod."""
+
+    kind: Literal["pod"] = "pod"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    machine: MachineSpec
+    """Its machines, all alike."""
+    machine_count: Count
+    """How many."""
+    link_domain_machine_count: Count
+    """Machines whose IPUs reach each other by IPU-Links."""
+    topology: Literal["ladder", "torus"]
+    """`torus` when the ends of the ladder are joined."""
+    host_count: Count
+    """Host servers."""
+
+    @model_validator(mode="after")
+    def _domains_are_whole(self) -> PodSpec:
+        if self.machine_count > self.link_domain_machine_count and self.machine_count % self.link_domain_machine_count:
+            raise ValueError(
+                f"machine_count {self.machine_count} is not a multiple of the "
+                f"{self.link_domain_machine_count} machines of a link domain"
+            )
+        return self
+
+    @property
+    def ipu_count(self) -> int:
+        """IPUs of the pod."""
+        return self.machine_count * int(self.machine.ipu_count)

@@ -1,0 +1,161 @@
+"""Loading: from a path, a name or a mapping to a checked, frozen specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from podsim.errors import Problem, SpecError
+from podsim.specs.checks import cross_check
+from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
+from podsim.specs.problems import problems_of
+from podsim.specs.resolve import load_document, merge, override, resolve
+from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.software import SoftwareSpec
+from podsim.specs.yaml_source import Document, read_yaml
+
+KINDS: dict[str, type[BaseModel]] = {
+    "scenario": ScenarioSpec,
+    "pod": PodSpec,
+    "machine": MachineSpec,
+    "ipu": IpuSpec,
+    "software": SoftwareSpec,
+}
+_VARIANTS = "variants"
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedScenario:
+    """A scenario with what it was read from.
+
+    Attributes:
+        name: Name of the file, with the variant if one was chosen.
+        spec: The checked scenario, system and software resolved.
+        document: The merged data with the place of every key.
+    """
+
+    name: str
+    spec: ScenarioSpec
+    document: Document
+
+    @property
+    def inputs(self) -> tuple[tuple[str, str], ...]:
+        """(path, SHA-256) of every file read."""
+        return self.document.inputs
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The scenario as it was simulated, system and software by name."""
+        data = self.spec.model_dump(mode="json", exclude={"system", "software"}, exclude_none=True)
+        return {"system": self.spec.system.name, "software": self.spec.software.name} | data
+
+    def where(self, *path: str) -> str:
+        """`file:line:column [key.path]` of a key."""
+        return f"{self.document.where(path)} [{'.'.join(path)}]"
+
+
+def load_scenario(
+    source: str | Path | Mapping[str, Any], variant: str | None = None, overrides: Sequence[str] = ()
+) -> LoadedScenario:
+    """Load, merge and check a scenario.
+
+    Args:
+        source: A path, the name of a shipped scenario, or a mapping.
+        variant: One of its variants.
+        overrides: `key.path=value` texts, applied last.
+
+    Raises:
+        SpecError: Everything that is wrong with it, each with its place.
+    """
+    if isinstance(source, Mapping):
+        name, beside, document = "scenario", None, Document(dict(source))
+    else:
+        document, path = _read(str(source))
+        name, beside = path.stem, path.parent
+    document = _with_variant(document, variant, name)
+    document = resolve(override(document, overrides), "scenario", beside)
+    spec = _validate(ScenarioSpec, document)
+    problems = [
+        Problem(document.where(key), ".".join(map(str, key)), message, do) for key, message, do in cross_check(spec)
+    ]
+    if problems:
+        raise SpecError(problems)
+    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document)
+
+
+def _read(source: str) -> tuple[Document, Path]:
+    """The scenario file alone, its bases laid under it but its references left as they are."""
+    from podsim.specs.library import display_path, find
+
+    path = find(source, "scenario", None)
+    return read_yaml(path, display_path(path)), path
+
+
+def _with_variant(document: Document, variant: str | None, name: str) -> Document:
+    variants = document.data.get(_VARIANTS) or {}
+    rest = Document(
+        {key: value for key, value in document.data.items() if key != _VARIANTS}, document.places, document.inputs
+    )
+    if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
+        where = document.where((_VARIANTS,))
+        raise SpecError([Problem(where, _VARIANTS, "needs a mapping of names to mappings", "write `name: {key: value}`")])
+    if variant is None:
+        return rest
+    if variant not in variants:
+        known = ", ".join(variants) or "none"
+        raise SpecError([Problem(name, _VARIANTS, f"there is no variant `{variant}`", f"known: {known}")])
+    places = {
+        path[2:]: place for path, place in document.places.items() if path[:2] == (_VARIANTS, variant) and len(path) > 2
+    }
+    return merge(rest, Document(variants[variant], places))
+
+
+def variant_names(source: str | Path) -> tuple[str, ...]:
+    """The variants that a scenario file names."""
+    document, _ = _read(str(source))
+    return tuple(document.data.get(_VARIANTS) or ())
+
+
+def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
+    """A chip, machine, pod or software stack by path or name, with its document."""
+    document = load_document(name, kind)
+    return _validate(KINDS[kind], document), document
+
+
+def load_ipu(name: str) -> IpuSpec:
+    """A chip by path or name; `gc200` and `bow` stand for the shipped ones."""
+    short = {"gc200": "ipu_gc200", "bow": "ipu_bow"}
+    return _validate(IpuSpec, load_document(short.get(name, name), "ipu"))
+
+
+def _validate(model: type[_Model], document: Document) -> _Model:
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise SpecError(list(problems_of(error, document, model))) from None
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a kind of file.
+
+    Raises:
+        SpecError: There is no such kind.
+    """
+    if kind not in KINDS:
+        raise SpecError([Problem(kind, "", "is not a kind of file", f"use one of: {', '.join(KINDS)}")])
+    schema = KINDS[kind].model_json_schema(by_alias=True)
+    if kind == "scenario":
+        reference = {"anyOf": [{"type": "string"}, {"type": "object"}]}
+        for key in ("system", "software"):
+            schema["properties"][key] = reference | {"description": schema["properties"][key].get("description", "")}
+        schema["properties"] |= {
+            "base": {"type": "string", "description": "A scenario to start from."},
+            "variants": {"type": "object", "description": "Named differences.", "additionalProperties": {"type": "object"}},
+        }
+        schema["required"] = []
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"podsim {kind}"} | schema

@@ -1,0 +1,353 @@
+"""Scenarios: which model runs how on which pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from podsim.specs.base import Spec
+from podsim.specs.hardware import PodSpec
+from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, Share, SourcedTime
+from podsim.specs.software import SoftwareSpec
+
+_PRESETS: dict[str, dict[str, int]] = {
+    "tiny": {"layer_count": 2, "hidden_size": 128, "feed_forward_size": 512, "head_count": 2},
+    "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12},
+    "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16},
+}
+
+
+class ModelSpec(Spec):
+    """The model. `size` presets the four dimensions; any of them overrides it."""
+
+    kind: Literal["bert"]
+    """Family of the model."""
+    size: Literal["tiny", "base", "large"] | None = None
+    """A published size [devlin2018]."""
+    layer_count: Count
+    """Encoder layers."""
+    hidden_size: Count
+    """Width of the encoder."""
+    feed_forward_size: Count
+    """Inner width of the feed-forward block."""
+    head_count: Count
+    """Attention heads."""
+    vocabulary_size: Count = 30522
+    """Rows of the word embedding."""
+    position_count: Count | None = None
+    """Rows of the position embedding; the sequence length if left out."""
+    attention_bias: Flag = True
+    """Biases in the four attention projections."""
+    split_qkv: Flag = False
+    """Three projections in place of one."""
+    pooler: Flag = True
+    """The dense layer in front of the next-sentence head."""
+    mlm_transform: Flag = True
+    """The dense layer and norm in front of the masked-token decoder."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_preset(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("size") in _PRESETS:
+            return _PRESETS[raw["size"]] | raw
+        return raw
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> ModelSpec:
+        if self.hidden_size % self.head_count:
+            raise ValueError(f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}")
+        return self
+
+
+class PackingSpec(Spec):
+    """Several sequences in one row of tokens."""
+
+    sequences_per_pack: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    """Real sequences per pack, on average."""
+    max_sequences_per_pack: Count
+    """Slots for sequences in a pack."""
+
+    @model_validator(mode="after")
+    def _mean_is_possible(self) -> PackingSpec:
+        if self.sequences_per_pack > self.max_sequences_per_pack:
+            raise ValueError(
+                f"sequences_per_pack {self.sequences_per_pack:g} is above "
+                f"max_sequences_per_pack {self.max_sequences_per_pack}"
+            )
+        return self
+
+
+class DataSpec(Spec):
+    """The training data."""
+
+    sequence_length: Count
+    """Tokens per sequence, or per pack."""
+    masked_token_count: Count
+    """Predicted positions per sequence, or per pack."""
+    packing: PackingSpec | None = None
+    """Left out when sequences are not packed."""
+    dropout: Probability = 0.1
+    """Dropout after embedding and sub-layers."""
+    attention_dropout: Probability = 0.1
+    """Dropout on attention probabilities."""
+
+    @model_validator(mode="after")
+    def _masks_fit(self) -> DataSpec:
+        if self.masked_token_count > self.sequence_length:
+            raise ValueError(
+                f"masked_token_count {self.masked_token_count} is above sequence_length {self.sequence_length}"
+            )
+        return self
+
+
+class StageSpec(Spec):
+    """One pipeline stage."""
+
+    ipu: CountOrZero
+    """IPU of the replica that holds it."""
+    embedding: Flag = False
+    """Whether it holds the embedding; the first stage does."""
+    layers: CountOrZero = 0
+    """Whole encoder layers."""
+    attention: CountOrZero = 0
+    """Attention blocks beside whole layers."""
+    feed_forward: CountOrZero = 0
+    """Feed-forward blocks beside whole layers."""
+    head: Flag = False
+    """Whether it holds heads and loss; the last stage does."""
+
+    @property
+    def attention_count(self) -> int:
+        """All attention blocks."""
+        return self.layers + self.attention
+
+    @property
+    def feed_forward_count(self) -> int:
+        """All feed-forward blocks."""
+        return self.layers + self.feed_forward
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> StageSpec:
+        if not (self.embedding or self.head or self.attention_count or self.feed_forward_count):
+            raise ValueError("the stage holds nothing; give it embedding, layers, attention, feed_forward or head")
+        return self
+
+
+class ParallelismSpec(Spec):
+    """How the run is divided over IPUs."""
+
+    micro_batch_size: Count
+    """Sequences, or packs, per run of the graph."""
+    accumulation_factor: Count
+    """Micro-batches per weight update."""
+    replication_factor: Count
+    """Data-parallel copies."""
+    layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
+    """Encoder layers of each IPU: embedding with the first, heads and loss back on IPU 0."""
+    stages: Annotated[list[StageSpec], Field(min_length=1)] | None = None
+    """Pipeline stages in order; an alternative to `layers_per_ipu`."""
+    recomputation: Literal["none", "layer"] = "layer"
+    """`layer` keeps the inputs of layers only and redoes the forward pass."""
+
+    @model_validator(mode="after")
+    def _one_placement(self) -> ParallelismSpec:
+        if (self.layers_per_ipu is None) == (self.stages is None):
+            raise ValueError("give exactly one of `layers_per_ipu` and `stages`")
+        if self.stages is not None:
+            for problem in _stage_problems(self.stages):
+                raise ValueError(problem)
+        if self.accumulation_factor < 2 * self.stage_count - 1:
+            raise ValueError(
+                f"accumulation_factor {self.accumulation_factor} is too small for {self.stage_count} pipeline stages: "
+                f"they need 2·{self.stage_count} - 1 = {2 * self.stage_count - 1} micro-batches"
+            )
+        count = self.ipus_per_replica
+        if count & (count - 1):
+            raise ValueError(f"a replica of {count} IPUs cannot be placed; use 1, 2, 4, 8, 16, 32 or 64")
+        return self
+
+    @property
+    def stage_count(self) -> int:
+        """Forward pipeline stages."""
+        if self.stages is not None:
+            return len(self.stages)
+        count = len(self.layers_per_ipu or ())
+        return count if count == 1 else count + 1
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs of one data-parallel copy."""
+        return len({stage.ipu for stage in self.stages}) if self.stages is not None else len(self.layers_per_ipu or ())
+
+
+def _stage_problems(stages: list[StageSpec]) -> Iterator[str]:
+    used = {stage.ipu for stage in stages}
+    for ipu in range(max(used)):
+        if ipu not in used:
+            yield f"stages use IPU {max(used)} but not IPU {ipu}"
+    if [stage.embedding for stage in stages] != [index == 0 for index in range(len(stages))]:
+        yield "the first stage, and no other, holds the embedding"
+    if [stage.head for stage in stages] != [index == len(stages) - 1 for index in range(len(stages))]:
+        yield "the last stage, and no other, holds the head"
+
+
+class OptimizerStateSpec(Spec):
+    """Where optimizer state lives."""
+
+    storage: Literal["in_processor_memory", "streaming_memory"] = "in_processor_memory"
+    """On chip, or in streaming memory and loaded for each weight update."""
+    replicated_tensor_sharding: Flag = True
+    """Whether each replica keeps a shard only."""
+
+
+def _proportion(raw: Any) -> Any:
+    values = raw if isinstance(raw, (list, tuple)) else [raw]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"needs a number, or a list with one per IPU, not {value!r}")
+        if not 0 < value <= 1:
+            raise ValueError(f"must be above 0 and at most 1, not {value:g}")
+    return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
+
+
+_PROPORTION_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+AvailableMemory = Annotated[
+    Any,
+    BeforeValidator(_proportion),
+    WithJsonSchema({"anyOf": [_PROPORTION_SCHEMA, {"type": "array", "items": _PROPORTION_SCHEMA}]}),
+]
+
+
+class MemorySpec(Spec):
+    """How memory is used."""
+
+    available_memory_proportion: AvailableMemory = 0.2
+    """Share of tile memory for the temporaries of a matrix product; one number, or one per IPU."""
+    optimizer_state: OptimizerStateSpec = OptimizerStateSpec()
+    """Where optimizer state lives."""
+
+
+class OptimizerSpec(Spec):
+    """The optimizer."""
+
+    kind: Literal["lamb", "adamw"] = "lamb"
+    """LAMB [you2020] or AdamW [loshchilov2019]."""
+    first_moment: NumberFormat = "fp32"
+    """Number format of the first moment."""
+    second_moment: NumberFormat = "fp32"
+    """Number format of the second moment."""
+    master_weights: Flag = False
+    """Whether a single-precision copy of the weights is kept as optimizer state."""
+    gradient_clipping: Flag = False
+    """Whether gradients are clipped by their global norm."""
+
+
+class PrecisionSpec(Spec):
+    """Number formats."""
+
+    weights: NumberFormat = "fp16"
+    """Weights."""
+    activations: Literal["fp16"] = "fp16"
+    """Activations and their gradients."""
+    gradient_accumulation: NumberFormat = "fp16"
+    """Accumulated gradients."""
+    matmul_partials: NumberFormat = "fp16"
+    """Partial results of matrix products."""
+
+
+class ReferenceConvergence(Spec):
+    """Samples to converge are drawn from MLPerf's reference convergence points."""
+
+    reference_convergence: Literal[True]
+    """Always true."""
+
+
+def _samples(raw: Any) -> Any:
+    if raw is None or isinstance(raw, ReferenceConvergence):
+        return raw
+    if isinstance(raw, dict):
+        if raw == {"reference_convergence": True}:
+            return ReferenceConvergence(reference_convergence=True)
+        raise ValueError("needs a number, a list of numbers, or {reference_convergence: true}")
+    values = raw if isinstance(raw, (list, tuple)) else [raw]
+    if not values:
+        raise ValueError("the list is empty")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise ValueError(f"needs numbers above 0, not {value!r}")
+    return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
+
+
+_SAMPLES_SCHEMA = {"type": "number", "exclusiveMinimum": 0}
+SamplesToConverge = Annotated[
+    Any,
+    BeforeValidator(_samples),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _SAMPLES_SCHEMA,
+                {"type": "array", "items": _SAMPLES_SCHEMA, "minItems": 1},
+                {"type": "object", "properties": {"reference_convergence": {"const": True}}},
+            ]
+        }
+    ),
+]
+
+
+class EvaluationSpec(Spec):
+    """Evaluations during the run."""
+
+    samples: Count
+    """Samples of one evaluation."""
+    every_samples: Count | None = None
+    """Samples between evaluations; MLPerf's rule if left out."""
+
+
+class RunSpec(Spec):
+    """How long the run goes on."""
+
+    samples_to_converge: SamplesToConverge = None
+    """Samples until the quality target: a number, one per observed run, or drawn from reference runs."""
+    weight_updates: Count | None = None
+    """A fixed number of weight updates instead."""
+    seed: CountOrZero = 0
+    """Seed of the draws."""
+    draws: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
+    """Imagined runs that are drawn."""
+    evaluation: EvaluationSpec | None = None
+    """Left out when the run is not evaluated."""
+    setup: SourcedTime | None = None
+    """From the start to the first weight update; the software stack's if left out."""
+
+    @model_validator(mode="after")
+    def _one_end(self) -> RunSpec:
+        if self.samples_to_converge is not None and self.weight_updates is not None:
+            raise ValueError("give at most one of `samples_to_converge` and `weight_updates`")
+        return self
+
+
+class ScenarioSpec(Spec):
+    """One question: a model, a pod, and how the one runs on the other."""
+
+    description: str = ""
+    """What the scenario is about."""
+    system: PodSpec
+    """The pod: a name, a file, or a mapping with `base`."""
+    software: SoftwareSpec
+    """The software stack: a name, a file, or a mapping with `base`."""
+    model: ModelSpec
+    """The model."""
+    data: DataSpec
+    """The data."""
+    parallelism: ParallelismSpec
+    """How the run is divided over IPUs."""
+    memory: MemorySpec = MemorySpec()
+    """How memory is used."""
+    optimizer: OptimizerSpec = OptimizerSpec()
+    """The optimizer."""
+    precision: PrecisionSpec = PrecisionSpec()
+    """Number formats."""
+    run: RunSpec | None = None
+    """Left out to get throughput alone."""

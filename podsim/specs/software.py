@@ -1,0 +1,35 @@
+"""Software stacks: the few things that change with framework and SDK."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from podsim.specs.base import Spec
+from podsim.specs.quantity import Flag, SourcedBytes, SourcedCount, SourcedRatio, SourcedTime
+
+
+class SoftwareSpec(Spec):
+    """A framework on an SDK."""
+
+    kind: Literal["software"] = "software"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    framework: str
+    """For example PopART."""
+    sdk: str
+    """Version of the SDK."""
+    layout_change_cycles_per_byte: SourcedRatio
+    """Tile cycles per byte that is copied when a tensor changes its layout."""
+    code_memory_per_tile: SourcedBytes
+    """Vertex, control and exchange code with vertex state, for training."""
+    collective_step_latency: SourcedTime
+    """Least time of one step of a collective."""
+    host_call: SourcedTime
+    """A session call for one weight update, device work apart."""
+    setup: SourcedTime
+    """From the start of a run to its first weight update."""
+    sharding_threshold: SourcedCount
+    """Tensors with fewer elements are not sharded."""
+    update_first_ipu_apart: Flag
+    """Whether IPU 0, which holds the embedding, updates its weights after the others."""

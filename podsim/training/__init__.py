@@ -1,0 +1,5 @@
+"""What a run is: set-up, weight updates and evaluations until convergence."""
+
+from podsim.training.outcome import TrainingOutcome, train
+
+__all__ = ["TrainingOutcome", "train"]

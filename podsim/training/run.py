@@ -1,0 +1,101 @@
+"""A training run: set-up, weight updates, evaluations; from one weight update to time-to-train."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_PERCENTILES = (10, 50, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What a run consists of.
+
+    Attributes:
+        update_s: Time of one weight update. [s]
+        samples_per_update: Samples trained by one weight update.
+        setup_s: From the start of the run to the first weight update. [s]
+        evaluation_every_samples: Samples between evaluations; None for a run without.
+        evaluation_samples: Samples of one evaluation.
+    """
+
+    update_s: float
+    samples_per_update: float
+    setup_s: float
+    evaluation_every_samples: int | None
+    evaluation_samples: int
+
+    @property
+    def evaluation_s(self) -> float:
+        """Time of one evaluation. [s]
+
+        The training program runs with its optimizer zeroed, on whole batches, so an evaluation
+        lasts as long as the weight updates that hold its samples. Source: [mlperf_logs].
+        """
+        return math.ceil(self.evaluation_samples / self.samples_per_update) * self.update_s
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """One run from start to convergence.
+
+    Attributes:
+        update_count: Weight updates.
+        evaluation_count: Evaluations.
+        setup_s: Time before the first weight update. [s]
+        training_s: Time of the weight updates. [s]
+        evaluation_s: Time of the evaluations. [s]
+    """
+
+    update_count: int
+    evaluation_count: int
+    setup_s: float
+    training_s: float
+    evaluation_s: float
+
+    @property
+    def time_to_train_s(self) -> float:
+        """All of it. [s]"""
+        return self.setup_s + self.training_s + self.evaluation_s
+
+
+def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
+    """A run of a fixed number of weight updates, without evaluations."""
+    return TrainingRun(update_count, 0, schedule.setup_s, update_count * schedule.update_s, 0.0)
+
+
+def run_to_convergence(schedule: Schedule, samples: float) -> TrainingRun:
+    """A run that ends at the first evaluation at which `samples` have been seen.
+
+    An evaluation takes place after the weight update that passes its mark, so a logged number of
+    samples may lie up to one update above the mark it belongs to.
+    """
+    every = schedule.evaluation_every_samples
+    if every is None:
+        return run_of_updates(schedule, math.ceil(samples / schedule.samples_per_update))
+    marks = max(1, math.ceil((samples - schedule.samples_per_update) / every))
+    updates = math.ceil(marks * every / schedule.samples_per_update)
+    return TrainingRun(
+        update_count=updates,
+        evaluation_count=marks,
+        setup_s=schedule.setup_s,
+        training_s=updates * schedule.update_s,
+        evaluation_s=marks * schedule.evaluation_s,
+    )
+
+
+def percentiles(runs: Sequence[TrainingRun]) -> dict[str, float]:
+    """`p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
+    times = sorted(run.time_to_train_s for run in runs)
+    return {f"p{share}": times[math.ceil(share / 100 * len(times)) - 1] for share in _PERCENTILES}
+
+
+def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:
+    """Mean time of each part of a run. [s]"""
+    count = len(runs)
+    return {
+        part: math.fsum(getattr(run, f"{part}_s") for run in runs) / count
+        for part in ("setup", "training", "evaluation")
+    }

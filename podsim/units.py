@@ -1,0 +1,110 @@
+"""Units: quantities as text at the edges, SI base units inside, integer picoseconds in the engine.
+
+A parser of its own rather than a units library: the grammar is one number and one unit, the message
+for a mistake must name the file and the cure, and start-up time counts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PS_PER_S: Final = 10**12
+
+_DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_SECONDS: Final = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_BITS_PER_BYTE: Final = 8
+
+_QUANTITY: Final = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:inf|nan))\s*(\S*)\s*", re.I)
+
+
+def _with_prefixes(unit: str, factor: float, *, binary: bool) -> dict[str, float]:
+    prefixes = _DECIMAL | (_BINARY if binary else {})
+    return {prefix + unit: scale * factor for prefix, scale in prefixes.items()}
+
+
+_BYTES: Final = _with_prefixes("B", 1, binary=True) | _with_prefixes("b", 1 / _BITS_PER_BYTE, binary=True)
+UNITS: Final[dict[str, dict[str, float]]] = {
+    "bytes": _BYTES,
+    "bytes_per_s": {f"{unit}/s": factor for unit, factor in _BYTES.items()},
+    "hz": _with_prefixes("Hz", 1, binary=False),
+    "s": _SECONDS,
+    "w": _with_prefixes("W", 1, binary=False),
+    "cycles": {"": 1.0, "cycles": 1.0},
+    "ratio": {"": 1.0, "%": 0.01},
+    "count": {"": 1.0},
+}
+"""Units by dimension, each with its factor to the SI base unit. `b` is a bit, `B` a byte."""
+
+EXAMPLES: Final[dict[str, str]] = {
+    "bytes": "624 KiB",
+    "bytes_per_s": "16 GB/s",
+    "hz": "1.85 GHz",
+    "s": "1.5 us",
+    "w": "300 W",
+    "cycles": "250",
+    "ratio": "0.85",
+    "count": "4",
+}
+
+
+class QuantityError(ValueError):
+    """A text that is not a quantity of the wanted dimension; its text says what to write."""
+
+
+def parse_quantity(text: str | int | float, dimension: str) -> float:
+    """A quantity in its SI base unit.
+
+    Args:
+        text: A number with its unit; a bare number only for dimensions without a unit.
+        dimension: A key of `UNITS`.
+
+    Raises:
+        QuantityError: No number, no unit, or a unit of another dimension.
+
+    >>> parse_quantity("16 GB/s", "bytes_per_s"), parse_quantity("624 KiB", "bytes"), parse_quantity("30 Gb/s", "bytes_per_s")
+    (16000000000.0, 638976.0, 3750000000.0)
+    """
+    known, example = UNITS[dimension], EXAMPLES[dimension]
+    if isinstance(text, bool):
+        raise QuantityError(f"{text} is not a quantity; write for example `{example}`")
+    if isinstance(text, (int, float)):
+        if "" not in known:
+            raise QuantityError(f"{text:g} has no unit; write for example `{example}`")
+        return float(text)
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"`{text}` is not a quantity; write for example `{example}`")
+    number, unit = match.groups()
+    if unit not in known:
+        what = f"unit `{unit}` does not fit here" if unit else f"`{text}` has no unit"
+        raise QuantityError(f"{what}; write for example `{example}`")
+    return float(number.replace("_", "")) * known[unit]
+
+
+def seconds_to_ps(seconds: float) -> int:
+    """Seconds as a whole number of picoseconds, rounded half to even.
+
+    >>> seconds_to_ps(1.5e-6)
+    1500000
+    """
+    return round(seconds * PS_PER_S)
+
+
+def cycles_to_ps(cycles: float, clock_hz: float) -> int:
+    """Clock cycles as a whole number of picoseconds, rounded half to even.
+
+    >>> cycles_to_ps(1.33e6, 1.33e9)
+    1000000000
+    """
+    return round(cycles * PS_PER_S / clock_hz)
+
+
+def ps_to_seconds(picoseconds: int) -> float:
+    """Picoseconds as seconds.
+
+    >>> ps_to_seconds(1_500_000)
+    1.5e-06
+    """
+    return picoseconds / PS_PER_S

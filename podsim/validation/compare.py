@@ -1,0 +1,83 @@
+"""Every row at hand: kernels, matrix products, weight updates, times to train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podsim.cost import MatMulShape, plan_matmul
+from podsim.cost.amp import amp_vertex_cycles
+from podsim.report.result import RunResult
+from podsim.simulate import simulate
+from podsim.specs import load_ipu
+from podsim.system import Ipu, build_ipu
+from podsim.validation.comparison import Comparison
+from podsim.validation.reference_data import rows, scenario_name, submissions
+
+_TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
+_GEMM_MEMORY = 0.6
+
+
+def validate() -> tuple[Comparison, ...]:
+    """All comparisons, in order from a vertex to a run."""
+    bow = build_ipu(load_ipu("bow"))
+    results = {row_name: simulate(row_name) for row_name in map(scenario_name, submissions("bert"))}
+    return (
+        *_amp(bow),
+        *compare_gemms(bow),
+        *_weight_updates(results),
+        *_times_to_train(results),
+        *_effects(results),
+    )
+
+
+def _amp(bow: Ipu) -> Iterator[Comparison]:
+    for row in rows("amp_measurements"):
+        predicted = float(amp_vertex_cycles(bow, int(row["rows"]), 1, 1))
+        yield Comparison(
+            "AMP vertex", f"{row['rows']}x16x16", predicted, float(row["cycles"]), "cycles", row["role"], row["source"]
+        )
+
+
+def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
+    """Matrix products measured on one Bow IPU."""
+    for row in rows("gemm_measurements"):
+        shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
+        plan = plan_matmul(bow, shape, row["dtype"], row["dtype"], _GEMM_MEMORY)
+        rate = shape.flop * bow.clock_hz / plan.account.cycles
+        name = f"{shape.rows}x{shape.inner}x{shape.columns}"
+        published = float(row["measured_tflops_digitised"])
+        yield Comparison(f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"])
+
+
+def _weight_updates(results: dict[str, RunResult]) -> Iterator[Comparison]:
+    for row in submissions("bert"):
+        name = scenario_name(row)
+        predicted = results[name].weight_update_s * _MS_PER_S
+        published = float(row["step_ms_median"])
+        yield Comparison("BERT weight update", name, predicted, published, "ms", row["role"], row["source"])
+
+
+def _times_to_train(results: dict[str, RunResult]) -> Iterator[Comparison]:
+    for row in submissions("bert"):
+        name = scenario_name(row)
+        predicted = results[name].time_to_train_s
+        if predicted is not None:
+            published = float(row["score_physical_min"])
+            yield Comparison(
+                "BERT time to train", name, predicted / _S_PER_MIN, published, "min", row["role"], row["source"]
+            )
+
+
+def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
+    """Differences between runs, which totals hide."""
+    measured = {scenario_name(row): float(row["step_ms_median"]) for row in submissions("bert")}
+    pairs = (
+        ("POD64 to POD128, open", "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"),
+        ("POD64 to POD128, closed", "bert_v1.1_pod64_closed", "bert_v1.1_pod128_closed"),
+        ("SDK 2.1 to 2.3, POD16 open", "bert_v1.0_pod16_open", "bert_v1.1_pod16_open"),
+        ("SDK 2.1 to 2.3, POD64 open", "bert_v1.0_pod64_open", "bert_v1.1_pod64_open"),
+    )
+    for name, before, after in pairs:
+        predicted = (results[after].weight_update_s - results[before].weight_update_s) * _MS_PER_S
+        published = measured[after] - measured[before]
+        yield Comparison("BERT effect of a change", name, predicted, published, "ms", "hold-out", "mlperf_logs")

@@ -1,0 +1,25 @@
+"""The published figures that travel with the package."""
+
+from __future__ import annotations
+
+import csv
+from functools import lru_cache
+
+from podsim.specs import data_file
+
+
+@lru_cache
+def rows(name: str) -> tuple[dict[str, str], ...]:
+    """Rows of `reference_data/<name>.csv`."""
+    with data_file(f"reference_data/{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))
+
+
+def scenario_name(row: dict[str, str]) -> str:
+    """The scenario that replays an MLPerf submission."""
+    return f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"
+
+
+def submissions(benchmark: str) -> tuple[dict[str, str], ...]:
+    """MLPerf submissions of one benchmark."""
+    return tuple(row for row in rows("mlperf_submissions") if row["benchmark"] == benchmark)

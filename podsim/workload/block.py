@@ -1,0 +1,108 @@
+"""Blocks and workloads: the units a pipeline stage is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from podsim.workload.op import DTYPE_BYTES, MatMul, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A trained tensor.
+
+    Attributes:
+        name: Its name within the block.
+        shape: Its shape.
+        tied_to: Name of the parameter of another block whose storage it shares, if any.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    tied_to: str | None = None
+
+    @property
+    def element_count(self) -> int:
+        """Elements of the tensor."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a model that a pipeline stage holds as a whole.
+
+    Attributes:
+        name: What it is, for example `attention`.
+        forward: Operations of the forward pass, in order.
+        backward: Operations of the backward pass, gradient accumulation included.
+        parameters: Trained tensors.
+        output_elements: Elements handed to the next block per micro-batch.
+        saved_elements: Elements that the backward pass needs from the forward pass per micro-batch,
+            the block's input excluded; what recomputation saves.
+        live_elements: The most elements alive at once inside the block beside its input.
+    """
+
+    name: str
+    forward: tuple[Op, ...]
+    backward: tuple[Op, ...]
+    parameters: tuple[Parameter, ...]
+    output_elements: int
+    saved_elements: int
+    live_elements: int
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of the tensors that this block stores itself."""
+        return sum(p.element_count for p in self.parameters if p.tied_to is None)
+
+    @property
+    def forward_flop(self) -> int:
+        """Matrix-product work of the forward pass. [FLOP]"""
+        return sum(op.flop for op in self.forward if isinstance(op, MatMul))
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A model as blocks, for one micro-batch.
+
+    Attributes:
+        name: The model.
+        blocks: Blocks by name: `embedding`, `attention`, `feed_forward`, `head`.
+        layer_count: How often `attention` and `feed_forward` repeat.
+        samples_per_micro_batch: Real samples that one micro-batch stands for (packs hold several).
+        host_input_bytes: Sent from the host per micro-batch. [B]
+        activation_dtype: Number format of what blocks hand on.
+    """
+
+    name: str
+    blocks: Mapping[str, Block]
+    layer_count: int
+    samples_per_micro_batch: float
+    host_input_bytes: int
+    activation_dtype: str = "fp16"
+
+    def repeats(self, block_name: str) -> int:
+        """How often a block occurs in the model."""
+        return self.layer_count if block_name in ("attention", "feed_forward") else 1
+
+    @property
+    def parameter_count(self) -> int:
+        """Trained elements, tied tensors counted once."""
+        return sum(self.repeats(name) * block.parameter_count for name, block in self.blocks.items())
+
+    @property
+    def forward_flop(self) -> int:
+        """Matrix-product work of one forward pass of one micro-batch. [FLOP]"""
+        return sum(self.repeats(name) * block.forward_flop for name, block in self.blocks.items())
+
+    @property
+    def training_flop(self) -> int:
+        """Model work of forward and backward pass: three times the forward pass, recomputation excluded. [FLOP]"""
+        return 3 * self.forward_flop
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes per activation element. [B]"""
+        return DTYPE_BYTES[self.activation_dtype]

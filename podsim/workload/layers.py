@@ -1,0 +1,157 @@
+"""Composite layers as short sequences of primitive operations, forward and backward.
+
+Each function appends to a `GraphBuilder` and returns the name of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsim.workload.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
+
+
+class GraphBuilder:
+    """Collects the operations of one block in execution order, with unique names."""
+
+    def __init__(self, prefix: str) -> None:
+        """Start an empty sequence whose operation names begin with `prefix`."""
+        self._prefix = prefix
+        self._ops: dict[str, Op] = {}
+
+    def ops(self) -> tuple[Op, ...]:
+        """The operations so far, in order."""
+        return tuple(self._ops.values())
+
+    def name(self, name: str) -> str:
+        """The full name of the next operation called `name`, made unique by a number."""
+        full, number = f"{self._prefix}/{name}", 2
+        while full in self._ops:
+            full, number = f"{self._prefix}/{name}.{number}", number + 1
+        return full
+
+    def add(self, op: Op) -> str:
+        """Append an operation and return its name."""
+        self._ops[op.name] = op
+        return op.name
+
+    def matmul(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        inner: int,
+        inputs: tuple[str, str],
+        *,
+        weights: bool = False,
+        gradient_of_weights: bool = False,
+    ) -> str:
+        """Append a product; `weights` says that the right operand is a parameter in the plan's layout."""
+        return self.add(
+            MatMul(
+                name=self.name(name),
+                shape=shape,
+                inner=inner,
+                inputs=inputs,
+                right_arranged=weights,
+                output_arranged=not gradient_of_weights,
+            )
+        )
+
+    def elementwise(
+        self, function: str, shape: tuple[int, ...], inputs: Sequence[str], dtype: DType = "fp16", name: str = ""
+    ) -> str:
+        """Append one elementwise pass."""
+        return self.add(
+            Elementwise(
+                name=self.name(name or function), shape=shape, inputs=tuple(inputs), function=function, dtype=dtype
+            )
+        )
+
+    def reduce(self, name: str, shape: tuple[int, ...], input_count: int, source: str) -> str:
+        """Append a reduction of `input_count` elements to `shape`, summed in single precision."""
+        return self.add(
+            Reduce(name=self.name(name), shape=shape, dtype="fp32", inputs=(source,), input_count=input_count)
+        )
+
+    def rearrange(self, name: str, shape: tuple[int, ...], source: str) -> str:
+        """Append a change of layout."""
+        return self.add(Rearrange(name=self.name(name), shape=shape, inputs=(source,)))
+
+    def gather(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
+        """Append a look-up of rows."""
+        return self.add(Gather(name=self.name(name), shape=shape, inputs=inputs, table_rows=table_rows))
+
+    def scatter_add(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
+        """Append an update of rows."""
+        return self.add(ScatterAdd(name=self.name(name), shape=shape, inputs=inputs, table_rows=table_rows))
+
+
+def linear(
+    g: GraphBuilder, name: str, rows: int, inner: int, columns: int, source: str, *, bias: bool = True
+) -> str:
+    """Dense layer: one product with the weights, one broadcast add of the bias."""
+    out = g.matmul(name, (1, rows, columns), inner, (source, f"@{name}/weight"), weights=True)
+    return g.elementwise("bias_add", (rows, columns), (out, f"@{name}/bias"), name=f"{name}/bias") if bias else out
+
+
+def linear_backward(
+    g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str, *, bias: bool = True
+) -> str:
+    """Input gradient, weight gradient with its accumulation, and bias gradient of a dense layer."""
+    grad_in = g.matmul(f"{name}/input_grad", (1, rows, inner), columns, (gradient, f"@{name}/weight"))
+    grad_w = g.matmul(
+        f"{name}/weight_grad", (1, inner, columns), rows, (f"@{name}/input", gradient), gradient_of_weights=True
+    )
+    g.elementwise("scaled_add", (inner, columns), (grad_w, f"@{name}/accumulator"), name=f"{name}/accumulate")
+    if bias:
+        grad_b = g.reduce(f"{name}/bias_grad", (columns,), rows * columns, gradient)
+        g.elementwise("scaled_add", (columns,), (grad_b, f"@{name}/bias/accumulator"), name=f"{name}/bias/accumulate")
+    return grad_in
+
+
+def softmax(g: GraphBuilder, rows: int, columns: int, source: str) -> str:
+    """Softmax over the last axis: maximum, subtract, exponential, sum, scale."""
+    shape = (rows, columns)
+    top = g.reduce("softmax/max", (rows,), rows * columns, source)
+    shifted = g.elementwise("sub", shape, (source, top), name="softmax/sub")
+    power = g.elementwise("exp", shape, (shifted,), name="softmax/exp")
+    total = g.reduce("softmax/sum", (rows,), rows * columns, power)
+    inverse = g.elementwise("inverse", (rows,), (total,), "fp32", name="softmax/inverse")
+    return g.elementwise("mul", shape, (power, inverse), name="softmax/scale")
+
+
+def softmax_backward(g: GraphBuilder, rows: int, columns: int, probabilities: str, gradient: str) -> str:
+    """Gradient of softmax: p·(dy - sum(p·dy))."""
+    shape = (rows, columns)
+    product = g.elementwise("mul", shape, (probabilities, gradient), name="softmax/mul")
+    total = g.reduce("softmax/sum", (rows,), rows * columns, product)
+    scaled = g.elementwise("mul", shape, (probabilities, total), name="softmax/mul")
+    return g.elementwise("sub", shape, (product, scaled), name="softmax/sub")
+
+
+def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str) -> str:
+    """Layer norm: mean and mean of squares, normalise, scale and shift."""
+    shape = (rows, columns)
+    squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
+    mean = g.reduce(f"{name}/mean", (rows,), rows * columns, source)
+    power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
+    inverse = g.elementwise("rsqrt", (rows,), (mean, power), "fp32", name=f"{name}/rsqrt")
+    centred = g.elementwise("sub", shape, (source, mean), name=f"{name}/centre")
+    normal = g.elementwise("mul", shape, (centred, inverse), name=f"{name}/normalise")
+    scaled = g.elementwise("bias_add", shape, (normal, f"@{name}/gamma"), name=f"{name}/scale")
+    return g.elementwise("bias_add", shape, (scaled, f"@{name}/beta"), name=f"{name}/shift")
+
+
+def layer_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:
+    """Gradients of layer norm with respect to its input, gamma and beta."""
+    shape = (rows, columns)
+    normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
+    product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
+    for parameter, source in (("gamma", product), ("beta", gradient)):
+        total = g.reduce(f"{name}/{parameter}_grad", (columns,), rows * columns, source)
+        g.elementwise("scaled_add", (columns,), (total, f"@{name}/{parameter}/accumulator"))
+    scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
+    first = g.reduce(f"{name}/mean_grad", (rows,), rows * columns, scaled)
+    second = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)
+    centred = g.elementwise("sub", shape, (scaled, first), name=f"{name}/centre")
+    fixed = g.elementwise("scaled_add", shape, (centred, second), name=f"{name}/correct")
+    return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")

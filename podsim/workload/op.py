@@ -1,0 +1,117 @@
+"""Operations: what a graph computes, with shapes, on any machine.
+
+Five primitive kinds are enough for the networks modelled here. Composite layers (softmax, layer
+norm, attention) are built from them in `workload.layers`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+DType = Literal["fp16", "fp32"]
+
+DTYPE_BYTES: dict[str, int] = {"fp16": 2, "fp32": 4, "int32": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One operation of a graph.
+
+    Attributes:
+        name: Unique within its block, for example `attention/scores`.
+        shape: Shape of the result.
+        dtype: Number format of the result.
+        inputs: Names of the operations whose results it reads; names that start with `@` are
+            inputs of the block, parameters or stashed activations.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType = "fp16"
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def element_count(self) -> int:
+        """Elements of the result."""
+        return math.prod(self.shape)
+
+    @property
+    def byte_count(self) -> int:
+        """Size of the result. [B]"""
+        return self.element_count * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMul(Op):
+    """Grouped matrix product: (groups, rows, inner) x (groups, inner, columns).
+
+    Attributes:
+        inner: Length of the contracted axis.
+        left_arranged: The left operand already lies where the plan wants it.
+        right_arranged: Likewise for the right operand; true for weights, which the plan allocates.
+        output_arranged: The consumer takes the result where the plan leaves it.
+    """
+
+    inner: int
+    left_arranged: bool = False
+    right_arranged: bool = False
+    output_arranged: bool = True
+
+    @property
+    def group_count(self) -> int:
+        """Independent products."""
+        return math.prod(self.shape[:-2])
+
+    @property
+    def rows(self) -> int:
+        """Rows of each result."""
+        return self.shape[-2]
+
+    @property
+    def columns(self) -> int:
+        """Columns of each result."""
+        return self.shape[-1]
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations, one multiply-add being two. [FLOP]"""
+        return 2 * self.group_count * self.rows * self.inner * self.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise(Op):
+    """One pass over a tensor by a named vertex (`add`, `mul`, `gelu`, `dropout`, …)."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce(Op):
+    """Sum or maximum over one axis; `shape` is the result's.
+
+    Attributes:
+        input_count: Elements read.
+    """
+
+    input_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rearrange(Op):
+    """The same elements laid out in another way over the tiles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gather(Op):
+    """Rows picked from a table: `shape` is (indices, row width)."""
+
+    table_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterAdd(Op):
+    """Rows added into a table: `shape` is (indices, row width)."""
+
+    table_rows: int

@@ -1,0 +1,124 @@
+"""The timeline for ui.perfetto.dev."""
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from podsim.engine.trace import PhaseRecord, Record, Trace
+from podsim.errors import MissingDataError, OutputError
+from podsim.report.perfetto import Event, build_timeline, write_trace
+from tests.unit.report_examples import MAKESPAN_PS, US, make_result, make_trace
+
+IPUS, LINKS = 2, 3
+
+
+def slices(events: Iterable[Event], process: int) -> list[Event]:
+    return [event for event in events if event["ph"] == "X" and event["pid"] == process]
+
+
+def tracks(events: Iterable[Event], process: int) -> dict[object, object]:
+    return {
+        event["tid"]: event["args"]["name"]  # type: ignore[index]
+        for event in events
+        if event["name"] == "thread_name" and event["pid"] == process
+    }
+
+
+def test_one_track_per_ipu_and_link() -> None:
+    events = build_timeline(make_trace()).events
+    assert list(tracks(events, IPUS).values()) == ["ipu0", "ipu1"]
+    # Three transfers, two at a time: the link needs two rows.
+    assert list(tracks(events, LINKS).values()) == ["rail0/up", "rail0/up (2)"]
+
+
+def test_every_cycle_of_a_folded_trace_is_shown() -> None:
+    timeline = build_timeline(make_trace())
+    first = [event for event in slices(timeline.events, IPUS) if event["tid"] == 1]
+    assert [event["name"] for event in first] == ["forward 0", *["backward 0"] * 3, "chunk"]
+    assert [event["ts"] for event in first] == pytest.approx([0, 10, 30, 50, 70])
+    assert [event["dur"] for event in first] == [10.0, 20.0, 20.0, 20.0, 30.0]
+    assert not timeline.is_folded
+    # 5 of ipu0, 7 of ipu1 (1 + 3 + 3), 3 of the link, 3 phases.
+    assert timeline.slice_count == 18
+
+
+def test_durations_of_a_track_add_up_to_the_makespan() -> None:
+    events = slices(build_timeline(make_trace()).events, IPUS)
+    for track in (1, 2):
+        total_us = sum(float(str(event["dur"])) for event in events if event["tid"] == track)
+        assert total_us == pytest.approx(MAKESPAN_PS / US)
+
+
+def test_phases_say_how_often_they_repeat() -> None:
+    names = [event["name"] for event in slices(build_timeline(make_trace()).events, 1)]
+    assert names == ["fill 0", "main x 3", "update IPUs 0-1: reduce"]
+
+
+def test_beyond_the_limit_cycles_are_shown_once_with_their_count() -> None:
+    timeline = build_timeline(make_trace(), event_limit=12)
+    first = [event for event in slices(timeline.events, IPUS) if event["tid"] == 1]
+    assert timeline.is_folded
+    assert [event["name"] for event in first] == ["forward 0", "backward 0", "2 more like this", "chunk"]
+    assert [event["dur"] for event in first] == [10.0, 20.0, 40.0, 30.0]
+
+
+def test_no_two_events_of_a_track_overlap_in_whole_nanoseconds() -> None:
+    """The viewer cuts to nanoseconds and drops an event that overlaps the one before."""
+    edges = [*range(0, 3_000_000, 1_000), 3_000_500]
+    records = tuple(Record("ipu0", "matmul", "step", start, end, 1, 0) for start, end in pairwise(edges))
+    trace = Trace(
+        makespan_ps=edges[-1],
+        lanes={"ipu0": {"matmul": edges[-1]}},
+        records=records,
+        channels=frozenset(),
+        phases=(PhaseRecord("replica0", "main", 1, 0, edges[-1]),),
+        event_count=len(records),
+    )
+    events = slices(build_timeline(trace).events, IPUS)
+    cut = [(int(float(str(event["ts"])) * 1000), int(float(str(event["dur"])) * 1000)) for event in events]
+    assert len({event["tid"] for event in events}) == 1
+    assert all(start + length <= later for (start, length), (later, _) in pairwise(cut))
+
+
+def test_events_without_length_are_left_out() -> None:
+    trace = Trace(
+        makespan_ps=5,
+        lanes={"ipu0": {"matmul": 5}, "ipu1": {"idle": 5}},
+        records=(Record("ipu0", "sync", "sync", 0, 0, 1, 0), Record("ipu0", "matmul", "step", 0, 5, 1, 0)),
+        channels=frozenset(),
+        phases=(),
+        event_count=2,
+    )
+    timeline = build_timeline(trace)
+    assert timeline.slice_count == 1
+    assert list(tracks(timeline.events, IPUS).values()) == ["ipu0", "ipu1"]
+
+
+def test_the_file_is_chrome_trace_json(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    timeline = write_trace(make_result(), path)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert stored["displayTimeUnit"] == "ms"
+    assert stored["otherData"]["scenario"] == "two_ipus"
+    assert stored["otherData"]["cycles"] == "every cycle is shown"
+    assert stored["traceEvents"] == list(timeline.events)
+    processes = [event["args"]["name"] for event in stored["traceEvents"] if event["name"] == "process_name"]
+    assert processes == ["phases", "IPUs", "links"]
+
+
+def test_a_result_without_timeline_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with pytest.raises(MissingDataError) as caught:
+        write_trace(make_result(trace=None), path)
+    assert str(caught.value) == (
+        f"{path}: this result has no timeline\n  do: simulate with `record=True` and write that result"
+    )
+
+
+def test_a_missing_folder_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="does not exist"):
+        write_trace(make_result(), tmp_path / "no" / "trace.json")
+    assert list(tmp_path.iterdir()) == []

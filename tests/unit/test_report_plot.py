@@ -1,0 +1,125 @@
+"""The chart: what it says, what it shows and where it goes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from podsim.engine.trace import PhaseRecord, Record
+from podsim.errors import OutputError
+from podsim.report.plot import check_plot_path, conclusion, plot_run, write_plot
+from podsim.report.rows import IpuAccount
+from podsim.report.windows import Part, Window, parts_of, records_in, windows_of
+from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, US, make_result, make_trace
+
+SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+
+
+def test_the_title_says_the_conclusion() -> None:
+    assert conclusion(make_result()) == (
+        "Two IPUs [by hand]\n"
+        "100 us per weight update: matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"
+    )
+
+
+def test_panels_of_a_short_update() -> None:
+    figure = plot_run(make_result())
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [
+        "One weight update",
+        "The whole weight update",
+        "IPU 0 is at work 100 % of the time, IPU 1 waits 15 %",
+    ]
+    # matmul, all-reduce, optimizer, bubble and update wait.
+    assert len(figure.legends[0].get_patches()) == 5
+
+
+def test_panels_of_a_long_update() -> None:
+    phases = (
+        PhaseRecord("replica0", "fill 0", 1, 0, 10 * US),
+        PhaseRecord("replica0", "main", 6, 10 * US, 70 * US),
+        PhaseRecord("replica0", "update", 1, 70 * US, 100 * US),
+    )
+    long = replace(make_trace(), phases=phases)
+    titles = [axes.get_title(loc="left") for axes in plot_run(make_result(trace=long)).axes]
+    assert titles[1:4] == [
+        "A   Start: fill 10 us",
+        "B   2 of 6 main cycles, 10 us each",
+        "C   End: update 30 us",
+    ]
+
+
+def test_without_a_timeline_only_the_breakdown_is_drawn() -> None:
+    assert len(plot_run(make_result(trace=None)).axes) == 1
+
+
+def test_a_single_ipu_has_no_pace_to_set() -> None:
+    alone = make_result(ipus=(IpuAccount(0, "ipu0", "all", LANES["ipu0"]),))
+    assert "pace" not in conclusion(alone)
+    assert plot_run(alone).axes[-1].get_title(loc="left") == "Time by kind"
+
+
+@pytest.mark.parametrize("suffix", SIGNATURES)
+def test_the_suffix_chooses_the_format_and_the_bytes_repeat(tmp_path: Path, suffix: str) -> None:
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix.upper()}"
+    write_plot(make_result(), first)
+    write_plot(make_result(), second)
+    assert first.read_bytes().startswith(SIGNATURES[suffix])
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("chart.gif", "`.gif` is not a format for charts"), ("chart", "the name of a chart needs a suffix")],
+)
+def test_a_suffix_that_cannot_be_drawn(tmp_path: Path, name: str, what: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(OutputError) as caught:
+        write_plot(make_result(), path)
+    assert str(caught.value) == f"{path}: {what}\n  do: end the name in .png, .svg, .pdf"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_found_before_drawing(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="does not exist"):
+        check_plot_path(tmp_path / "no" / "chart.png")
+
+
+def test_parts_join_phases_of_one_first_word() -> None:
+    phases = [
+        PhaseRecord("replica0", "fill 0", 1, 0, 10),
+        PhaseRecord("replica0", "fill 1", 1, 10, 20),
+        PhaseRecord("replica0", "main", 2, 20, 20),
+        PhaseRecord("replica0", "update IPU 0: optimizer", 1, 20, 25),
+    ]
+    assert parts_of(phases) == (Part("fill", 0, 20), Part("update", 20, 25))
+
+
+def test_windows_are_the_start_two_cycles_and_the_end() -> None:
+    phases = [
+        PhaseRecord("r", "fill 0", 1, 0, 10),
+        PhaseRecord("r", "main", 10, 10, 110),
+        PhaseRecord("r", "host", 1, 110, 120),
+    ]
+    assert [(window.start_ps, window.end_ps) for window in windows_of(phases, 120)] == [
+        (0, 20),
+        (20, 40),
+        (100, 120),
+    ]
+
+
+def test_a_pipeline_of_one_stage_has_no_start_to_show() -> None:
+    phases = [PhaseRecord("r", "main", 10, 0, 100), PhaseRecord("r", "host", 1, 100, 120)]
+    assert [(window.start_ps, window.end_ps) for window in windows_of(phases, 120)] == [(10, 30), (90, 120)]
+
+
+def test_few_cycles_are_shown_whole() -> None:
+    assert windows_of(PHASES, MAKESPAN_PS) == (Window("The whole weight update", 0, MAKESPAN_PS),)
+    assert windows_of([], 7) == (Window("The whole weight update", 0, 7),)
+
+
+def test_repetitions_are_cut_to_the_window() -> None:
+    # Repetitions 0..4, 10..14, 20..24, 30..34 in the window 12..31.
+    record = Record("ipu0", "matmul", "step", 0, 4, 4, 10)
+    inside = [(start, end) for _, start, end in records_in([record], Window("", 12, 31))]
+    assert inside == [(12, 14), (20, 24), (30, 31)]

@@ -1,0 +1,86 @@
+"""The tables for a terminal."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from podsim.report.rows import IpuAccount
+from podsim.report.table import print_result, result_text
+from tests.unit.report_examples import LANES, make_result
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(len(line) for line in result_text(make_result(), width).splitlines()) <= width
+
+
+def test_headline_and_what_was_measured() -> None:
+    lines = result_text(make_result()).splitlines()
+    assert lines[0] == "Two IPUs [by hand]"
+    assert lines[1] == "two_ipus, podsim 0.1.0"
+    assert "Throughput     80,000 samples/s" in lines
+    assert "Weight update  100 us            measured 80 us, error +25.0 %" in lines
+    assert "Time to train  26.05 min" in lines
+    assert "MFU            25.0 %" in lines
+    assert "Measured: bench log" in lines
+
+
+def test_where_the_time_went_largest_first() -> None:
+    text = result_text(make_result())
+    rows = [line.split()[0] for line in text.splitlines() if any(bar in line for bar in "█▌")]
+    assert rows == ["matmul", "all-reduce", "optimizer", "bubble", "update"]
+    assert "matmul       ██████████████  65.0 %  65.0  matrix products on the AMP" in text
+
+
+def test_phases_ipus_operations_memory_and_assumptions() -> None:
+    text = result_text(make_result())
+    assert "Phases: fill 10 us, main 60 us (3 cycles), update 30 us" in text
+    assert "IPU 0 sets the pace: at work 100.0 % of the time" in text
+    assert "Slowest: stage 1, 40 us of operations; the longest are" in text
+    assert "In-Processor-Memory: IPU 0 uses 400 MiB of 800 MiB (50.0 %); stash 300 MiB" in text
+    assert "Streaming Memory: IPU 1 uses 64 MiB of 1 GiB (6.2 %); optimizer state 64 MiB" in text
+    assert "Stands on 1 assumed inputs" in text
+
+
+def test_shares_of_an_ipu() -> None:
+    # ipu1: matmul 60 + optimizer 15 compute, all-reduce 10 moves data, bubble 10 + update wait 5.
+    row = next(line for line in result_text(make_result()).splitlines() if "4 layers + head" in line)
+    assert row.split()[5:] == ["75.0", "%", "10.0", "%", "15.0", "%", "200", "MiB", "600", "MiB"]
+
+
+def test_drawn_times_to_train() -> None:
+    drawn = make_result(
+        time_to_train_s=None, time_to_train_percentiles={"p10": 1440.0, "p50": 1563.0, "p90": 1800.0}
+    )
+    lines = result_text(drawn).splitlines()
+    assert "Time to train  26.1 min (median)" in lines
+    assert "  P10 to P90   24 min to 30 min" in lines
+
+
+def test_a_result_with_little_in_it_prints() -> None:
+    text = result_text(make_result(ipus=(), operations=(), references=(), assumptions=(), phases=()))
+    assert "Measured" not in text
+    assert "Slowest" not in text
+
+
+def test_many_ipus_and_assumptions_are_cut_short() -> None:
+    many = make_result(
+        ipus=tuple(IpuAccount(ipu, f"ipu{ipu}", "1 layer", LANES["ipu0"]) for ipu in range(20)),
+        assumptions=tuple({"key": f"k{number}", "value": number, "basis": "assumed"} for number in range(9)),
+        warnings=("numbers are rough",),
+    )
+    text = result_text(many)
+    assert "and 4 more IPUs" in text
+    assert "and 3 more; `--format json` lists them all" in text
+    assert "warning: numbers are rough" in text
+
+
+def test_a_file_gets_no_control_codes_and_a_screen_gets_colours() -> None:
+    plain, coloured = StringIO(), StringIO()
+    print_result(make_result(), Console(file=plain, width=80))
+    print_result(
+        make_result(), Console(file=coloured, width=80, force_terminal=True, color_system="truecolor")
+    )
+    assert "\x1b" not in plain.getvalue()
+    assert "\x1b" in coloured.getvalue()
