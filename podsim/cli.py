@@ -124,6 +124,17 @@ def validate(
 
 
 @app.command()
+def calibrate() -> None:
+    """Refit the calibrated constants on their rows and show them beside the committed ones."""
+    from podsim.validation.calibrate import calibrate as refit
+
+    for fit in refit():
+        typer.echo(
+            f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, fitted {fit.fitted:.4g} {fit.unit} on {fit.rows}"
+        )
+
+
+@app.command()
 def schema(
     kind: Annotated[str, typer.Argument(help="scenario, ipu, machine, pod or software.")] = "scenario",
 ) -> None:

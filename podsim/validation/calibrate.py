@@ -1,0 +1,104 @@
+"""Refits the calibrated constants on the rows marked for it, and on no other.
+
+Two constants of the software stack are fitted together to two weight updates: the layout-change rate,
+which grows with the work of a stage, and the session call, which does not. The set-up time is the
+median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
+half-precision products.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from podsim.cost import MatMulShape, plan_matmul
+from podsim.simulate import simulate
+from podsim.specs import load_ipu, load_scenario
+from podsim.system import Ipu, build_ipu
+from podsim.validation.reference_data import rows, scenario_name, submissions
+
+_ROLE = "calibration"
+_MS_PER_S = 1000
+_LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
+_LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
+_NEWTON_STEPS = 4
+_OVERHEADS = range(150, 301, 25)
+_TERA = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A refitted constant.
+
+    Attributes:
+        key: Its key path.
+        committed: The value in the specification.
+        fitted: The value that fits best.
+        unit: Unit of both.
+        rows: What it was fitted to.
+    """
+
+    key: str
+    committed: float
+    fitted: float
+    unit: str
+    rows: str
+
+
+def calibrate() -> tuple[Fit, ...]:
+    """Refit every calibrated constant."""
+    chosen = [row for row in submissions("bert") if row["role"] == _ROLE]
+    names = [scenario_name(row) for row in chosen]
+    targets = [float(row["step_ms_median"]) / _MS_PER_S for row in chosen]
+    software = load_scenario(names[0]).spec.software
+    layout, call_s = _newton(names, targets, software.layout_change_cycles_per_byte.value, software.host_call.value)
+    where = " and ".join(names)
+    ipu = load_ipu("bow")
+    return (
+        Fit("ipu.superstep.overhead", ipu.superstep.overhead.value, _overhead(build_ipu(ipu)), "cycles", "GEMM fp16"),
+        Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte.value, layout, "cycles/B", where),
+        Fit(f"software.{_CALL}", software.host_call.value, call_s, "s", where),
+        Fit("software.setup", software.setup.value, _setup_s(names), "s", where),
+    )
+
+
+def _newton(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> tuple[float, float]:
+    """Solve two weight updates for two constants; both act almost linearly."""
+    for _ in range(_NEWTON_STEPS):
+        here = _misses(names, targets, layout, call_s)
+        by_layout = _misses(names, targets, layout + _LAYOUT_STEP, call_s)
+        by_call = _misses(names, targets, layout, call_s + _CALL_STEP_S)
+        a, b = ((by_layout[i] - here[i]) / _LAYOUT_STEP for i in (0, 1))
+        c, d = ((by_call[i] - here[i]) / _CALL_STEP_S for i in (0, 1))
+        determinant = a * d - b * c
+        layout -= (here[0] * d - here[1] * c) / determinant
+        call_s -= (here[1] * a - here[0] * b) / determinant
+    return layout, call_s
+
+
+def _misses(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> list[float]:
+    changes = (f"software.{_LAYOUT}={layout}", f"software.{_CALL}={call_s * _MS_PER_S} ms")
+    return [
+        simulate(name, overrides=changes).weight_update_s - target for name, target in zip(names, targets, strict=True)
+    ]
+
+
+def _setup_s(names: Sequence[str]) -> float:
+    return statistics.median(float(row["setup_s"]) for row in rows("mlperf_runs") if scenario_name(row) in names)
+
+
+def _overhead(bow: Ipu) -> float:
+    """The superstep overhead with the least RMS error, on a grid as fine as the data deserve."""
+    return min(_OVERHEADS, key=lambda cycles: _rms(replace(bow, superstep_overhead_cycles=cycles)))
+
+
+def _rms(ipu: Ipu) -> float:
+    errors = []
+    for row in rows("gemm_measurements"):
+        if row["role"] == _ROLE:
+            shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
+            rate = shape.flop * ipu.clock_hz / plan_matmul(ipu, shape, row["dtype"], row["dtype"]).account.cycles
+            errors.append(rate / _TERA / float(row["measured_tflops_digitised"]) - 1)
+    return math.sqrt(statistics.fmean(error**2 for error in errors))
