@@ -64,9 +64,7 @@ def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
     # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
     last = np.maximum(rows - (workers - 1) * fullest, 0)
     full, rest = (_worker_cycles(ipu, positions, dtype, first_pass) for positions in (fullest, last))
-    return np.maximum(
-        workers * np.maximum(full, rest), workers * np.minimum(full, rest) + ipu.vertices.amp.tail
-    )
+    return np.maximum(workers * np.maximum(full, rest), workers * np.minimum(full, rest) + ipu.vertices.amp.tail)
 
 
 def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> Any:

@@ -181,10 +181,12 @@ def _splits_of_slice(
     row_share = ceil_div(shape.rows, rows)
     rows = ceil_div(shape.rows, row_share)
     one = np.ones_like(rows)
-    shares = (ceil_div(shape.groups, groups), row_share, ceil_div(inner_grains, inner))
     return np.stack(
-        (groups, rows, inner, columns, one * column_slices, one * inner_slices, *shares)
-        + (ceil_div(column_grains, columns),)
+        (
+            *(groups, rows, inner, columns, one * column_slices, one * inner_slices),
+            *(ceil_div(shape.groups, groups), row_share),
+            *(ceil_div(inner_grains, inner), ceil_div(column_grains, columns)),
+        )
     )
 
 
@@ -209,13 +211,14 @@ def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDA
     operand, partial = DTYPE_BYTES[dtype], DTYPE_BYTES[partials]
     running = operand * (np.where(c.columns > 1, left, 0) + np.where(c.rows > 1, right, 0)) + partial * out
     reducing = np.where(c.inner > 1, 2, 1) * partial * out
-    return np.maximum(running, reducing)
+    result: NDArray[Any] = np.maximum(running, reducing)
+    return result
 
 
 def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: str) -> dict[str, NDArray[Any]]:
     """Cycles of every candidate by kind of work."""
     left, right, out = _tile_elements(c, ipu, dtype)
-    operand, partial = DTYPE_BYTES[dtype], DTYPE_BYTES[partials]
+    operand = DTYPE_BYTES[dtype]
     port = ipu.exchange_bytes_per_cycle
     # Each tile already owns its share of an operand and receives the rest; two tiles on one bus
     # that need the same left operand receive it at double rate.

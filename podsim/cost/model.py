@@ -128,8 +128,8 @@ class CostModel:
         vertex, workers = self.ipu.vertices.gather, self.ipu.worker_count
         row_parts = max(1, min(op.table_rows, self.ipu.tile_count // column_parts))
         indices, width = op.shape[0], ceil_div(op.shape[1], column_parts)
-        hits = ceil_div(indices, row_parts)
-        pairs = ceil_div(width, 2)
+        hits: int = ceil_div(indices, row_parts)
+        pairs: int = ceil_div(width, 2)
         if isinstance(op, Gather):
             hit = vertex.per_index + vertex.cycles_per_pair * pairs
             return workers * (vertex.worker_fixed + hits * hit + (indices - hits) * vertex.skip)

@@ -21,5 +21,5 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     half = dtype == "fp16"
     cycles = vertex.half_cycles if half else vertex.single_cycles
     vector = vertex.half_elements if half else vertex.single_elements
-    steps = ceil_div(ceil_div(elements_per_tile, ipu.worker_count), vector)
+    steps: int = ceil_div(ceil_div(elements_per_tile, ipu.worker_count), vector)
     return ipu.vertices.launch_cycles + ipu.worker_count * (vertex.fixed + cycles * steps)

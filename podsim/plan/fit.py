@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 from podsim.errors import DoesNotFitError
 from podsim.plan.memory import IpuMemory
@@ -31,9 +32,7 @@ def does_not_fit(
     worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
     storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
     capacity = _capacity(worst, storage)
-    tenants = sorted(
-        (tenant for tenant in worst.tenants if tenant.storage == storage), key=lambda t: -t.byte_count
-    )
+    tenants = sorted((tenant for tenant in worst.tenants if tenant.storage == storage), key=lambda t: -t.byte_count)
     largest = ", ".join(f"{t.name} {_megabytes(t.byte_count)}" for t in tenants[:_LARGEST_TENANTS])
     return DoesNotFitError(
         f"IPU {worst.ipu} of each replica needs {_megabytes(worst.used_bytes(storage))} of "
@@ -69,7 +68,7 @@ def _advice(options: TrainingOptions, memory_of: Callable[[TrainingOptions], Seq
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
 
 
-def _changes(options: TrainingOptions) -> Iterator[tuple[str, dict[str, object]]]:
+def _changes(options: TrainingOptions) -> Iterator[tuple[str, dict[str, Any]]]:
     """(what to write in the scenario, fields it changes) for every change that is open."""
     if not options.recompute:
         yield "parallelism.recomputation: layer", {"recompute": True}

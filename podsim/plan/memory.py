@@ -10,7 +10,6 @@ from podsim.plan.placement import ATTENTION, FEED_FORWARD, Stage, stash_depth
 from podsim.plan.stage_cost import StageCost
 from podsim.system import Ipu
 from podsim.workload import Workload
-from podsim.workload.op import DTYPE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,14 @@ def memory_plan(
                 Tenant("weights", count * options.weight_bytes),
                 Tenant("accumulators", count * options.accumulator_bytes),
                 Tenant("optimizer_state", _state_bytes(count, options), options.optimizer_storage),
-                Tenant("stash", _stash_bytes([s for s in stages if s.ipu == index], len(stages), workload, options)),
-                Tenant("temporaries", _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options)),
+                Tenant(
+                    "stash",
+                    _stash_bytes([s for s in stages if s.ipu == index], len(stages), workload, options),
+                ),
+                Tenant(
+                    "temporaries",
+                    _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options),
+                ),
                 Tenant("code", code_bytes_per_tile * ipu.tile_count),
             ),
             capacity_bytes=ipu.memory_bytes,
@@ -132,9 +137,7 @@ def _kept_elements(stage: Stage, workload: Workload, options: TrainingOptions) -
     return checkpoints + sum(count * workload.blocks[name].saved_elements for name, count in stage.blocks)
 
 
-def _temporary_bytes(
-    costs: Sequence[StageCost], workload: Workload, ipu: Ipu, options: TrainingOptions
-) -> int:
+def _temporary_bytes(costs: Sequence[StageCost], workload: Workload, ipu: Ipu, options: TrainingOptions) -> int:
     """Peak of what lives only while a layer runs: recomputed activations, live tensors, operation temporaries."""
     size, peak = workload.activation_bytes, 0
     for cost in costs:

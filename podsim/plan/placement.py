@@ -39,10 +39,21 @@ class Stage:
 
 
 def make_stage(
-    index: int, ipu: int, attention: int = 0, feed_forward: int = 0, *, embedding: bool = False, head: bool = False
+    index: int,
+    ipu: int,
+    attention: int = 0,
+    feed_forward: int = 0,
+    *,
+    embedding: bool = False,
+    head: bool = False,
 ) -> Stage:
     """A stage from counts."""
-    counts = ((EMBEDDING, int(embedding)), (ATTENTION, attention), (FEED_FORWARD, feed_forward), (HEAD, int(head)))
+    counts = (
+        (EMBEDDING, int(embedding)),
+        (ATTENTION, attention),
+        (FEED_FORWARD, feed_forward),
+        (HEAD, int(head)),
+    )
     return Stage(index, ipu, tuple((name, count) for name, count in counts if count))
 
 
@@ -54,9 +65,7 @@ def stages_of_layers(layers_per_ipu: Sequence[int]) -> tuple[Stage, ...]:
     if len(layers_per_ipu) == 1:
         count = layers_per_ipu[0]
         return (make_stage(0, 0, count, count, embedding=True, head=True),)
-    encoder = [
-        make_stage(ipu, ipu, count, count, embedding=ipu == 0) for ipu, count in enumerate(layers_per_ipu)
-    ]
+    encoder = [make_stage(ipu, ipu, count, count, embedding=ipu == 0) for ipu, count in enumerate(layers_per_ipu)]
     return (*encoder, make_stage(len(encoder), 0, head=True))
 
 

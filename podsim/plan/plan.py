@@ -78,9 +78,7 @@ def _costs_and_memory(
     job: TrainingJob, model: CostModel, options: TrainingOptions
 ) -> tuple[Workload, tuple[StageCost, ...], tuple[IpuMemory, ...]]:
     workload = job.workload_of(options.micro_batch_size)
-    costs = stage_costs(
-        job.stages, workload, model, options.available_memory_proportion, recompute=options.recompute
-    )
+    costs = stage_costs(job.stages, workload, model, options.available_memory_proportion, recompute=options.recompute)
     memory = memory_plan(
         costs,
         workload,

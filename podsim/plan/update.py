@@ -81,9 +81,7 @@ def _tensor_sizes(stage: Stage, workload: Workload) -> list[int]:
     ]
 
 
-def _ipu_cost(
-    ipu: int, sizes: Sequence[int], model: CostModel, options: TrainingOptions, threshold: int
-) -> UpdateCost:
+def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: TrainingOptions, threshold: int) -> UpdateCost:
     large = [size for size in sizes if size >= threshold]
     shards = options.shard_count if options.replicated_tensor_sharding else 1
     shares = Counter(-(-size // (shards if size >= threshold else 1)) for size in sizes)

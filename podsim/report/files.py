@@ -27,13 +27,9 @@ def check_writable(path: str | Path) -> None:
             do="make the folder, or give another path",
         )
     if not target.parent.is_dir():
-        raise OutputError(
-            f"`{target.parent}` is not a folder", where=str(path), do="give a path inside a folder"
-        )
+        raise OutputError(f"`{target.parent}` is not a folder", where=str(path), do="give a path inside a folder")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise OutputError(
-            "cannot be written: no permission", where=str(path), do="give a path that you may write"
-        )
+        raise OutputError("cannot be written: no permission", where=str(path), do="give a path that you may write")
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:

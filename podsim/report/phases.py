@@ -28,8 +28,7 @@ def merged(phases: Iterable[PhaseTime]) -> tuple[PhaseTime, ...]:
     """
     runs = ((name, list(run)) for name, run in groupby(phases, key=lambda phase: _without_number(phase.name)))
     return tuple(
-        PhaseTime(name, sum(phase.count for phase in run), fsum(phase.seconds for phase in run))
-        for name, run in runs
+        PhaseTime(name, sum(phase.count for phase in run), fsum(phase.seconds for phase in run)) for name, run in runs
     )
 
 

@@ -82,7 +82,5 @@ def _to_text(ipu: Ipu, plan: MatMulPlan) -> str:
         f"{plan.temporary_bytes_per_tile / ipu.tile_memory_bytes:.0%} of its memory",
         "  cycles by kind",
     ]
-    lines += [
-        f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()
-    ]
+    lines += [f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()]
     return "\n".join(lines) + "\n"

@@ -99,9 +99,7 @@ def conclusion(result: RunResult) -> str:
     """What the chart shows, in one or two lines: the update time, its largest parts and who sets the pace."""
     largest = sorted(result.breakdown.items(), key=lambda item: -item[1])[:3]
     total_s = result.weight_update_s or 1.0
-    parts = ", ".join(
-        f"{kind_of(kind).label} {format_percent(time_s / total_s, 0)}" for kind, time_s in largest
-    )
+    parts = ", ".join(f"{kind_of(kind).label} {format_percent(time_s / total_s, 0)}" for kind, time_s in largest)
     slowest = result.slowest_ipu
     pace = f"; IPU {slowest.ipu} sets the pace" if slowest is not None and len(result.ipus) > 1 else ""
     update = format_duration_s(result.weight_update_s, 4)
@@ -159,9 +157,7 @@ def _draw_overview(axes: Axes, parts: Sequence[Part], windows: Sequence[Window])
     """The whole update as a strip of its parts, with the windows below marked on it."""
     for number, part in enumerate(parts):
         start, length = _ms(part.start_ps), _ms(part.end_ps - part.start_ps)
-        axes.barh(
-            0, length, left=start, height=0.8, color=_PART_COLOURS[number % 2], edgecolor="#888888", lw=0.6
-        )
+        axes.barh(0, length, left=start, height=0.8, color=_PART_COLOURS[number % 2], edgecolor="#888888", lw=0.6)
         if length > 0.04 * _ms(parts[-1].end_ps):
             axes.text(start + length / 2, 0, part.name, ha="center", va="center", fontsize=9)
     for number, window in enumerate(windows if len(windows) > 1 else ()):
@@ -196,10 +192,7 @@ def _draw_window(
 
 
 def _draw_breakdown(axes: Axes, result: RunResult, accounts: Sequence[IpuAccount]) -> None:
-    bars = [
-        (fill(f"IPU {account.ipu}: {account.stages}", _LABEL_CHARACTERS), account.seconds)
-        for account in accounts
-    ]
+    bars = [(fill(f"IPU {account.ipu}: {account.stages}", _LABEL_CHARACTERS), account.seconds) for account in accounts]
     if len(result.ipus) != 1:
         bars.append(("mean", exact_seconds(result.breakdown_ps)))
     total_s = result.weight_update_s or 1.0

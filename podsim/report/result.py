@@ -97,9 +97,7 @@ class RunResult:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
         total_ps = sum(self.breakdown_ps.values())
         if total_ps != self.weight_update_ps:
-            raise ValueError(
-                f"breakdown adds up to {total_ps} ps, the weight update is {self.weight_update_ps} ps"
-            )
+            raise ValueError(f"breakdown adds up to {total_ps} ps, the weight update is {self.weight_update_ps} ps")
 
     @property
     def weight_update_s(self) -> float:

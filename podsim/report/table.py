@@ -102,9 +102,7 @@ def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
         return [(label, quantity, format_duration_s(result.time_to_train_s, _HEADLINE_DIGITS))]
     if result.time_to_train_percentiles is None:
         return []
-    low, middle, high = (
-        format_duration_s(result.time_to_train_percentiles[name]) for name in ("p10", "p50", "p90")
-    )
+    low, middle, high = (format_duration_s(result.time_to_train_percentiles[name]) for name in ("p10", "p50", "p90"))
     return [(label, quantity, f"{middle} (median)"), ("  P10 to P90", "", f"{low} to {high}")]
 
 
@@ -265,7 +263,5 @@ def _table(*headers: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, padding=(0, 1))
     for header in headers:
         is_number = header.startswith(">")
-        table.add_column(
-            header.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number
-        )
+        table.add_column(header.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number)
     return table

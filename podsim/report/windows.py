@@ -101,6 +101,5 @@ def _names(phases: Sequence[PhaseRecord], start_ps: int, end_ps: int) -> str:
     """The parts between two times, with how long each takes."""
     inside = [phase for phase in phases if start_ps <= phase.start_ps and phase.end_ps <= end_ps]
     return ", ".join(
-        f"{part.name} {format_duration_s(ps_to_seconds(part.end_ps - part.start_ps))}"
-        for part in parts_of(inside)
+        f"{part.name} {format_duration_s(ps_to_seconds(part.end_ps - part.start_ps))}" for part in parts_of(inside)
     )

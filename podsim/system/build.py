@@ -47,9 +47,7 @@ def build_machine(spec: MachineSpec) -> Machine:
             machine_bytes_per_s=streaming.bandwidth_per_machine.value,
             latency_s=streaming.latency.value,
         ),
-        gw_link=Link(
-            int(gw.port_count) * gw.bandwidth_per_direction.value * gw.efficiency.value, gw.latency.value
-        ),
+        gw_link=Link(int(gw.port_count) * gw.bandwidth_per_direction.value * gw.efficiency.value, gw.latency.value),
         gw_buffer_write_bytes_per_s=gw.buffer_write_bandwidth_per_ipu.value,
         gw_buffer_read_bytes_per_s=gw.buffer_read_bandwidth_per_ipu.value,
         host_link=Link(host.bandwidth_per_direction.value * host.efficiency.value, host.latency.value),
@@ -141,7 +139,7 @@ def _vertices(spec: VerticesSpec) -> Vertices:
             update_skip=gather.update_skip,
         ),
         elementwise={
-            name: ElementwiseVertex(*vertex.half, *vertex.single, vertex.fixed)
+            name: ElementwiseVertex(vertex.half[0], vertex.half[1], vertex.single[0], vertex.single[1], vertex.fixed)
             for name, vertex in spec.elementwise.items()
         },
     )

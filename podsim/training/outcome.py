@@ -55,9 +55,7 @@ def train(spec: ScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
         return _given([run_to_convergence(schedule, each) for each in samples], schedule)
     if samples is None:
         return TrainingOutcome(schedule, None, None, {})
-    drawn = draw_samples_to_converge(
-        reference_points("bert"), schedule.samples_per_update, run.draws, run.seed
-    )
+    drawn = draw_samples_to_converge(reference_points("bert"), schedule.samples_per_update, run.draws, run.seed)
     runs = [run_to_convergence(schedule, each) for each in drawn]
     return TrainingOutcome(schedule, None, percentiles(runs), mean_run(runs))
 

@@ -57,7 +57,13 @@ def calibrate() -> tuple[Fit, ...]:
     where = " and ".join(names)
     ipu = load_ipu("bow")
     return (
-        Fit("ipu.superstep.overhead", ipu.superstep.overhead.value, _overhead(build_ipu(ipu)), "cycles", "GEMM fp16"),
+        Fit(
+            "ipu.superstep.overhead",
+            ipu.superstep.overhead.value,
+            _overhead(build_ipu(ipu)),
+            "cycles",
+            "GEMM fp16",
+        ),
         Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte.value, layout, "cycles/B", where),
         Fit(f"software.{_CALL}", software.host_call.value, call_s, "s", where),
         Fit("software.setup", software.setup.value, _setup_s(names), "s", where),

@@ -14,6 +14,7 @@ from podsim.validation.comparison import Comparison
 from podsim.validation.reference_data import rows, scenario_name, submissions
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
+_SECONDS = {"h": 3600, "min": 60}
 _GEMM_MEMORY = 0.6
 
 
@@ -27,6 +28,7 @@ def validate() -> tuple[Comparison, ...]:
         *_weight_updates(results),
         *_times_to_train(results),
         *_effects(results),
+        *_published(),
     )
 
 
@@ -34,7 +36,13 @@ def _amp(bow: Ipu) -> Iterator[Comparison]:
     for row in rows("amp_measurements"):
         predicted = float(amp_vertex_cycles(bow, int(row["rows"]), 1, 1))
         yield Comparison(
-            "AMP vertex", f"{row['rows']}x16x16", predicted, float(row["cycles"]), "cycles", row["role"], row["source"]
+            "AMP vertex",
+            f"{row['rows']}x16x16",
+            predicted,
+            float(row["cycles"]),
+            "cycles",
+            row["role"],
+            row["source"],
         )
 
 
@@ -64,7 +72,13 @@ def _times_to_train(results: dict[str, RunResult]) -> Iterator[Comparison]:
         if predicted is not None:
             published = float(row["score_physical_min"])
             yield Comparison(
-                "BERT time to train", name, predicted / _S_PER_MIN, published, "min", row["role"], row["source"]
+                "BERT time to train",
+                name,
+                predicted / _S_PER_MIN,
+                published,
+                "min",
+                row["role"],
+                row["source"],
             )
 
 
@@ -81,3 +95,17 @@ def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
         predicted = (results[after].weight_update_s - results[before].weight_update_s) * _MS_PER_S
         published = measured[after] - measured[before]
         yield Comparison("BERT effect of a change", name, predicted, published, "ms", "hold-out", "mlperf_logs")
+
+
+def _published() -> Iterator[Comparison]:
+    """Other published figures whose configuration is known; several scenarios are phases of one run."""
+    for row in rows("published_throughput"):
+        if names := row["scenario"].split():
+            results = [simulate(name) for name in names]
+            if row["metric"] == "throughput":
+                predicted, group = results[0].throughput_samples_per_s, "published throughput"
+            else:
+                seconds = sum(result.time_to_train_s or 0.0 for result in results)
+                predicted, group = seconds / _SECONDS[row["unit"]], "published time to train"
+            name = f"{row['id']}: {' + '.join(names)}"
+            yield Comparison(group, name, predicted, float(row["value"]), row["unit"], row["role"], row["source_url"])

@@ -36,7 +36,15 @@ def _row(c: Comparison) -> tuple[str, ...]:
 
 
 def _summary_row(s: Summary) -> tuple[str, ...]:
-    return (s.group, s.role, str(s.count), f"{s.bias:+.1%}", f"{s.mean:.1%}", f"{s.rms:.1%}", f"{s.worst:+.1%}")
+    return (
+        s.group,
+        s.role,
+        str(s.count),
+        f"{s.bias:+.1%}",
+        f"{s.mean:.1%}",
+        f"{s.rms:.1%}",
+        f"{s.worst:+.1%}",
+    )
 
 
 def _plain(rows: Sequence[Sequence[str]]) -> str:

@@ -57,12 +57,21 @@ class GraphBuilder:
         )
 
     def elementwise(
-        self, function: str, shape: tuple[int, ...], inputs: Sequence[str], dtype: DType = "fp16", name: str = ""
+        self,
+        function: str,
+        shape: tuple[int, ...],
+        inputs: Sequence[str],
+        dtype: DType = "fp16",
+        name: str = "",
     ) -> str:
         """Append one elementwise pass."""
         return self.add(
             Elementwise(
-                name=self.name(name or function), shape=shape, inputs=tuple(inputs), function=function, dtype=dtype
+                name=self.name(name or function),
+                shape=shape,
+                inputs=tuple(inputs),
+                function=function,
+                dtype=dtype,
             )
         )
 
@@ -85,9 +94,7 @@ class GraphBuilder:
         return self.add(ScatterAdd(name=self.name(name), shape=shape, inputs=inputs, table_rows=table_rows))
 
 
-def linear(
-    g: GraphBuilder, name: str, rows: int, inner: int, columns: int, source: str, *, bias: bool = True
-) -> str:
+def linear(g: GraphBuilder, name: str, rows: int, inner: int, columns: int, source: str, *, bias: bool = True) -> str:
     """Dense layer: one product with the weights, one broadcast add of the bias."""
     out = g.matmul(name, (1, rows, columns), inner, (source, f"@{name}/weight"), weights=True)
     return g.elementwise("bias_add", (rows, columns), (out, f"@{name}/bias"), name=f"{name}/bias") if bias else out
@@ -99,7 +106,11 @@ def linear_backward(
     """Input gradient, weight gradient with its accumulation, and bias gradient of a dense layer."""
     grad_in = g.matmul(f"{name}/input_grad", (1, rows, inner), columns, (gradient, f"@{name}/weight"))
     grad_w = g.matmul(
-        f"{name}/weight_grad", (1, inner, columns), rows, (f"@{name}/input", gradient), gradient_of_weights=True
+        f"{name}/weight_grad",
+        (1, inner, columns),
+        rows,
+        (f"@{name}/input", gradient),
+        gradient_of_weights=True,
     )
     g.elementwise("scaled_add", (inner, columns), (grad_w, f"@{name}/accumulator"), name=f"{name}/accumulate")
     if bias:

@@ -183,9 +183,7 @@ def _attention_backward(s: BertShape) -> tuple[Op, ...]:
     residual = gradient
     if s.dropout:
         gradient = g.elementwise("dropout", hidden, (gradient,))
-    gradient = linear_backward(
-        g, "projection", s.tokens, s.hidden_size, s.hidden_size, gradient, bias=s.attention_bias
-    )
+    gradient = linear_backward(g, "projection", s.tokens, s.hidden_size, s.hidden_size, gradient, bias=s.attention_bias)
     grad_p = g.matmul("probabilities_grad", s.score_shape, s.head_size, (gradient, "@value"))
     grad_v = g.matmul("value_grad", heads, s.sequence_length, ("@probabilities", gradient))
     if s.attention_dropout:
@@ -284,13 +282,19 @@ def _embedding_backward(s: BertShape) -> tuple[Op, ...]:
     if s.dropout:
         gradient = g.elementwise("dropout", hidden, (gradient,))
     gradient = layer_norm_backward(g, "norm", *hidden, gradient)
-    for table, rows in (("word", s.vocabulary_size), ("position", s.position_count), ("segment", _TOKEN_TYPES)):
+    for table, rows in (
+        ("word", s.vocabulary_size),
+        ("position", s.position_count),
+        ("segment", _TOKEN_TYPES),
+    ):
         g.scatter_add(table, hidden, rows, (gradient, f"@{table}_ids"))
     return g.ops()
 
 
 def _head(s: BertShape) -> Block:
-    parameters = (Parameter("decoder/weight", (s.vocabulary_size, s.hidden_size), tied_to="embedding/word"),)
+    parameters: tuple[Parameter, ...] = (
+        Parameter("decoder/weight", (s.vocabulary_size, s.hidden_size), tied_to="embedding/word"),
+    )
     parameters += _dense("next_sentence", s.hidden_size, _NSP_CLASSES)
     if s.pooler:
         parameters += _dense("pooler", s.hidden_size, s.hidden_size)

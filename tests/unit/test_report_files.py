@@ -64,10 +64,7 @@ def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     parent.touch()
     with pytest.raises(OutputError) as caught:
         check_writable(parent / "out.json")
-    assert (
-        str(caught.value)
-        == f"{parent / 'out.json'}: `{parent}` is not a folder\n  do: give a path inside a folder"
-    )
+    assert str(caught.value) == f"{parent / 'out.json'}: `{parent}` is not a folder\n  do: give a path inside a folder"
 
 
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +72,10 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.json"
     with pytest.raises(OutputError) as caught:
         check_writable(path)
-    assert (
-        str(caught.value) == f"{path}: cannot be written: no permission\n  do: give a path that you may write"
-    )
+    assert str(caught.value) == f"{path}: cannot be written: no permission\n  do: give a path that you may write"
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.json"
     path.write_bytes(b"old")
 

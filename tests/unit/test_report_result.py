@@ -44,9 +44,7 @@ def test_error_against_what_was_measured() -> None:
 
 
 def test_a_drawn_time_to_train_is_compared_by_its_median() -> None:
-    drawn = make_result(
-        time_to_train_s=None, time_to_train_percentiles={"p10": 80.0, "p50": 90.0, "p90": 99.0}
-    )
+    drawn = make_result(time_to_train_s=None, time_to_train_percentiles={"p10": 80.0, "p50": 90.0, "p90": 99.0})
     assert drawn.error_of(Reference("time_to_train_s", 100.0, "")) == pytest.approx(-0.1)
     unknown = make_result(time_to_train_s=None)
     assert unknown.error_of(Reference("time_to_train_s", 100.0, "")) is None

@@ -50,9 +50,7 @@ def test_shares_of_an_ipu() -> None:
 
 
 def test_drawn_times_to_train() -> None:
-    drawn = make_result(
-        time_to_train_s=None, time_to_train_percentiles={"p10": 1440.0, "p50": 1563.0, "p90": 1800.0}
-    )
+    drawn = make_result(time_to_train_s=None, time_to_train_percentiles={"p10": 1440.0, "p50": 1563.0, "p90": 1800.0})
     lines = result_text(drawn).splitlines()
     assert "Time to train  26.1 min (median)" in lines
     assert "  P10 to P90   24 min to 30 min" in lines
@@ -79,8 +77,6 @@ def test_many_ipus_and_assumptions_are_cut_short() -> None:
 def test_a_file_gets_no_control_codes_and_a_screen_gets_colours() -> None:
     plain, coloured = StringIO(), StringIO()
     print_result(make_result(), Console(file=plain, width=80))
-    print_result(
-        make_result(), Console(file=coloured, width=80, force_terminal=True, color_system="truecolor")
-    )
+    print_result(make_result(), Console(file=coloured, width=80, force_terminal=True, color_system="truecolor"))
     assert "\x1b" not in plain.getvalue()
     assert "\x1b" in coloured.getvalue()

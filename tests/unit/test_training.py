@@ -12,7 +12,11 @@ from podsim.training.convergence import (
 from podsim.training.run import Schedule, TrainingRun, percentiles, run_of_updates, run_to_convergence
 
 SCHEDULE = Schedule(
-    update_s=2.0, samples_per_update=3000.0, setup_s=15.0, evaluation_every_samples=175_000, evaluation_samples=10_000
+    update_s=2.0,
+    samples_per_update=3000.0,
+    setup_s=15.0,
+    evaluation_every_samples=175_000,
+    evaluation_samples=10_000,
 )
 
 

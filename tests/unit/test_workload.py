@@ -48,7 +48,8 @@ def test_tied_decoder_is_stored_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sequence_length", "masked", "slots", "gflop"), [(512, 78, 3, 340.034), (128, 20, 1, 80.209), (384, 56, 1, 250.030)]
+    ("sequence_length", "masked", "slots", "gflop"),
+    [(512, 78, 3, 340.034), (128, 20, 1, 80.209), (384, 56, 1, 250.030)],
 )
 def test_forward_flop(sequence_length: int, masked: int, slots: int, gflop: float) -> None:
     """2·s·L·(4h² + 2·h·ff) + 4·L·s²·h, plus 2·m·h·(V + h) and the sequence heads."""
