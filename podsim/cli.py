@@ -117,18 +117,21 @@ def validate(
     ] = ValidationFormat.TABLE,
 ) -> None:
     """Compare predictions with published measurements."""
+    from podsim.report.progress import track
     from podsim.validation import validate as compare
     from podsim.validation.show import show
 
-    typer.echo(show(compare(), output_format.value), nl=False)
+    comparisons = compare(lambda names: track(names, "simulating"))
+    typer.echo(show(comparisons, output_format.value), nl=False)
 
 
 @app.command()
 def calibrate() -> None:
     """Refit the calibrated constants on their rows and show them beside the committed ones."""
+    from podsim.report.progress import track
     from podsim.validation.calibrate import calibrate as refit
 
-    for fit in refit():
+    for fit in refit(lambda steps: track(steps, "refitting")):
         typer.echo(
             f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, fitted {fit.fitted:.4g} {fit.unit} on {fit.rows}"
         )
@@ -173,9 +176,7 @@ def cost_matmul(
 
     chip = build_ipu(load_ipu(ipu))
     typer.echo(
-        show_matmul(
-            chip, shape, dtype.value, (partials or dtype).value, memory, as_json=output_format is Format.JSON
-        ),
+        show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=output_format is Format.JSON),
         nl=False,
     )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
+from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program
 from podsim.report.breakdown import mean_account
 from podsim.report.phases import phase_times
@@ -112,19 +112,21 @@ def _memory(plan: Plan) -> MemoryReport:
 
 def _operations(plan: Plan) -> tuple[OperationRow, ...]:
     """Every operation of every stage with its time in one weight update of one replica."""
-    clock, repeats = plan.system.machine.ipu.clock_hz, plan.options.accumulation_factor
-    rows = []
-    for cost in plan.stages:
-        for name, count in cost.stage.blocks:
-            passes = [("forward", cost.blocks[name].forward), ("backward", cost.blocks[name].backward)]
-            if cost.recompute.cycles:
-                passes.insert(1, ("recompute", cost.blocks[name].forward))
-            for kind, costs in passes:
-                for each in costs:
-                    runs = count * repeats
-                    seconds = {part: math.fsum([cycles * runs]) / clock for part, cycles in each.account.parts()}
-                    rows.append(OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds))
-    return tuple(rows)
+    return tuple(
+        row for cost in plan.stages for name, count in cost.stage.blocks for row in _block(plan, cost, name, count)
+    )
+
+
+def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
+    clock, runs = plan.system.machine.ipu.clock_hz, count * plan.options.accumulation_factor
+    block = cost.blocks[name]
+    passes = {"forward": block.forward, "recompute": block.forward, "backward": block.backward}
+    if not cost.recompute.cycles:
+        del passes["recompute"]
+    for kind, costs in passes.items():
+        for each in costs:
+            seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
+            yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
 
 
 def with_references(result: RunResult, references: Sequence[Reference]) -> RunResult:

@@ -17,13 +17,14 @@ from podsim.cost import MatMulShape, plan_matmul
 from podsim.simulate import simulate
 from podsim.specs import load_ipu, load_scenario
 from podsim.system import Ipu, build_ipu
+from podsim.validation.compare import Progress
 from podsim.validation.reference_data import rows, scenario_name, submissions
 
 _ROLE = "calibration"
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
-_NEWTON_STEPS = 4
+_NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
 _TERA = 1e12
 
@@ -47,13 +48,19 @@ class Fit:
     rows: str
 
 
-def calibrate() -> tuple[Fit, ...]:
-    """Refit every calibrated constant."""
+def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
+    """Refit every calibrated constant.
+
+    Args:
+        progress: Passes on the names of the steps, and may show how far it is.
+    """
     chosen = [row for row in submissions("bert") if row["role"] == _ROLE]
     names = [scenario_name(row) for row in chosen]
     targets = [float(row["step_ms_median"]) / _MS_PER_S for row in chosen]
     software = load_scenario(names[0]).spec.software
-    layout, call_s = _newton(names, targets, software.layout_change_cycles_per_byte.value, software.host_call.value)
+    layout, call_s = software.layout_change_cycles_per_byte.value, software.host_call.value
+    for _ in progress(_NEWTON_STEPS):
+        layout, call_s = _newton_step(names, targets, layout, call_s)
     where = " and ".join(names)
     ipu = load_ipu("bow")
     return (
@@ -70,18 +77,15 @@ def calibrate() -> tuple[Fit, ...]:
     )
 
 
-def _newton(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> tuple[float, float]:
-    """Solve two weight updates for two constants; both act almost linearly."""
-    for _ in range(_NEWTON_STEPS):
-        here = _misses(names, targets, layout, call_s)
-        by_layout = _misses(names, targets, layout + _LAYOUT_STEP, call_s)
-        by_call = _misses(names, targets, layout, call_s + _CALL_STEP_S)
-        a, b = ((by_layout[i] - here[i]) / _LAYOUT_STEP for i in (0, 1))
-        c, d = ((by_call[i] - here[i]) / _CALL_STEP_S for i in (0, 1))
-        determinant = a * d - b * c
-        layout -= (here[0] * d - here[1] * c) / determinant
-        call_s -= (here[1] * a - here[0] * b) / determinant
-    return layout, call_s
+def _newton_step(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> tuple[float, float]:
+    """One step towards the two constants that meet two weight updates; both act almost linearly."""
+    here = _misses(names, targets, layout, call_s)
+    by_layout = _misses(names, targets, layout + _LAYOUT_STEP, call_s)
+    by_call = _misses(names, targets, layout, call_s + _CALL_STEP_S)
+    a, b = ((by_layout[i] - here[i]) / _LAYOUT_STEP for i in (0, 1))
+    c, d = ((by_call[i] - here[i]) / _CALL_STEP_S for i in (0, 1))
+    determinant = a * d - b * c
+    return layout - (here[0] * d - here[1] * c) / determinant, call_s - (here[1] * a - here[0] * b) / determinant
 
 
 def _misses(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from podsim.cost import MatMulShape, plan_matmul
 from podsim.cost.amp import amp_vertex_cycles
@@ -18,17 +18,28 @@ _SECONDS = {"h": 3600, "min": 60}
 _GEMM_MEMORY = 0.6
 
 
-def validate() -> tuple[Comparison, ...]:
-    """All comparisons, in order from a vertex to a run."""
+Progress = Callable[[Sequence[str]], Iterable[str]]
+
+
+def validate(progress: Progress = list) -> tuple[Comparison, ...]:
+    """All comparisons, in order from a vertex to a run.
+
+    Args:
+        progress: Passes on the names of the scenarios to simulate, and may show how far it is.
+    """
     bow = build_ipu(load_ipu("bow"))
-    results = {row_name: simulate(row_name) for row_name in map(scenario_name, submissions("bert"))}
+    published = [row for row in rows("published_throughput") if row["scenario"]]
+    names = dict.fromkeys(
+        [*map(scenario_name, submissions("bert")), *(name for row in published for name in row["scenario"].split())]
+    )
+    results = {name: simulate(name) for name in progress(tuple(names))}
     return (
         *_amp(bow),
         *compare_gemms(bow),
         *_weight_updates(results),
         *_times_to_train(results),
         *_effects(results),
-        *_published(),
+        *_published(published, results),
     )
 
 
@@ -97,15 +108,14 @@ def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
         yield Comparison("BERT effect of a change", name, predicted, published, "ms", "hold-out", "mlperf_logs")
 
 
-def _published() -> Iterator[Comparison]:
+def _published(published: Iterable[dict[str, str]], results: dict[str, RunResult]) -> Iterator[Comparison]:
     """Other published figures whose configuration is known; several scenarios are phases of one run."""
-    for row in rows("published_throughput"):
-        if names := row["scenario"].split():
-            results = [simulate(name) for name in names]
-            if row["metric"] == "throughput":
-                predicted, group = results[0].throughput_samples_per_s, "published throughput"
-            else:
-                seconds = sum(result.time_to_train_s or 0.0 for result in results)
-                predicted, group = seconds / _SECONDS[row["unit"]], "published time to train"
-            name = f"{row['id']}: {' + '.join(names)}"
-            yield Comparison(group, name, predicted, float(row["value"]), row["unit"], row["role"], row["source_url"])
+    for row in published:
+        names = row["scenario"].split()
+        if row["metric"] == "throughput":
+            predicted, group = results[names[0]].throughput_samples_per_s, "published throughput"
+        else:
+            seconds = sum(results[name].time_to_train_s or 0.0 for name in names)
+            predicted, group = seconds / _SECONDS[row["unit"]], "published time to train"
+        name = f"{row['id']}: {' + '.join(names)}"
+        yield Comparison(group, name, predicted, float(row["value"]), row["unit"], row["role"], row["source_url"])
