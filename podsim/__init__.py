@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         SpecError,
     )
     from podsim.report.result import RunResult
-    from podsim.simulate import simulate
+    from podsim.simulation import simulate
     from podsim.specs import load_scenario
 
 _HOMES = {
-    "simulate": "podsim.simulate",
+    "simulate": "podsim.simulation",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
 } | dict.fromkeys(

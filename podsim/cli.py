@@ -76,7 +76,7 @@ def run(
 ) -> None:
     """Simulate a scenario."""
     from podsim.report.files import check_writable
-    from podsim.simulate import simulate, with_references
+    from podsim.simulation import simulate, with_references
     from podsim.validation.references import references_for
 
     if trace is not None:

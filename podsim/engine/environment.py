@@ -26,7 +26,7 @@ class EventIds:
 
 
 def _shuffled(seed: int) -> Iterator[int]:
-    generator = random.Random(seed)  # noqa: S311 - order of ties, not secrets
+    generator = random.Random(seed)
     for number in count():
         yield generator.getrandbits(_TIE_BITS) << _TIE_BITS | number
 

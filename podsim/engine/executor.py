@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 
 from simpy import Environment, Event
 from simpy.events import Timeout
 
 from podsim.engine.environment import events_of, make_environment
-from podsim.engine.network import Network, Waiter
+from podsim.engine.network import Flow, Loads, Network, Waiter
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.errors import DeadlockError
-from podsim.program.task import Barrier, Exchange, Group, Program, Work
+from podsim.program.task import Barrier, Group, Program, Step, Transfer, Work
 
 IDLE = "idle"
 _MOST_NAMED = 5
 
 # (lane, kind, name, start, end)
 _Log = list[tuple[str, str, str, int, int]]
+# A stretch of work: (kind, name, duration)
+_Stretch = tuple[str, str, int]
 
 
 def execute(
@@ -28,9 +30,9 @@ def execute(
 
     Args:
         program: Groups of lanes with their phases.
-        explicit: Run every repetition of every phase; otherwise each repeated phase is run once and
-            its time multiplied, which gives the same answer because a phase starts and ends with all
-            lanes of its group together.
+        explicit: Run every part of every repetition of every phase; otherwise each repeated phase is run once
+            and its time multiplied. That gives the same answer if all repetitions are alike: the lanes of a
+            group start each of them together, and groups that share a channel or a barrier must too.
         record: Keep a timeline.
         tie_seed: Shuffle the order of events at one instant; the answer must not change.
 
@@ -56,9 +58,42 @@ class _Meeting:
         if len(self.waiting) < self.parties:
             return self.event
         self.waiting = []
-        self.event.succeed()
-        self.event = Event(self.env)
+        if self.event.callbacks:
+            self.event.succeed()
+            self.event = Event(self.env)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A barrier to arrive at, and the kind of time that waiting there is."""
+
+    meeting: _Meeting
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Send:
+    """An exchange: its transfers by latency, with their channels."""
+
+    transfers: Sequence[tuple[Transfer, Loads]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """Work that nothing interrupts."""
+
+    duration: int
+    stretches: Sequence[_Stretch]
+
+    def records(self, lane: str, start: int) -> Iterator[tuple[str, str, str, int, int]]:
+        """Every stretch with its begin and end."""
+        for kind, name, duration in self.stretches:
+            yield lane, kind, name, start, start + duration
+            start += duration
+
+
+_Move = _Busy | _Wait | _Send
 
 
 class _Execution:
@@ -84,7 +119,7 @@ class _Execution:
                 self._env.process(self._lane(group, lane, join))
         self._env.run()
         self._check_ended()
-        makespan: int = self._env.now  # type: ignore[assignment]
+        makespan = int(self._env.now)
         for account in self._accounts.values():
             rest = makespan - sum(account.values())
             if rest:
@@ -123,63 +158,72 @@ class _Execution:
                 do="give all lanes of a barrier the same number of passes through it",
             )
 
-    def _lane(self, group: Group, lane: str, join: _Meeting) -> Iterator[Event]:
+    def _lane(self, group: Group, lane: str, join: _Meeting) -> Generator[Event, None, None]:
         env, account = self._env, self._accounts.setdefault(lane, {})
         for phase in group.phases:
-            steps = phase.steps.get(lane, ())
-            begin: Any = env.now
+            moves = (*self._moves(phase.steps.get(lane, ())), _Wait(join, phase.wait_kind))
+            _charge(account, moves, phase.count)
+            begin = int(env.now)
             rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
             for _ in range(rounds):
-                start: Any = env.now
+                start = int(env.now)
                 log: _Log | None = [] if self._record else None
-                for step in steps:
-                    # Most steps are work: kept free of a generator of its own.
-                    if type(step) is Work:
-                        for kind, duration in step.parts:
-                            if log is not None:
-                                log.append((lane, kind, step.name, env.now, env.now + duration))
-                            yield Timeout(env, duration)
-                            account[kind] = account.get(kind, 0) + duration * weight
-                    elif type(step) is Exchange:
-                        yield from self._exchange(step, lane, account, weight, log)
-                    elif type(step) is Barrier:
-                        yield from self._wait(self._meetings[step.key], lane, step.kind, account, weight, log)
-                yield from self._wait(join, lane, phase.wait_kind, account, weight, log)
+                for move in moves:
+                    # Most moves are stretches of work: kept free of a generator of their own.
+                    if type(move) is _Busy:
+                        if log is not None:
+                            log.extend(move.records(lane, int(env.now)))
+                        yield Timeout(env, move.duration)
+                    elif type(move) is _Wait:
+                        arrived, event = int(env.now), move.meeting.arrive(lane)
+                        if event is not None:
+                            yield event
+                            _log_wait(move.kind, lane, arrived, int(env.now), account, weight, log)
+                    elif type(move) is _Send:
+                        yield from self._exchange(move, lane, account, weight, log)
                 if log:
-                    self._keep(log, weight, env.now - start)
+                    self._keep(log, weight, int(env.now) - start)
             if weight > 1:
-                yield Timeout(env, (weight - 1) * (env.now - begin))
+                yield Timeout(env, (weight - 1) * (int(env.now) - begin))
             if lane == group.lanes[0]:
                 self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin, int(env.now)))
 
-    def _wait(
-        self, meeting: _Meeting, lane: str, kind: str, account: dict[str, int], weight: int, log: _Log | None
-    ) -> Iterator[Event]:
-        event = meeting.arrive(lane)
-        if event is None:
-            return
-        start: Any = self._env.now
-        yield event
-        waited: Any = self._env.now - start
-        if waited:
-            account[kind] = account.get(kind, 0) + waited * weight
-            if log is not None:
-                log.append((lane, kind, kind, start, start + waited))
+    def _moves(self, steps: Sequence[Step]) -> Iterator[_Move]:
+        """Steps with names looked up; an exchange of nothing is left out."""
+        busy: list[_Stretch] = []
+        for step in steps:
+            if isinstance(step, Work):
+                busy += [(kind, step.name, duration) for kind, duration in step.parts]
+                continue
+            yield from self._busy(busy)
+            busy = []
+            if isinstance(step, Barrier):
+                yield _Wait(self._meetings[step.key], step.kind)
+            elif step.transfers:
+                yield _Send([(each, self._network.loads(each)) for each in sorted(step.transfers, key=_latency)])
+        yield from self._busy(busy)
+
+    def _busy(self, stretches: Sequence[_Stretch]) -> Iterator[_Busy]:
+        """Stretches of work one by one, or as a single event where only their sum matters."""
+        if self._explicit:
+            yield from (_Busy(stretch[2], (stretch,)) for stretch in stretches)
+        elif stretches:
+            yield _Busy(sum([duration for _, _, duration in stretches]), stretches)
 
     def _exchange(
-        self, exchange: Exchange, lane: str, account: dict[str, int], weight: int, log: _Log | None
+        self, send: _Send, lane: str, account: dict[str, int], weight: int, log: _Log | None
     ) -> Iterator[Event]:
         env, network = self._env, self._network
-        start: Any = env.now
-        waiter = Waiter(Event(env), len(exchange.transfers))
-        flows = [network.flow(transfer, waiter) for transfer in exchange.transfers]
-        for flow in sorted(flows, key=_latency):
-            ahead = start + flow.transfer.latency_ps - env.now
+        start = int(env.now)
+        waiter = Waiter(Event(env), len(send.transfers))
+        flows = [Flow(transfer, loads, waiter) for transfer, loads in send.transfers]
+        for flow in flows:
+            ahead = start + flow.transfer.latency_ps - int(env.now)
             if ahead > 0:
                 yield Timeout(env, ahead)
             network.start(flow)
         yield waiter.done
-        end: Any = env.now
+        end = int(env.now)
         last = next(flow for flow in flows if flow.end == end).transfer
         account[last.kind] = account.get(last.kind, 0) + (end - start) * weight
         if log is not None:
@@ -193,6 +237,22 @@ class _Execution:
         self._records.extend(Record(*entry, weight, period) for entry in log if entry[4] > entry[3])
 
 
-def _latency(flow: Any) -> int:
-    latency: int = flow.transfer.latency_ps
-    return latency
+def _charge(account: dict[str, int], moves: Sequence[_Move], count: int) -> None:
+    """Account the work of `count` repetitions: unlike waiting and transfers, it is known beforehand."""
+    for move in moves:
+        if isinstance(move, _Busy):
+            for kind, _, duration in move.stretches:
+                account[kind] = account.get(kind, 0) + duration * count
+
+
+def _log_wait(
+    kind: str, lane: str, start: int, end: int, account: dict[str, int], weight: int, log: _Log | None
+) -> None:
+    if end > start:
+        account[kind] = account.get(kind, 0) + (end - start) * weight
+        if log is not None:
+            log.append((lane, kind, kind, start, end))
+
+
+def _latency(transfer: Transfer) -> int:
+    return transfer.latency_ps

@@ -22,12 +22,25 @@ _LAST = 2
 _WHOLE = Fraction(1)
 
 
+class Channel:
+    """Carries the transfers that are on it now."""
+
+    __slots__ = ("users",)
+
+    def __init__(self) -> None:
+        self.users: set[Flow] = set()
+
+
+Loads = tuple[tuple[Channel, int], ...]
+"""Channels of a transfer, each with the time the transfer needs on it alone. [ps]"""
+
+
 class Flow:
     """A transfer under way."""
 
     __slots__ = ("begin", "duration", "end", "finish", "left", "loads", "since", "transfer", "waiter")
 
-    def __init__(self, transfer: Transfer, loads: tuple[tuple[set[Flow], int], ...], waiter: Waiter) -> None:
+    def __init__(self, transfer: Transfer, loads: Loads, waiter: Waiter) -> None:
         self.transfer, self.loads, self.waiter = transfer, loads, waiter
         self.left = _WHOLE
         self.duration = self.finish = self.since = self.begin = self.end = -1
@@ -48,38 +61,29 @@ class Network:
     def __init__(self, env: Environment) -> None:
         """Start with no transfer under way."""
         self._env = env
-        self._channels: dict[str, set[Flow]] = {}
-        self._changed: set[int] = set()
-        self._by_id: dict[int, set[Flow]] = {}
+        self._channels: dict[str, Channel] = {}
+        self._changed: set[Channel] = set()
         self._ends: list[tuple[int, int, Flow]] = []
         self._number = count()
         self._settling = False
         self._wake_at = -1
 
-    def flow(self, transfer: Transfer, waiter: Waiter) -> Flow:
-        """A transfer ready to start."""
-        channels = self._channels
-        return Flow(
-            transfer, tuple([(channels.setdefault(name, set()), work) for name, work in transfer.channels]), waiter
-        )
+    def loads(self, transfer: Transfer) -> Loads:
+        """The channels of a transfer."""
+        return tuple((self._channels.setdefault(name, Channel()), work) for name, work in transfer.channels)
 
     def start(self, flow: Flow) -> None:
         """Let a transfer flow from this instant on; shares are settled once all of the instant have started."""
-        flow.begin = self._env.now  # type: ignore[assignment]
-        for users, _ in flow.loads:
-            users.add(flow)
-            self._mark(users)
+        flow.begin = now = int(self._env.now)
+        for channel, _ in flow.loads:
+            channel.users.add(flow)
+            self._changed.add(channel)
         if not flow.loads:
-            flow.finish = self._env.now
-            heapq.heappush(self._ends, (flow.finish, next(self._number), flow))
+            flow.finish = now
+            heapq.heappush(self._ends, (now, next(self._number), flow))
         if not self._settling:
             self._settling = True
             self._call(self._settle, 0)
-
-    def _mark(self, users: set[Flow]) -> None:
-        key = id(users)
-        self._changed.add(key)
-        self._by_id[key] = users
 
     def _call(self, function: object, delay: int) -> None:
         event = Event(self._env)
@@ -90,11 +94,11 @@ class Network:
     def _settle(self, _: Event | None = None) -> None:
         """Give every transfer on a changed channel its new speed."""
         self._settling = False
-        affected = {flow for key in self._changed for flow in self._by_id[key]}
+        affected = {flow for channel in self._changed for flow in channel.users}
         self._changed.clear()
-        now: int = self._env.now  # type: ignore[assignment]
+        now = int(self._env.now)
         for flow in affected:
-            duration = max([len(users) * work for users, work in flow.loads])
+            duration = max([len(channel.users) * work for channel, work in flow.loads])
             if duration == flow.duration:
                 continue
             if flow.duration > 0 and now > flow.since:
@@ -114,7 +118,7 @@ class Network:
 
     def _wake(self, _: Event) -> None:
         """End every transfer that is due, then share their channels anew."""
-        now: int = self._env.now  # type: ignore[assignment]
+        now = int(self._env.now)
         if now == self._wake_at:
             self._wake_at = -1
         ends = self._ends
@@ -126,11 +130,10 @@ class Network:
 
     def _end(self, flow: Flow) -> None:
         flow.finish = -1
-        for users, _ in flow.loads:
-            users.discard(flow)
-            if users:
-                self._mark(users)
-        flow.end = self._env.now  # type: ignore[assignment]
+        for channel, _ in flow.loads:
+            channel.users.discard(flow)
+            self._changed.add(channel)
+        flow.end = int(self._env.now)
         waiter = flow.waiter
         waiter.open -= 1
         if not waiter.open:

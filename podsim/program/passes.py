@@ -9,9 +9,11 @@ Source: [popart_pipelining].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from podsim.cost.account import Account
+from podsim.plan.placement import Stage
 from podsim.plan.plan import Plan
 from podsim.plan.stage_cost import StageCost
 from podsim.program.replicas import Replicas
@@ -28,94 +30,108 @@ def work(name: str, account: Account, clock_hz: float, kind: str | None = None) 
     return Work(name, tuple((part, cycles_to_ps(cycles, clock_hz)) for part, cycles in parts))
 
 
-def pipeline_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phase]:
-    """All pipeline cycles of one weight update of one replica."""
-    factor, ramp = plan.options.accumulation_factor, 2 * (len(plan.stages) - 1)
-    for cycle in range(min(ramp, factor)):
-        yield _cycle(plan, replicas, replica, f"fill {cycle}", cycle, 1)
-    if factor > ramp:
-        yield _cycle(plan, replicas, replica, "main", ramp, factor - ramp)
-    for cycle in range(max(factor, ramp), factor + ramp):
-        yield _cycle(plan, replicas, replica, f"flush {cycle - factor}", cycle, 1)
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """The passes of one stage as tasks, the same in every replica."""
+
+    stage: Stage
+    forward: Work
+    backward: tuple[Work, ...]
 
 
-def _cycle(plan: Plan, replicas: Replicas, replica: int, name: str, cycle: int, count: int) -> Phase:
-    wait = IMBALANCE if name == "main" else BUBBLE
-    forward = {cost.stage.index for cost in plan.stages if _active(plan, cycle - cost.stage.index)}
-    last = len(plan.stages) - 1
-    backward = {
-        cost.stage.index for cost in plan.stages if _active(plan, cycle - 2 * last + cost.stage.index)
-    }
-    steps: dict[str, tuple[Step, ...]] = {}
-    for local in range(plan.options.ipus_per_replica):
-        ipu = replicas.ipu(replica, local)
-        steps[replicas.lane(replica, local)] = (
-            *_stage_steps(plan, ipu, local, forward, backward),
-            Barrier(f"replica{replica}/cycle", wait),
-            *_hand_over(plan, replicas, replica, local, forward, backward),
-        )
-    return Phase(name, count, steps, wait)
+def stage_work(plan: Plan) -> tuple[StageWork, ...]:
+    """All stages."""
+    return tuple(_passes(cost, plan.system.machine.ipu.clock_hz) for cost in plan.stages)
 
 
-def _active(plan: Plan, micro_batch: int) -> bool:
-    return 0 <= micro_batch < plan.options.accumulation_factor
-
-
-def _stage_steps(plan: Plan, ipu: int, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
-    """Host load and stage passes of one IPU, forward stages first."""
-    clock = plan.system.machine.ipu.clock_hz
-    mine = [cost for cost in plan.stages if cost.stage.ipu == local]
-    for cost in mine:
-        if cost.stage.index in forward:
-            if cost.stage.index == 0:
-                yield Exchange((host_load(plan.system, ipu, plan.workload.host_input_bytes),))
-            yield work(f"forward {cost.stage.index}", cost.forward, clock)
-    for cost in reversed(mine):
-        if cost.stage.index in backward:
-            yield from _backward(cost, clock)
-
-
-def _backward(cost: StageCost, clock_hz: float) -> Iterator[Step]:
+def _passes(cost: StageCost, clock_hz: float) -> StageWork:
+    index = cost.stage.index
+    backward = [work(f"backward {index}", cost.backward, clock_hz)]
     if cost.recompute.cycles:
-        yield work(f"recompute {cost.stage.index}", cost.recompute, clock_hz)
-    yield work(f"backward {cost.stage.index}", cost.backward, clock_hz)
+        backward.insert(0, work(f"recompute {index}", cost.recompute, clock_hz))
+    return StageWork(cost.stage, work(f"forward {index}", cost.forward, clock_hz), tuple(backward))
 
 
-def _hand_over(
-    plan: Plan, replicas: Replicas, replica: int, local: int, forward: set[int], backward: set[int]
-) -> Iterator[Step]:
-    """Sync and merged exchange: activations to the next stage, gradients to the one before."""
-    if plan.options.ipus_per_replica == 1:
-        return
-    ipu = plan.system.machine.ipu
-    yield Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
-    transfers = tuple(_outgoing(plan, replicas, replica, local, forward, backward))
-    if transfers:
-        yield Exchange(transfers)
+class Pipeline:
+    """The pipeline cycles of one replica."""
 
+    def __init__(self, plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork]) -> None:
+        """Prepare what all cycles have in common."""
+        self._plan, self._replicas, self._replica, self._stages = plan, replicas, replica, stages
+        ipu = plan.system.machine.ipu
+        self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
+        self._input = Exchange((host_load(plan.system, replicas.ipu(replica, 0), plan.workload.host_input_bytes),))
+        last = len(stages) - 1
+        self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
+        self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
 
-def _outgoing(
-    plan: Plan, replicas: Replicas, replica: int, local: int, forward: set[int], backward: set[int]
-) -> Iterator[Transfer]:
-    last = len(plan.stages) - 1
-    for cost in plan.stages:
-        stage = cost.stage
-        if stage.ipu != local:
-            continue
-        if stage.index in forward and stage.index < last:
-            yield from _boundary(plan, replicas, replica, stage.index, stage.index + 1, "activations")
-        if stage.index in backward and stage.index > 0:
-            yield from _boundary(plan, replicas, replica, stage.index, stage.index - 1, "gradients")
+    def phases(self) -> Iterator[Phase]:
+        """All pipeline cycles of one weight update."""
+        factor, ramp = self._plan.options.accumulation_factor, 2 * (len(self._stages) - 1)
+        for cycle in range(min(ramp, factor)):
+            yield self._cycle(f"fill {cycle}", cycle, 1)
+        if factor > ramp:
+            yield self._cycle("main", ramp, factor - ramp)
+        for cycle in range(max(factor, ramp), factor + ramp):
+            yield self._cycle(f"flush {cycle - factor}", cycle, 1)
 
+    def _cycle(self, name: str, cycle: int, count: int) -> Phase:
+        wait = IMBALANCE if name == "main" else BUBBLE
+        last = len(self._stages) - 1
+        forward = {index for index in range(last + 1) if self._active(cycle - index)}
+        backward = {index for index in range(last + 1) if self._active(cycle - 2 * last + index)}
+        barrier = Barrier(f"replica{self._replica}/cycle", wait)
+        steps: dict[str, tuple[Step, ...]] = {}
+        for local in range(self._plan.options.ipus_per_replica):
+            steps[self._replicas.lane(self._replica, local)] = (
+                *self._stage_steps(local, forward, backward),
+                barrier,
+                *self._hand_over(local, forward, backward),
+            )
+        return Phase(name, count, steps, wait)
 
-def _boundary(
-    plan: Plan, replicas: Replicas, replica: int, source: int, target: int, what: str
-) -> Iterator[Transfer]:
-    """What stage `source` sends to stage `target`, if they are on different IPUs."""
-    ends = [plan.stages[index].stage.ipu for index in (source, target)]
-    if ends[0] != ends[1]:
-        upstream = plan.stages[min(source, target)].stage
+    def _active(self, micro_batch: int) -> bool:
+        return 0 <= micro_batch < self._plan.options.accumulation_factor
+
+    def _stage_steps(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
+        """Host load and stage passes of one IPU, forward stages first."""
+        mine = [each for each in self._stages if each.stage.ipu == local]
+        for each in mine:
+            if each.stage.index in forward:
+                if each.stage.index == 0:
+                    yield self._input
+                yield each.forward
+        for each in reversed(mine):
+            if each.stage.index in backward:
+                yield from each.backward
+
+    def _hand_over(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
+        """Sync and merged exchange: activations to the next stage, gradients to the one before."""
+        if self._plan.options.ipus_per_replica == 1:
+            return
+        yield self._sync
+        transfers = tuple(self._outgoing(local, forward, backward))
+        if transfers:
+            yield Exchange(transfers)
+
+    def _outgoing(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Transfer]:
+        for each in self._stages:
+            index = each.stage.index
+            if each.stage.ipu != local:
+                continue
+            if index in forward and index < len(self._activations):
+                yield from self._activations[index]
+            if index in backward and index > 0:
+                yield from self._gradients[index - 1]
+
+    def _boundary(self, source: int, target: int, what: str) -> tuple[Transfer, ...]:
+        """What stage `source` sends to stage `target`, if they are on different IPUs."""
+        ends = [self._stages[index].stage.ipu for index in (source, target)]
+        if ends[0] == ends[1]:
+            return ()
+        plan = self._plan
+        upstream = self._stages[min(source, target)].stage
         block = plan.workload.blocks[upstream.blocks[-1][0]]
         byte_count = block.output_elements * plan.workload.activation_bytes
-        source_ipu, target_ipu = (replicas.ipu(replica, local) for local in ends)
-        yield link_transfer(plan.system, f"{what} {source}→{target}", INTER_IPU, source_ipu, target_ipu, byte_count)
+        start, end = (self._replicas.ipu(self._replica, local) for local in ends)
+        return (link_transfer(plan.system, f"{what} {source}→{target}", INTER_IPU, start, end, byte_count),)

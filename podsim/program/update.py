@@ -102,7 +102,7 @@ class _Turn:
         full = len(ring) * self._plan.options.ipus_per_replica == self._plan.system.domain_ipu_count
         return self._plan.system.topology == "torus" and full and self._plan.options.ipus_per_replica > 1
 
-    def _step_latency_s(self, ring: Sequence[int]) -> float:
+    def _step_latency_s(self, ring: tuple[int, ...]) -> float:
         """Sync and longest route of one step of a ring. [s]"""
         system = self._plan.system
         longest = max(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from podsim.cost import MatMulShape, plan_matmul
-from podsim.simulate import simulate
+from podsim.simulation import simulate
 from podsim.specs import load_ipu, load_scenario
 from podsim.system import Ipu, build_ipu
 from podsim.validation.compare import Progress

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from podsim.cost import MatMulShape, plan_matmul
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.report.result import RunResult
-from podsim.simulate import simulate
+from podsim.simulation import simulate
 from podsim.specs import load_ipu
 from podsim.system import Ipu, build_ipu
 from podsim.validation.comparison import Comparison

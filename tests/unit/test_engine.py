@@ -153,12 +153,12 @@ def test_a_lane_that_has_ended_is_idle() -> None:
 
 
 def mixed() -> Program:
-    """Two groups of two lanes that meet on a channel and at a barrier, repeated."""
+    """Two groups of two lanes that share a channel and end each of four repetitions at one barrier."""
     meet = Barrier("meet", "wait")
     return Program(
         (
             group("left", 4, a=[work(5), send(12), meet], b=[send(7, 3), work(9), meet]),
-            group("right", 4, c=[send(4), meet, work(2)], d=[meet]),
+            group("right", 4, c=[send(4), work(2), meet], d=[meet]),
         )
     )
 

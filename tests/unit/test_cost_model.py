@@ -1,0 +1,79 @@
+"""Costs of single operations on a GC200, worked by hand."""
+
+import pytest
+
+from podsim.cost import Account, CostModel, total
+from podsim.errors import MissingDataError
+from podsim.specs import load_ipu
+from podsim.system import build_ipu
+from podsim.workload import Elementwise, Gather, MatMul, Rearrange, Reduce, ScatterAdd
+
+IPU = build_ipu(load_ipu("gc200"))
+MODEL = CostModel(IPU, layout_change_cycles_per_byte=1.0)
+TILES = 1472
+
+
+def test_accounts_add_kind_by_kind() -> None:
+    both = total([Account(matmul=1.0, exchange=2.0), Account(matmul=3.0, superstep=4.0)])
+    assert both == Account(matmul=4.0, exchange=2.0, superstep=4.0)
+    assert both.cycles == 10.0
+    assert both.times(2).cycles == 20.0
+    assert dict(both.parts()) == {"matmul": 4.0, "exchange": 2.0, "superstep": 4.0}
+
+
+def test_layout_change_of_a_kilobyte_per_tile() -> None:
+    """288 for the call, 1024 for the copy, 1024/4 on the exchange, two supersteps."""
+    account = MODEL.layout_change(1024 * TILES)
+    assert account.rearrange == 288 + 1024 + 256
+    assert account.superstep == 2 * IPU.superstep_overhead_cycles
+
+
+def test_elementwise_pass() -> None:
+    """600 halves per tile: 100 per worker, 25 vectors of 3 cycles after 26: 11 + 6·101."""
+    account = MODEL.op(Elementwise(name="a", shape=(600 * TILES,), function="add"), 0.2).account
+    assert account.vector == 11 + 6 * (26 + 75)
+    assert account.superstep == IPU.superstep_overhead_cycles
+
+
+def test_unknown_function_is_refused() -> None:
+    with pytest.raises(MissingDataError, match="no vertex for elementwise function frobnicate"):
+        MODEL.op(Elementwise(name="a", shape=(8,), function="frobnicate"), 0.2)
+
+
+def test_reduction_reads_a_vector_per_cycle() -> None:
+    """4000 halves per tile at four per cycle, 660 fixed; one single per tile and output to exchange."""
+    op = Reduce(name="r", shape=(TILES,), dtype="fp32", input_count=4000 * TILES)
+    account = MODEL.op(op, 0.2).account
+    assert account.reduction == 1000 + 660
+    assert account.exchange == 1.0
+
+
+def test_rearrange_is_a_layout_change() -> None:
+    op = Rearrange(name="r", shape=(512 * TILES,))
+    assert MODEL.op(op, 0.2).account == MODEL.layout_change(1024 * TILES)
+
+
+def test_single_row_look_up_in_a_tiny_table() -> None:
+    """One index, one row of two halves: any split hits once: 6·(30 + 19 + 2)."""
+    account = MODEL.op(Gather(name="g", shape=(1, 2), table_rows=1), 0.2).account
+    assert account.vector == 6 * (30 + 19 + 2)
+
+
+def test_single_row_update_in_a_tiny_table() -> None:
+    """One index, one 32-bit word: 6·(33 + 12)."""
+    account = MODEL.op(ScatterAdd(name="s", shape=(1, 2), table_rows=1), 0.2).account
+    assert account.vector == 6 * (33 + 12)
+
+
+def test_operands_from_elsewhere_pay_for_their_layout() -> None:
+    shape, inner = (1, 1024, 512), 256
+    planned = MatMul(name="m", shape=shape, inner=inner, left_arranged=True, right_arranged=True)
+    moved = MatMul(name="m", shape=shape, inner=inner, left_arranged=False, right_arranged=True)
+    difference = MODEL.op(moved, 0.2).account.cycles - MODEL.op(planned, 0.2).account.cycles
+    assert difference == pytest.approx(MODEL.layout_change(2 * 1024 * 256).cycles)
+
+
+def test_equal_products_are_planned_once() -> None:
+    op = MatMul(name="m", shape=(1, 640, 640), inner=640)
+    assert MODEL.plan(op, 0.2) is MODEL.plan(op, 0.2)
+    assert MODEL.plan(op, 0.2) is not MODEL.plan(op, 0.3)
