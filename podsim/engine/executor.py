@@ -23,9 +23,7 @@ _Log = list[tuple[str, str, str, int, int]]
 _Stretch = tuple[str, str, int]
 
 
-def execute(
-    program: Program, *, explicit: bool = True, record: bool = False, tie_seed: int | None = None
-) -> Trace:
+def execute(program: Program, *, explicit: bool = True, record: bool = False, tie_seed: int | None = None) -> Trace:
     """Run a program to its end.
 
     Args:

@@ -92,11 +92,19 @@ class Network:
         self._env.schedule(event, _LAST, delay)  # type: ignore[arg-type]
 
     def _settle(self, _: Event | None = None) -> None:
-        """Give every transfer on a changed channel its new speed."""
+        """End every transfer that is due, then give all on a changed channel their new speed."""
         self._settling = False
+        now = int(self._env.now)
+        if self._wake_at == now:
+            self._wake_at = -1
+        # What is due goes first: whoever starts at the same instant must not find it still there.
+        ends = self._ends
+        while ends and ends[0][0] <= now:
+            finish, _number, flow = heapq.heappop(ends)
+            if flow.finish == finish:
+                self._end(flow)
         affected = {flow for channel in self._changed for flow in channel.users}
         self._changed.clear()
-        now = int(self._env.now)
         for flow in affected:
             duration = max([len(channel.users) * work for channel, work in flow.loads])
             if duration == flow.duration:
@@ -105,7 +113,7 @@ class Network:
                 flow.left -= Fraction(now - flow.since, flow.duration)
             flow.since, flow.duration = now, duration
             flow.finish = now + (duration if flow.left is _WHOLE else ceil(flow.left * duration))
-            heapq.heappush(self._ends, (flow.finish, next(self._number), flow))
+            heapq.heappush(ends, (flow.finish, next(self._number), flow))
         self._schedule_wake(now)
 
     def _schedule_wake(self, now: int) -> None:
@@ -114,19 +122,7 @@ class Network:
             heapq.heappop(ends)
         if ends and (self._wake_at < now or ends[0][0] < self._wake_at):
             self._wake_at = ends[0][0]
-            self._call(self._wake, self._wake_at - now)
-
-    def _wake(self, _: Event) -> None:
-        """End every transfer that is due, then share their channels anew."""
-        now = int(self._env.now)
-        if now == self._wake_at:
-            self._wake_at = -1
-        ends = self._ends
-        while ends and ends[0][0] <= now:
-            finish, _number, flow = heapq.heappop(ends)
-            if flow.finish == finish:
-                self._end(flow)
-        self._settle()
+            self._call(self._settle, self._wake_at - now)
 
     def _end(self, flow: Flow) -> None:
         flow.finish = -1

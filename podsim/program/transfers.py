@@ -11,9 +11,7 @@ from podsim.units import seconds_to_ps
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
 
 
-def transfer(
-    name: str, kind: str, channels: Sequence[Channel], byte_count: float, latency_s: float = 0.0
-) -> Transfer:
+def transfer(name: str, kind: str, channels: Sequence[Channel], byte_count: float, latency_s: float = 0.0) -> Transfer:
     """A transfer of `byte_count` over all of `channels` at once."""
     occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
     return Transfer(name, kind, occupied, seconds_to_ps(latency_s))

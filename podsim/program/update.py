@@ -45,9 +45,7 @@ def _turns(plan: Plan) -> list[list[UpdateCost]]:
 class _Turn:
     """The phases in which some IPUs of a replica update their weights together."""
 
-    def __init__(
-        self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]
-    ) -> None:
+    def __init__(self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]) -> None:
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
 
     def phases(self) -> Iterator[Phase]:
@@ -92,8 +90,7 @@ class _Turn:
         chunk = cost.parameter_count * bytes_per_parameter / len(ring) / len(neighbours)
         latency_s = cost.sharded_tensor_count * self._step_latency_s(ring)
         transfers = tuple(
-            link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s)
-            for target in sorted(neighbours)
+            link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(neighbours)
         )
         return [Exchange(transfers), Barrier(f"ring of ipu{ring[0]}", ALL_REDUCE)]
 

@@ -103,7 +103,9 @@ def _with_variant(document: Document, variant: str | None, name: str) -> Documen
     )
     if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
         where = document.where((_VARIANTS,))
-        raise SpecError([Problem(where, _VARIANTS, "needs a mapping of names to mappings", "write `name: {key: value}`")])
+        raise SpecError(
+            [Problem(where, _VARIANTS, "needs a mapping of names to mappings", "write `name: {key: value}`")]
+        )
     if variant is None:
         return rest
     if variant not in variants:
@@ -155,7 +157,11 @@ def json_schema(kind: str) -> dict[str, Any]:
             schema["properties"][key] = reference | {"description": schema["properties"][key].get("description", "")}
         schema["properties"] |= {
             "base": {"type": "string", "description": "A scenario to start from."},
-            "variants": {"type": "object", "description": "Named differences.", "additionalProperties": {"type": "object"}},
+            "variants": {
+                "type": "object",
+                "description": "Named differences.",
+                "additionalProperties": {"type": "object"},
+            },
         }
         schema["required"] = []
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"podsim {kind}"} | schema

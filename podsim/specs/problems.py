@@ -46,10 +46,9 @@ def _path_in(data: Any, location: tuple[int | str, ...]) -> KeyPath:
     """The part of pydantic's location that names keys and items of the data."""
     path: list[int | str] = []
     for part in location:
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
-            data = data[part]
+        items = dict(enumerate(data)) if isinstance(data, list) else data
+        if isinstance(items, dict) and part in items:
+            data = items[part]
         elif part != location[-1]:
             continue
         path.append(part)

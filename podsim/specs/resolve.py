@@ -25,7 +25,9 @@ _REFERENCES: dict[str, dict[str, str]] = {
 }
 
 
-def load_document(name: str, kind: str, beside: Path | None = None, place: str = "", chain: tuple[Path, ...] = ()) -> Document:
+def load_document(
+    name: str, kind: str, beside: Path | None = None, place: str = "", chain: tuple[Path, ...] = ()
+) -> Document:
     """A file with all its bases and references resolved.
 
     Raises:

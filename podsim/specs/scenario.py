@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from podsim.specs.base import Spec
 from podsim.specs.hardware import PodSpec
-from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, Share, SourcedTime
+from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
 from podsim.specs.software import SoftwareSpec
 
 _PRESETS: dict[str, dict[str, int]] = {

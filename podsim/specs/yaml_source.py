@@ -101,7 +101,9 @@ def parse_yaml(text: str, name: str) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise _error(place, f"is not valid YAML: {error.problem or error.context}", "check quotes and indentation") from error
+        raise _error(
+            place, f"is not valid YAML: {error.problem or error.context}", "check quotes and indentation"
+        ) from error
     except (YAMLError, RecursionError, ValueError) as error:
         raise _error(name, f"is not valid YAML: {str(error).splitlines()[0]}", "give a YAML text file") from error
     if node is None:
@@ -150,6 +152,7 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        assert isinstance(node, ScalarNode)
         return _scalar(node)
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:

@@ -18,8 +18,7 @@ accounts_ps = st.dictionaries(st.sampled_from(KINDS), durations_ps)
 def test_the_mean_account_adds_up_to_the_makespan(accounts: list[dict[str, int]]) -> None:
     makespan = max(sum(account.values()) for account in accounts)
     lanes = {
-        f"ipu{number}": {**account, "idle": makespan - sum(account.values())}
-        for number, account in enumerate(accounts)
+        f"ipu{number}": {**account, "idle": makespan - sum(account.values())} for number, account in enumerate(accounts)
     }
     mean = mean_account(lanes)
     assert sum(mean.values()) == makespan
@@ -27,9 +26,7 @@ def test_the_mean_account_adds_up_to_the_makespan(accounts: list[dict[str, int]]
         assert abs(value * len(lanes) - sum(account.get(kind, 0) for account in lanes.values())) < len(lanes)
 
 
-@given(
-    st.integers(min_value=0, max_value=10**18), st.dictionaries(st.text(), st.integers(1, 10**15), min_size=1)
-)
+@given(st.integers(min_value=0, max_value=10**18), st.dictionaries(st.text(), st.integers(1, 10**15), min_size=1))
 def test_parts_add_up_and_none_is_off_by_a_unit(total: int, weights: dict[str, int]) -> None:
     parts = apportion(total, weights)
     weight_sum = sum(weights.values())

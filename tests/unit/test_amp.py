@@ -28,7 +28,7 @@ def test_one_block_by_hand(bow: Ipu) -> None:
 
 
 def test_single_precision_block_by_hand(bow: Ipu) -> None:
-    """12 rows of singles: two per worker, 46 + 2 + 16 = 64 worker cycles; 50 + 42 + 24 + 18 + 7 + 64 + max(384, 398)."""
+    """12 rows of singles: 46 + 2·1 + 16 = 64 a worker; 50 + 42 + 24 + 18 + 7 + 64 + max(384, 398)."""
     assert int(amp_vertex_cycles(bow, 12, 1, 1, dtype="fp32", partials="fp32")) == 603
 
 

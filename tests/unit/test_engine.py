@@ -227,8 +227,7 @@ def test_a_deadlock_names_who_waits_where() -> None:
     with pytest.raises(DeadlockError) as caught:
         execute(alone(a=[meet], b=[meet, work(1), meet]))
     assert str(caught.value) == (
-        "lanes wait for ever: b at `meet`\n"
-        "  do: give all lanes of a barrier the same number of passes through it"
+        "lanes wait for ever: b at `meet`\n  do: give all lanes of a barrier the same number of passes through it"
     )
 
 
@@ -236,7 +235,7 @@ def test_a_deadlock_of_many_lanes_names_five() -> None:
     """Seven lanes come a second time, the eighth does not."""
     meet = Barrier("meet", "wait")
     late: dict[str, Sequence[Step]] = {name: [meet, meet] for name in "abcdefg"}
-    with pytest.raises(DeadlockError, match="a at `meet`, b at `meet`, .*, e at `meet` and 2 more"):
+    with pytest.raises(DeadlockError, match=r"a at `meet`, b at `meet`, .*, e at `meet` and 2 more"):
         execute(alone(**late, h=[meet]))
 
 

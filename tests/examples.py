@@ -1,0 +1,66 @@
+"""A small BERT on small pods, for tests that need a whole scenario."""
+
+from __future__ import annotations
+
+from podsim.plan import Plan, make_plan
+from podsim.plan.job import training_job
+from podsim.specs import load_scenario
+from podsim.system import System, build_system
+
+Mapping = dict[str, object]
+
+
+def small_pod(machines: int = 1, *, topology: str = "ladder", domain_machines: int = 16, **machine: object) -> Mapping:
+    """A pod of IPU-M2000s with four IPUs each; `machine` changes the machines."""
+    changes: Mapping = {"machine": machine} if machine else {}
+    return {
+        "base": "ipu_pod16",
+        "machine_count": machines,
+        "topology": topology,
+        "link_domain_machine_count": domain_machines,
+    } | changes
+
+
+def small_bert(
+    pod: Mapping | str,
+    layers_per_ipu: list[int],
+    *,
+    replicas: int = 1,
+    accumulation: int = 20,
+    recomputation: str = "layer",
+    storage: str = "in_processor_memory",
+    sharding: bool = True,
+    software: str = "popart_sdk_2.3",
+) -> Mapping:
+    """A scenario: hidden states of 4 sequences of 32 tokens with 64 elements each."""
+    return {
+        "system": pod,
+        "software": software,
+        "model": {
+            "kind": "bert",
+            "layer_count": sum(layers_per_ipu),
+            "hidden_size": 64,
+            "feed_forward_size": 256,
+            "head_count": 2,
+            "vocabulary_size": 1000,
+        },
+        "data": {"sequence_length": 32, "masked_token_count": 5},
+        "parallelism": {
+            "micro_batch_size": 4,
+            "accumulation_factor": accumulation,
+            "replication_factor": replicas,
+            "layers_per_ipu": layers_per_ipu,
+            "recomputation": recomputation,
+        },
+        "memory": {"optimizer_state": {"storage": storage, "replicated_tensor_sharding": sharding}},
+    }
+
+
+def plan_of(scenario: Mapping | str, *overrides: str) -> Plan:
+    """The plan of a scenario."""
+    return make_plan(training_job(load_scenario(scenario, overrides=overrides).spec))
+
+
+def system_of(pod: Mapping | str) -> System:
+    """A pod, shipped or by `small_pod`."""
+    return build_system(load_scenario(small_bert(pod, [1])).spec.system)

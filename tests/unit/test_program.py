@@ -1,0 +1,230 @@
+"""What a plan becomes: phases, cycles, ring steps, by hand from PopART's and GCL's descriptions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from podsim.program.compile import compile_program
+from podsim.program.task import Barrier, Exchange, Phase, Program, Step, Work
+from tests.examples import plan_of, small_bert, small_pod
+
+
+def program_of(scenario: dict[str, object], *, explicit: bool = False) -> Program:
+    return compile_program(plan_of(scenario), explicit=explicit)
+
+
+def phases_of(program: Program, pattern: str) -> list[Phase]:
+    """Phases of the first replica whose name matches."""
+    return [phase for phase in program.groups[0].phases if re.search(pattern, phase.name)]
+
+
+def names(steps: tuple[Step, ...]) -> list[str]:
+    """Work and transfers of a lane."""
+    found: list[str] = []
+    for step in steps:
+        if isinstance(step, Work):
+            found.append(step.name)
+        elif isinstance(step, Exchange):
+            found += [transfer.name for transfer in step.transfers]
+    return found
+
+
+def active(phase: Phase) -> set[str]:
+    """`f0`, `b2` ...: the stages whose forward or backward pass runs."""
+    passes = [name for steps in phase.steps.values() for name in names(steps)]
+    return {f"{name[0]}{name[-1]}" for name in passes if name.startswith(("forward", "backward"))}
+
+
+def byte_time(program: Program, pattern: str) -> list[list[int]]:
+    """Time that each transfer of matching phases needs on its slowest channel."""
+    return [
+        [max(time for _, time in transfer.channels) for transfer in step.transfers]
+        for phase in phases_of(program, pattern)
+        for steps in phase.steps.values()
+        for step in steps
+        if isinstance(step, Exchange)
+    ]
+
+
+def test_three_stages_and_five_micro_batches_cycle_by_cycle() -> None:
+    """Stage s: forward of micro-batch j in cycle j + s, backward in cycle j + 4 - s, for j of 0-4.
+
+    Forward of stage 0 in cycles 0-4, 1 in 1-5, 2 in 2-6; backward of stage 2 in 2-6, 1 in 3-7, 0 in 4-8.
+    """
+    program = program_of(small_bert(small_pod(), [1, 1], accumulation=5))
+    cycles = phases_of(program, "fill|main|flush")
+    assert [(phase.name, phase.count) for phase in cycles] == [
+        *((f"fill {number}", 1) for number in range(4)),
+        ("main", 1),
+        *((f"flush {number}", 1) for number in range(4)),
+    ]
+    assert [active(phase) for phase in cycles] == [
+        {"f0"},
+        {"f0", "f1"},
+        {"f0", "f1", "f2", "b2"},
+        {"f0", "f1", "f2", "b2", "b1"},
+        {"f0", "f1", "f2", "b2", "b1", "b0"},
+        {"f1", "f2", "b2", "b1", "b0"},
+        {"f2", "b2", "b1", "b0"},
+        {"b1", "b0"},
+        {"b0"},
+    ]
+
+
+@pytest.mark.parametrize(("layers", "stages"), [([2], 1), ([1, 1], 3), ([1, 1, 1, 1], 5)])
+@pytest.mark.parametrize("micro_batches", [9, 20])
+def test_number_of_cycles(layers: list[int], stages: int, micro_batches: int) -> None:
+    """G micro-batches through S stages and back: G + 2(S - 1) cycles, all but the ramps in one phase."""
+    program = program_of(small_bert(small_pod(), layers, accumulation=micro_batches))
+    cycles = phases_of(program, "fill|main|flush")
+    assert sum(phase.count for phase in cycles) == micro_batches + 2 * (stages - 1)
+    assert [phase.count for phase in cycles if phase.name == "main"] == [micro_batches - 2 * (stages - 1)]
+
+
+def test_one_cycle_of_one_ipu() -> None:
+    """IPU 0 holds embedding and head: input, forward passes, backward passes from the last stage on, sync, send."""
+    program = program_of(small_bert(small_pod(), [1, 1]))
+    (main,) = phases_of(program, "main")
+    assert names(main.steps["ipu0"]) == [
+        *("input", "forward 0", "forward 2", "recompute 2", "backward 2", "recompute 0", "backward 0"),
+        *("sync", "activations 0→1", "gradients 2→1"),
+    ]
+    assert names(main.steps["ipu1"]) == [
+        *("forward 1", "recompute 1", "backward 1"),
+        *("sync", "activations 1→2", "gradients 1→0"),
+    ]
+
+
+def test_hidden_states_are_what_is_handed_on() -> None:
+    """4·32·64 elements of 2 B over a rung of 6 links of 16 GB/s at 0.85."""
+    program = program_of(small_bert(small_pod(), [1, 1]))
+    transfer_ps = round(4 * 32 * 64 * 2 / (6 * 16e9 * 0.85) * 1e12)
+    sent = byte_time(program, "main")
+    assert sent[1:] == [[transfer_ps] * 2] * 2
+
+
+def test_without_recomputation_the_forward_pass_runs_once() -> None:
+    program = program_of(small_bert(small_pod(), [1, 1], recomputation="none"))
+    (main,) = phases_of(program, "main")
+    assert not [name for steps in main.steps.values() for name in names(steps) if name.startswith("recompute")]
+
+
+def test_one_ipu_neither_syncs_nor_sends() -> None:
+    (main,) = phases_of(program_of(small_bert(small_pod(), [2])), "main")
+    assert names(main.steps["ipu0"]) == ["input", "forward 0", "recompute 0", "backward 0"]
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 4])
+def test_a_ring_of_n_takes_n_minus_1_steps(replicas: int) -> None:
+    program = program_of(small_bert(small_pod(2), [1, 1], replicas=replicas))
+    rings = phases_of(program, "reduce-scatter|all-gather")
+    assert [phase.count for phase in rings] == [replicas - 1] * 4
+
+
+def test_one_replica_reduces_nothing() -> None:
+    program = program_of(small_bert(small_pod(), [1, 1]))
+    assert not phases_of(program, "reduce|all-gather")
+
+
+def test_ipu_0_updates_apart_and_last() -> None:
+    program = program_of(small_bert(small_pod(2), [1, 1, 1, 1], replicas=2))
+    updates = phases_of(program, "^update")
+    titles = [phase.name.split(":")[0] for phase in updates]
+    assert titles == ["update IPUs 1-3"] * 6 + ["update IPU 0"] * 6
+    assert set(updates[0].steps) == {"ipu1", "ipu2", "ipu3"}
+    assert set(updates[6].steps) == {"ipu0"}
+
+
+def test_a_single_ipu_updates_at_once() -> None:
+    updates = phases_of(program_of(small_bert(small_pod(), [2], replicas=2)), "^update")
+    assert [phase.name.split(": ")[1] for phase in updates] == [
+        "gather gradients",
+        "reduce-scatter gradients",
+        "small tensors and norms",
+        "optimizer",
+        "all-gather weights",
+        "scatter weights",
+    ]
+
+
+def test_without_sharding_gradients_are_gathered_and_weights_are_not() -> None:
+    updates = phases_of(program_of(small_bert(small_pod(), [2], replicas=2, sharding=False)), "^update")
+    assert [phase.name.split(": ")[1] for phase in updates] == [
+        "gather gradients",
+        "reduce-scatter gradients",
+        "all-gather gradients",
+        "small tensors and norms",
+        "optimizer",
+        "scatter weights",
+    ]
+
+
+def test_the_chunk_of_a_ring_step_is_one_of_n() -> None:
+    """Half weights of IPU 1 over 4 replicas, up one rail of 2 links of 16 GB/s at 0.85.
+
+    A layer: 4 projections 64·64 and 64, two norms of 2·64, feed-forward 2·64·256 + 256 + 64.
+    """
+    layer = 4 * (64 * 64 + 64) + 2 * 2 * 64 + 2 * 64 * 256 + 256 + 64
+    program = program_of(small_bert(small_pod(2), [1, 1], replicas=4))
+    chunk_ps = round(layer * 2 / 4 / (2 * 16e9 * 0.85) * 1e12)
+    assert byte_time(program, "IPU 1: reduce-scatter") == [[chunk_ps]]
+
+
+def test_a_torus_is_used_in_both_directions() -> None:
+    """Half the chunk each way, in as many steps."""
+    ladder, torus = (
+        program_of(small_bert(small_pod(2, topology=topology), [1, 1], replicas=4)) for topology in ("ladder", "torus")
+    )
+    (one_way,) = byte_time(ladder, "IPU 1: reduce-scatter")
+    (both_ways,) = byte_time(torus, "IPU 1: reduce-scatter")
+    assert len(both_ways) == 2
+    assert both_ways == pytest.approx([one_way[0] / 2] * 2, abs=1)
+    assert phases_of(torus, "IPU 1: reduce-scatter")[0].count == 3
+
+
+@pytest.mark.parametrize("domains", [2, 3, 4])
+def test_between_domains_an_all_reduce_takes_twice_d_minus_1_steps(domains: int) -> None:
+    """One machine per domain, two replicas each."""
+    scenario = small_bert(small_pod(domains, domain_machines=1), [1, 1], replicas=2 * domains)
+    program = program_of(scenario)
+    assert [phase.count for phase in phases_of(program, "GW-Links")] == [2 * (domains - 1)] * 2
+    (step,) = {tuple(names(phase.steps["ipu1"])) for phase in phases_of(program, "IPU 1: all-reduce over GW-Links")}
+    assert step == ("to gateway", "gateway to gateway", "from gateway")
+    assert {phase.count for phase in phases_of(program, "reduce-scatter")} == {1}
+
+
+def test_optimizer_state_off_chip_is_loaded_and_stored() -> None:
+    program = program_of(small_bert(small_pod(), [2], replicas=2, storage="streaming_memory"))
+    (optimizer,) = phases_of(program, ": optimizer")
+    assert names(optimizer.steps["ipu0"]) == ["optimizer state read", "optimizer", "optimizer state write"]
+
+
+def test_optimizer_state_on_chip_stays() -> None:
+    (optimizer,) = phases_of(program_of(small_bert(small_pod(), [2], replicas=2)), ": optimizer")
+    assert names(optimizer.steps["ipu0"]) == ["optimizer"]
+
+
+def test_the_host_is_called_once_all_replicas_are_there() -> None:
+    last = program_of(small_bert(small_pod(), [1, 1], replicas=2)).groups[1].phases[-1]
+    assert last.name == "host call"
+    assert last.steps["ipu3"][0] == Barrier("host", "host")
+
+
+def test_the_folded_program_keeps_one_machine() -> None:
+    scenario = small_bert(small_pod(4), [1, 1], replicas=8)
+    assert [group.name for group in program_of(scenario).groups] == ["replica0", "replica1"]
+    assert len(program_of(scenario, explicit=True).groups) == 8
+
+
+def test_passes_are_shared_by_all_replicas() -> None:
+    """One object per pass: a large explicit program stays small."""
+    first, second = program_of(small_bert(small_pod(), [1, 1], replicas=2)).groups
+    works = [
+        [step for phase in group.phases[:3] for steps in phase.steps.values() for step in steps if type(step) is Work]
+        for group in (first, second)
+    ]
+    pairs = [(a, b) for a, b in zip(*works, strict=True) if a.name.startswith("forward")]
+    assert pairs
+    assert all(a is b for a, b in pairs)

@@ -1,0 +1,101 @@
+"""Routes, by hand: IPU i sits on rung i // 2, side i % 2, of its link domain."""
+
+import pytest
+
+from podsim.system import gw_route, route, streaming_channels
+from tests.examples import small_pod, system_of
+
+POD16, POD64, POD128 = (system_of(name) for name in ("ipu_pod16", "ipu_pod64", "ipu_pod128"))
+LINK_BYTES_PER_S = 16e9 * 0.85
+RUNG_BYTES_PER_S, RAIL_BYTES_PER_S = 6 * LINK_BYTES_PER_S, 2 * LINK_BYTES_PER_S
+
+
+def ids(path: object) -> list[str]:
+    return [channel.id for channel in path.channels]  # type: ignore[attr-defined]
+
+
+def test_partners_of_a_rung() -> None:
+    path = route(POD16, 0, 1)
+    assert ids(path) == ["domain0/rung0/to1"]
+    assert path.channels[0].bandwidth_bytes_per_s == pytest.approx(RUNG_BYTES_PER_S)
+    assert path.latency_s == pytest.approx(0.6e-6)
+
+
+def test_the_two_directions_of_a_rung_are_two_channels() -> None:
+    assert ids(route(POD16, 1, 0)) == ["domain0/rung0/to0"]
+
+
+def test_neighbours_on_a_rail() -> None:
+    path = route(POD16, 2, 4)
+    assert ids(path) == ["domain0/rail0/rung1-2/up"]
+    assert path.channels[0].bandwidth_bytes_per_s == pytest.approx(RAIL_BYTES_PER_S)
+    assert ids(route(POD16, 4, 2)) == ["domain0/rail0/rung1-2/down"]
+
+
+def test_the_rung_is_crossed_first() -> None:
+    """From rung 0, side 0 to rung 2, side 1: the rung, then two rails of side 1. 0.6 + 2·0.3 us."""
+    path = route(POD16, 0, 5)
+    assert ids(path) == ["domain0/rung0/to1", "domain0/rail1/rung0-1/up", "domain0/rail1/rung1-2/up"]
+    assert path.latency_s == pytest.approx(1.2e-6)
+
+
+def test_a_ladder_is_walked_from_end_to_end() -> None:
+    """POD16 has rungs 0-7: seven rails from rung 7 back to rung 0."""
+    assert ids(route(POD16, 14, 0)) == [f"domain0/rail0/rung{low}-{low + 1}/down" for low in range(6, -1, -1)]
+
+
+def test_a_torus_takes_the_shorter_way_round() -> None:
+    """POD64 has rungs 0-31: from 31 to 0 and from 1 to 31 over the joined ends."""
+    assert ids(route(POD64, 62, 0)) == ["domain0/rail0/rung31-0/up"]
+    assert ids(route(POD64, 2, 62)) == ["domain0/rail0/rung0-1/down", "domain0/rail0/rung31-0/down"]
+
+
+def test_half_way_round_a_torus_goes_up() -> None:
+    path = route(POD64, 0, 32)
+    assert ids(path) == [f"domain0/rail0/rung{low}-{low + 1}/up" for low in range(16)]
+    assert path.latency_s == pytest.approx(0.6e-6 + 15 * 0.3e-6)
+
+
+def test_every_ipu_of_a_torus_is_at_most_a_rung_and_half_the_rails_away() -> None:
+    lengths = {len(route(POD64, 0, target).channels) for target in range(1, 64)}
+    assert max(lengths) == 1 + 16
+
+
+def test_the_second_link_domain_has_channels_of_its_own() -> None:
+    assert ids(route(POD128, 64, 66)) == ["domain1/rail0/rung0-1/up"]
+
+
+@pytest.mark.parametrize(("source", "target"), [(3, 3), (0, 64)])
+def test_no_route_to_oneself_or_to_another_domain(source: int, target: int) -> None:
+    with pytest.raises(ValueError, match=rf"no IPU-Link route from IPU {source} to IPU {target}"):
+        route(POD128, source, target)
+
+
+def test_a_domain_is_no_larger_than_the_pod() -> None:
+    """One machine of at most 16 per domain: 4 IPUs."""
+    system = system_of(small_pod(1))
+    assert (system.domain_ipu_count, system.domain_count) == (4, 1)
+    two = system_of(small_pod(2, domain_machines=1))
+    assert (two.domain_ipu_count, two.domain_count) == (4, 2)
+
+
+def test_between_domains_over_the_gateways() -> None:
+    """IPU 5 is in machine 1, IPU 69 in machine 17. 30 Gb/s in, 2 ports of 12.5 GB/s at 0.85, 26.4 Gb/s out."""
+    path = gw_route(POD128, 5, 69)
+    assert ids(path) == ["ipu5/gw/up", "machine1-17/gw_link", "ipu69/gw/down"]
+    rates = [channel.bandwidth_bytes_per_s for channel in path.channels]
+    assert rates == pytest.approx([30e9 / 8, 2 * 12.5e9 * 0.85, 26.4e9 / 8])
+    assert path.latency_s == pytest.approx(1e-6 + 3e-6 + 1e-6)
+
+
+def test_ipus_of_a_machine_share_the_gw_link_only() -> None:
+    first, second = (set(ids(gw_route(POD128, ipu, 64 + ipu))) for ipu in (0, 3))
+    assert first & second == {"machine0-16/gw_link"}
+    assert not first & set(ids(gw_route(POD128, 4, 68)))
+
+
+def test_ipus_of_a_machine_share_its_streaming_memory_in_both_directions() -> None:
+    read, write = streaming_channels(POD16, 4, "read"), streaming_channels(POD16, 7, "write")
+    assert [channel.id for channel in read] == ["ipu4/streaming/read", "machine1/streaming"]
+    assert [channel.id for channel in write] == ["ipu7/streaming/write", "machine1/streaming"]
+    assert [channel.bandwidth_bytes_per_s for channel in (*read, *write)] == [11e9, 40e9, 9e9, 40e9]

@@ -1,0 +1,197 @@
+"""Writes docs/reference from the schemas and the command line; `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from podsim.cli import app
+from podsim.specs import json_schema
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+_NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
+_FILES = {"IpuSpec": "ipu", "MachineSpec": "machine", "PodSpec": "pod", "VerticesSpec": "vertices"}
+_QUANTITIES = """A quantity is text with its unit: `k M G T` are decimal, `Ki Mi Gi` binary, `b` is bits and `B` bytes.
+Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does too and says what the number stands on:
+`basis` is `published`, `measured`, `derived`, `calibrated` or `assumed`; `note` and `range` are optional."""
+
+
+def type_text(schema: dict[str, Any]) -> str:
+    """What may stand at a key, in words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"{_FILES[name]} file, or mapping with `base`" if name in _FILES else "mapping, below"
+    if "anyOf" in schema:
+        texts = [type_text(option) for option in schema["anyOf"] if not _is_sourced(option)]
+        return " or ".join(dict.fromkeys(text for text in texts if text))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    return _plain_type_text(schema)
+
+
+def _plain_type_text(schema: dict[str, Any]) -> str:
+    match schema.get("type"):
+        case "array":
+            return f"list of: {type_text(schema['items'])}"
+        case "string" if "examples" in schema:
+            return f"quantity, like `{schema['examples'][0]}`"
+        case "string":
+            return "text"
+        case "boolean":
+            return "`true` or `false`"
+        case "object" if "properties" in schema:
+            return f"`{{{', '.join(f'{key}: {_constant(value)}' for key, value in schema['properties'].items())}}}`"
+        case "object":
+            return "mapping"
+        case "integer" | "number":
+            return ("whole number" if schema["type"] == "integer" else "number") + _bounds(schema)
+    return ""
+
+
+def _constant(schema: dict[str, Any]) -> str:
+    return str(schema.get("const", "…")).lower()
+
+
+def _is_sourced(schema: dict[str, Any]) -> bool:
+    """Whether it is the long form of a quantity, explained once per page."""
+    return "basis" in schema.get("properties", {})
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+    }
+    return "".join(f", {word} {schema[key]:g}" for key, word in words.items() if key in schema)
+
+
+def _default_text(key: str, schema: dict[str, Any], required: list[str]) -> str:
+    if key in required:
+        return "required"
+    default = schema.get("default")
+    if default is None or isinstance(default, dict):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _definition(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:
+    """The mapping that a key, or each entry of its list, refers to."""
+    options = schema.get("anyOf", [schema])
+    for option in [*options, *(each["items"] for each in options if each.get("type") == "array")]:
+        name = option.get("$ref", "").rpartition("/")[2]
+        if name and name not in _FILES:
+            found: dict[str, Any] = definitions[name]
+            return found
+    return None
+
+
+def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], level: int = 2) -> Iterator[str]:
+    """A table of the keys of a mapping, then a section for each mapping in it."""
+    yield f"\n{'#' * level} {title}\n"
+    if description := schema.get("description"):
+        yield f"{description}\n"
+    yield "| key | value | default | meaning |\n|---|---|---|---|"
+    required, inner = schema.get("required", []), []
+    for key, value in schema["properties"].items():
+        meaning = value.get("description") or (_definition(value, definitions) or {}).get("description", "")
+        yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
+        if (found := _definition(value, definitions)) is not None:
+            path = key if level == 2 and title == "Scenario" else f"{title.strip('`')}.{key}"
+            inner.append((f"`{path}`", found))
+    for path, found in inner:
+        yield from section(path, found, definitions, 3)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def schema_page(title: str, intro: str, kinds: dict[str, str]) -> str:
+    """A page about one or more kinds of file."""
+    lines = [_NOTE, f"\n# {title}\n", intro, "", _QUANTITIES]
+    for kind, heading in kinds.items():
+        schema = json_schema(kind)
+        lines += section(heading, schema, schema.get("$defs", {}))
+    return "\n".join(lines) + "\n"
+
+
+def command_page() -> str:
+    """A page about the command line."""
+    lines = [_NOTE, "\n# Command line\n", "`podsim COMMAND --help` says the same.\n"]
+    lines.append("Exit codes: 0 done; 2 an input or an output is wrong; 3 the plan is impossible, which is an answer.")
+    for name, command in _commands(typer.main.get_command(app), "podsim"):
+        lines += [f"\n## `{name}`\n", _one_line(command.help or ""), ""]
+        lines += ["| argument | default | meaning |\n|---|---|---|"] if _shown(command) else []
+        lines += [_parameter_row(parameter) for parameter in _shown(command)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for key, inner in getattr(command, "commands", {}).items():
+        if getattr(inner, "commands", None):
+            yield from _commands(inner, f"{name} {key}")
+        else:
+            yield f"{name} {key}", inner
+
+
+def _shown(command: Any) -> list[Any]:
+    return [parameter for parameter in command.params if parameter.name != "help"]
+
+
+def _parameter_row(parameter: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
+    if not names.startswith("`-"):
+        names = f"`{parameter.name.upper()}`"
+    choices = getattr(getattr(parameter, "type", None), "choices", None)
+    values = " " + " or ".join(f"`{getattr(each, 'value', each)}`" for each in choices) if choices else ""
+    default = getattr(parameter.default, "value", parameter.default)
+    shown = "required" if parameter.required else "" if default in (None, False) else f"`{default}`"
+    return f"| {names}{values} | {shown} | {_one_line(parameter.help or '')} |"
+
+
+def pages() -> dict[str, str]:
+    """Name of each page and its text."""
+    return {
+        "scenario.md": schema_page(
+            "Scenario files",
+            "One question per file. [The template](../../scenarios/template.yaml) has every key with a comment.",
+            {"scenario": "Scenario"},
+        ),
+        "hardware.md": schema_page(
+            "Hardware files",
+            "A file describes one pod, one machine or one chip, and names the file of what it is made of.\n"
+            "`base` names a file to start from; the keys that follow replace its keys, at any depth.",
+            {"pod": "Pod", "machine": "Machine", "ipu": "IPU"},
+        ),
+        "software.md": schema_page(
+            "Software files",
+            "What changes with the framework and its SDK, and not with the hardware.",
+            {"software": "Software stack"},
+        ),
+        "command_line.md": command_page(),
+    }
+
+
+def main() -> int:
+    """Write the pages, or name those that are out of date."""
+    made = pages()
+    old = {name: (FOLDER / name).read_text(encoding="utf-8") for name in made if (FOLDER / name).is_file()}
+    moved = {name: text for name, text in made.items() if old.get(name) != text}
+    if "--check" in sys.argv[1:]:
+        for name in moved:
+            print(f"docs/reference/{name}: out of date; run `./dev docs`", file=sys.stderr)
+        return int(bool(moved))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in moved.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
