@@ -1,6 +1,6 @@
 """Operations: what a graph computes, with shapes, on any machine.
 
-Five primitive kinds are enough for the networks modelled here. Composite layers (softmax, layer
+A few primitive kinds are enough for the networks modelled here. Composite layers (softmax, layer
 norm, attention) are built from them in `workload.layers`.
 """
 
@@ -115,3 +115,67 @@ class ScatterAdd(Op):
     """Rows added into a table: `shape` is (indices, row width)."""
 
     table_rows: int
+
+
+Direction = Literal["forward", "input_grad", "weight_grad"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv(Op):
+    """One pass of a grouped convolution over any number of spatial axes.
+
+    All fields but `shape` describe the forward convolution, whichever pass it is. `shape` is the result's:
+    (batch, out_channels, *output_size), (batch, in_channels, *input_size) for the input gradient,
+    (out_channels, in_channels / group_count, *kernel) for the weight gradient.
+
+    Attributes:
+        batch: Images per micro-batch.
+        in_channels: Input channels of all groups together.
+        out_channels: Output channels of all groups together.
+        group_count: Convolution groups; equal to both channel counts if depthwise.
+        input_size: Spatial size of the input.
+        output_size: Spatial size of the output.
+        kernel: Spatial size of the filter.
+        stride: Step between output positions.
+        direction: Which pass it is.
+    """
+
+    batch: int
+    in_channels: int
+    out_channels: int
+    group_count: int = 1
+    input_size: tuple[int, ...]
+    output_size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    direction: Direction = "forward"
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations, one multiply-add being two, padding counted as work. [FLOP]"""
+        per_output = self.in_channels // self.group_count * math.prod(self.kernel)
+        return 2 * self.batch * self.out_channels * math.prod(self.output_size) * per_output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(Op):
+    """Maximum or mean over windows; `shape` is the result's, which in the backward pass is the input's.
+
+    Attributes:
+        window: Elements under one window.
+        backward: Whether it is the gradient.
+    """
+
+    window: int
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSum(Op):
+    """The sum of a small tensor over a group of neighbouring replicas, as distributed batch norm needs.
+
+    Attributes:
+        group_size: Replicas that take part.
+    """
+
+    group_size: int
