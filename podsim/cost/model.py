@@ -13,6 +13,7 @@ from podsim.system import Ipu
 from podsim.workload.op import DTYPE_BYTES, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
 
 _HALF_BYTES = DTYPE_BYTES["fp16"]
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +130,11 @@ class CostModel:
         row_parts = max(1, min(op.table_rows, self.ipu.tile_count // column_parts))
         indices, width = op.shape[0], ceil_div(op.shape[1], column_parts)
         hits: int = ceil_div(indices, row_parts)
-        pairs: int = ceil_div(width, 2)
+        words: int = ceil_div(width * DTYPE_BYTES[op.dtype], _WORD_BYTES)
         if isinstance(op, Gather):
-            hit = vertex.per_index + vertex.cycles_per_pair * pairs
+            hit = vertex.per_index + vertex.cycles_per_pair * words
             return workers * (vertex.worker_fixed + hits * hit + (indices - hits) * vertex.skip)
-        hit = vertex.update_per_index + vertex.update_cycles_per_atom * (pairs - 1)
+        hit = vertex.update_per_index + vertex.update_cycles_per_atom * (words - 1)
         return workers * (vertex.update_worker_fixed + hits * hit + (indices - hits) * vertex.update_skip)
 
 

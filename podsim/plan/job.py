@@ -67,6 +67,8 @@ def _workload(spec: ScenarioSpec, micro_batch_size: int) -> Workload:
         mlm_transform=model.mlm_transform,
         dropout=data.dropout > 0,
         attention_dropout=data.attention_dropout > 0,
+        dtype=spec.precision.activations,
+        accumulator_dtype=spec.precision.gradient_accumulation,
     )
     return bert(shape, f"BERT {model.size}" if model.size else "BERT")
 

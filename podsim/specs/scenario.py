@@ -249,12 +249,22 @@ class PrecisionSpec(Spec):
 
     weights: NumberFormat = "fp16"
     """Weights."""
-    activations: Literal["fp16"] = "fp16"
+    activations: NumberFormat = "fp16"
     """Activations and their gradients."""
     gradient_accumulation: NumberFormat = "fp16"
     """Accumulated gradients."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+
+    @model_validator(mode="after")
+    def _one_format(self) -> PrecisionSpec:
+        if self.weights != self.activations:
+            raise ValueError(
+                f"weights in {self.weights} with activations in {self.activations} are not modelled; "
+                "give both the same format (single-precision copies of half-precision weights: "
+                "optimizer.master_weights)"
+            )
+        return self
 
 
 class ReferenceConvergence(Spec):

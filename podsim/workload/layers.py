@@ -13,9 +13,15 @@ from podsim.workload.op import DType, Elementwise, Gather, MatMul, Op, Rearrange
 class GraphBuilder:
     """Collects the operations of one block in execution order, with unique names."""
 
-    def __init__(self, prefix: str) -> None:
-        """Start an empty sequence whose operation names begin with `prefix`."""
-        self._prefix = prefix
+    def __init__(self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16") -> None:
+        """Start an empty sequence.
+
+        Args:
+            prefix: How the names of its operations begin.
+            dtype: Number format of results.
+            accumulator: Number format of accumulated gradients.
+        """
+        self._prefix, self._dtype, self._accumulator = prefix, dtype, accumulator
         self._ops: dict[str, Op] = {}
 
     def ops(self) -> tuple[Op, ...]:
@@ -49,6 +55,7 @@ class GraphBuilder:
             MatMul(
                 name=self.name(name),
                 shape=shape,
+                dtype=self._dtype,
                 inner=inner,
                 inputs=inputs,
                 right_arranged=weights,
@@ -61,19 +68,24 @@ class GraphBuilder:
         function: str,
         shape: tuple[int, ...],
         inputs: Sequence[str],
-        dtype: DType = "fp16",
+        dtype: DType | None = None,
         name: str = "",
     ) -> str:
-        """Append one elementwise pass."""
+        """Append one elementwise pass, in the format of the results unless another is given."""
         return self.add(
             Elementwise(
                 name=self.name(name or function),
                 shape=shape,
                 inputs=tuple(inputs),
                 function=function,
-                dtype=dtype,
+                dtype=dtype or self._dtype,
             )
         )
+
+    def accumulate(self, parameter: str, shape: tuple[int, ...], gradient: str) -> str:
+        """Append the addition of a gradient to its accumulator."""
+        inputs = (gradient, f"@{parameter}/accumulator")
+        return self.elementwise("scaled_add", shape, inputs, self._accumulator, name=f"{parameter}/accumulate")
 
     def reduce(self, name: str, shape: tuple[int, ...], input_count: int, source: str) -> str:
         """Append a reduction of `input_count` elements to `shape`, summed in single precision."""
@@ -83,15 +95,22 @@ class GraphBuilder:
 
     def rearrange(self, name: str, shape: tuple[int, ...], source: str) -> str:
         """Append a change of layout."""
-        return self.add(Rearrange(name=self.name(name), shape=shape, inputs=(source,)))
+        return self.add(Rearrange(name=self.name(name), shape=shape, dtype=self._dtype, inputs=(source,)))
 
     def gather(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
         """Append a look-up of rows."""
-        return self.add(Gather(name=self.name(name), shape=shape, inputs=inputs, table_rows=table_rows))
+        return self.add(
+            Gather(name=self.name(name), shape=shape, dtype=self._dtype, inputs=inputs, table_rows=table_rows)
+        )
 
-    def scatter_add(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
-        """Append an update of rows."""
-        return self.add(ScatterAdd(name=self.name(name), shape=shape, inputs=inputs, table_rows=table_rows))
+    def scatter_add(
+        self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, accumulate: bool = False
+    ) -> str:
+        """Append an update of rows; `accumulate` says that the table is a gradient accumulator."""
+        dtype = self._accumulator if accumulate else self._dtype
+        return self.add(
+            ScatterAdd(name=self.name(name), shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows)
+        )
 
 
 def linear(g: GraphBuilder, name: str, rows: int, inner: int, columns: int, source: str, *, bias: bool = True) -> str:
@@ -112,10 +131,10 @@ def linear_backward(
         (f"@{name}/input", gradient),
         gradient_of_weights=True,
     )
-    g.elementwise("scaled_add", (inner, columns), (grad_w, f"@{name}/accumulator"), name=f"{name}/accumulate")
+    g.accumulate(name, (inner, columns), grad_w)
     if bias:
         grad_b = g.reduce(f"{name}/bias_grad", (columns,), rows * columns, gradient)
-        g.elementwise("scaled_add", (columns,), (grad_b, f"@{name}/bias/accumulator"), name=f"{name}/bias/accumulate")
+        g.accumulate(f"{name}/bias", (columns,), grad_b)
     return grad_in
 
 
@@ -159,7 +178,7 @@ def layer_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gra
     product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
     for parameter, source in (("gamma", product), ("beta", gradient)):
         total = g.reduce(f"{name}/{parameter}_grad", (columns,), rows * columns, source)
-        g.elementwise("scaled_add", (columns,), (total, f"@{name}/{parameter}/accumulator"))
+        g.accumulate(f"{name}/{parameter}", (columns,), total)
     scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
     first = g.reduce(f"{name}/mean_grad", (rows,), rows * columns, scaled)
     second = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)

@@ -19,7 +19,7 @@ from podsim.workload.layers import (
     softmax,
     softmax_backward,
 )
-from podsim.workload.op import Op
+from podsim.workload.op import DType, Op
 
 _TOKEN_TYPES = 2
 _NSP_CLASSES = 2
@@ -50,6 +50,8 @@ class BertShape:
         mlm_transform: The dense layer and norm in front of the MLM decoder.
         dropout: Dropout after embedding and both sub-layers.
         attention_dropout: Dropout on the attention probabilities.
+        dtype: Number format of weights, activations and their gradients.
+        accumulator_dtype: Number format of accumulated gradients.
     """
 
     micro_batch_size: int
@@ -69,6 +71,8 @@ class BertShape:
     mlm_transform: bool = True
     dropout: bool = True
     attention_dropout: bool = True
+    dtype: DType = "fp16"
+    accumulator_dtype: DType = "fp16"
 
     @property
     def tokens(self) -> int:
@@ -110,7 +114,12 @@ def bert(shape: BertShape, name: str = "BERT") -> Workload:
         layer_count=shape.layer_count,
         samples_per_micro_batch=shape.micro_batch_size * shape.sequences_per_pack,
         host_input_bytes=shape.tokens * _HOST_INPUTS_PER_TOKEN * _INT32_BYTES,
+        activation_dtype=shape.dtype,
     )
+
+
+def _graph(s: BertShape, prefix: str) -> GraphBuilder:
+    return GraphBuilder(prefix, s.dtype, s.accumulator_dtype)
 
 
 def _dense(name: str, inner: int, columns: int, *, bias: bool = True) -> tuple[Parameter, ...]:
@@ -147,7 +156,7 @@ def _attention(s: BertShape) -> Block:
 
 
 def _attention_forward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("attention")
+    g = _graph(s, "attention")
     hidden, heads = (s.tokens, s.hidden_size), (s.score_shape[0], s.sequence_length, s.head_size)
     projected = [
         linear(g, name, s.tokens, s.hidden_size, width, "@input", bias=s.attention_bias)
@@ -177,7 +186,7 @@ def _masked(g: GraphBuilder, s: BertShape, scores: str) -> str:
 
 
 def _attention_backward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("attention_backward")
+    g = _graph(s, "attention_backward")
     hidden, heads = (s.tokens, s.hidden_size), (s.score_shape[0], s.sequence_length, s.head_size)
     gradient = layer_norm_backward(g, "norm", *hidden, "@gradient")
     residual = gradient
@@ -217,7 +226,7 @@ def _feed_forward(s: BertShape) -> Block:
 
 
 def _feed_forward_forward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("feed_forward")
+    g = _graph(s, "feed_forward")
     hidden = (s.tokens, s.hidden_size)
     up = linear(g, "up", s.tokens, s.hidden_size, s.feed_forward_size, "@input")
     active = g.elementwise("gelu", (s.tokens, s.feed_forward_size), (up,))
@@ -230,7 +239,7 @@ def _feed_forward_forward(s: BertShape) -> tuple[Op, ...]:
 
 
 def _feed_forward_backward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("feed_forward_backward")
+    g = _graph(s, "feed_forward_backward")
     hidden = (s.tokens, s.hidden_size)
     gradient = layer_norm_backward(g, "norm", *hidden, "@gradient")
     residual = gradient
@@ -262,7 +271,7 @@ def _embedding(s: BertShape) -> Block:
 
 
 def _embedding_forward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("embedding")
+    g = _graph(s, "embedding")
     hidden = (s.tokens, s.hidden_size)
     word = g.gather("word", hidden, s.vocabulary_size, ("@word", "@token_ids"))
     position = g.gather("position", hidden, s.position_count, ("@position", "@position_ids"))
@@ -276,7 +285,7 @@ def _embedding_forward(s: BertShape) -> tuple[Op, ...]:
 
 
 def _embedding_backward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("embedding_backward")
+    g = _graph(s, "embedding_backward")
     hidden = (s.tokens, s.hidden_size)
     gradient = "@gradient"
     if s.dropout:
@@ -287,7 +296,7 @@ def _embedding_backward(s: BertShape) -> tuple[Op, ...]:
         ("position", s.position_count),
         ("segment", _TOKEN_TYPES),
     ):
-        g.scatter_add(table, hidden, rows, (gradient, f"@{table}_ids"))
+        g.scatter_add(table, hidden, rows, (gradient, f"@{table}_ids"), accumulate=True)
     return g.ops()
 
 
@@ -317,7 +326,7 @@ def _sequence_rows(s: BertShape) -> int:
 
 
 def _head_forward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("head")
+    g = _graph(s, "head")
     masked = (s.masked_rows, s.hidden_size)
     rows = g.gather("masked", masked, s.tokens, ("@input", "@masked_positions"))
     if s.mlm_transform:
@@ -335,7 +344,7 @@ def _head_forward(s: BertShape) -> tuple[Op, ...]:
 
 
 def _head_backward(s: BertShape) -> tuple[Op, ...]:
-    g = GraphBuilder("head_backward")
+    g = _graph(s, "head_backward")
     masked, first = (s.masked_rows, s.hidden_size), (_sequence_rows(s), s.hidden_size)
     gradient = g.elementwise("sub", (s.masked_rows, s.vocabulary_size), ("@probabilities", "@labels"), name="loss")
     gradient = linear_backward(g, "decoder", *masked, s.vocabulary_size, gradient, bias=False)
