@@ -62,7 +62,7 @@ class _Meeting:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Wait:
     """A barrier to arrive at, and the kind of time that waiting there is."""
 
@@ -70,19 +70,20 @@ class _Wait:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Send:
     """An exchange: its transfers by latency, with their channels."""
 
     transfers: Sequence[tuple[Transfer, Loads]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Busy:
-    """Work that nothing interrupts."""
+    """Work that nothing interrupts, with its time by kind."""
 
     duration: int
     stretches: Sequence[_Stretch]
+    totals: Sequence[tuple[str, int]]
 
     def records(self, lane: str, start: int) -> Iterator[tuple[str, str, str, int, int]]:
         """Every stretch with its begin and end."""
@@ -106,6 +107,9 @@ class _Execution:
         self._channels: set[str] = set()
         self._phases: list[PhaseRecord] = []
         self._meetings: dict[str, _Meeting] = {}
+        # By the identity of tasks, which lanes and phases share and the program keeps alive.
+        self._busy_moves: dict[tuple[int, ...], tuple[_Busy, ...]] = {}
+        self._loads: dict[int, Loads] = {}
 
     def run(self) -> Trace:
         for group in self._program.groups:
@@ -157,68 +161,84 @@ class _Execution:
             )
 
     def _lane(self, group: Group, lane: str, join: _Meeting) -> Generator[Event, None, None]:
-        env, account = self._env, self._accounts.setdefault(lane, {})
+        env, account, now = self._env, self._accounts.setdefault(lane, {}), 0
         for phase in group.phases:
             moves = (*self._moves(phase.steps.get(lane, ())), _Wait(join, phase.wait_kind))
             _charge(account, moves, phase.count)
-            begin = int(env.now)
+            begin = now
             rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
             for _ in range(rounds):
-                start = int(env.now)
+                start = now
                 log: _Log | None = [] if self._record else None
                 for move in moves:
                     # Most moves are stretches of work: kept free of a generator of their own.
                     if type(move) is _Busy:
                         if log is not None:
-                            log.extend(move.records(lane, int(env.now)))
+                            log.extend(move.records(lane, now))
                         yield Timeout(env, move.duration)
+                        now += move.duration
                     elif type(move) is _Wait:
-                        arrived, event = int(env.now), move.meeting.arrive(lane)
+                        event = move.meeting.arrive(lane)
                         if event is not None:
+                            arrived = now
                             yield event
-                            _log_wait(move.kind, lane, arrived, int(env.now), account, weight, log)
+                            now = int(env.now)
+                            _log_wait(move.kind, lane, arrived, now, account, weight, log)
                     elif type(move) is _Send:
-                        yield from self._exchange(move, lane, account, weight, log)
+                        now = yield from self._exchange(move, lane, now, account, weight, log)
                 if log:
-                    self._keep(log, weight, int(env.now) - start)
+                    self._keep(log, weight, now - start)
             if weight > 1:
-                yield Timeout(env, (weight - 1) * (int(env.now) - begin))
+                rest = (weight - 1) * (now - begin)
+                yield Timeout(env, rest)
+                now += rest
             if lane == group.lanes[0]:
-                self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin, int(env.now)))
+                self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin, now))
 
     def _moves(self, steps: Sequence[Step]) -> Iterator[_Move]:
         """Steps with names looked up; an exchange of nothing is left out."""
-        busy: list[_Stretch] = []
+        works: list[Work] = []
         for step in steps:
             if isinstance(step, Work):
-                busy += [(kind, step.name, duration) for kind, duration in step.parts]
+                works.append(step)
                 continue
-            yield from self._busy(busy)
-            busy = []
+            if works:
+                yield from self._busy(works)
+                works = []
             if isinstance(step, Barrier):
                 yield _Wait(self._meetings[step.key], step.kind)
             elif step.transfers:
-                yield _Send([(each, self._network.loads(each)) for each in sorted(step.transfers, key=_latency)])
-        yield from self._busy(busy)
+                yield _Send([(each, self._loads_of(each)) for each in sorted(step.transfers, key=_latency)])
+        if works:
+            yield from self._busy(works)
 
-    def _busy(self, stretches: Sequence[_Stretch]) -> Iterator[_Busy]:
+    def _busy(self, works: Sequence[Work]) -> tuple[_Busy, ...]:
         """Stretches of work one by one, or as a single event where only their sum matters."""
-        if self._explicit:
-            yield from (_Busy(stretch[2], (stretch,)) for stretch in stretches)
-        elif stretches:
-            yield _Busy(sum([duration for _, _, duration in stretches]), stretches)
+        key = tuple(map(id, works))
+        if key not in self._busy_moves:
+            stretches = [(kind, work.name, duration) for work in works for kind, duration in work.parts]
+            parts = [[stretch] for stretch in stretches] if self._explicit else [stretches]
+            self._busy_moves[key] = tuple(map(_make_busy, parts))
+        return self._busy_moves[key]
+
+    def _loads_of(self, transfer: Transfer) -> Loads:
+        loads = self._loads.get(id(transfer))
+        if loads is None:
+            loads = self._loads[id(transfer)] = self._network.loads(transfer)
+        return loads
 
     def _exchange(
-        self, send: _Send, lane: str, account: dict[str, int], weight: int, log: _Log | None
-    ) -> Iterator[Event]:
-        env, network = self._env, self._network
-        start = int(env.now)
+        self, send: _Send, lane: str, start: int, account: dict[str, int], weight: int, log: _Log | None
+    ) -> Generator[Event, None, int]:
+        """Start transfers as their latencies pass, wait for the last to end, and return when that is."""
+        env, network, now = self._env, self._network, start
         waiter = Waiter(Event(env), len(send.transfers))
         flows = [Flow(transfer, loads, waiter) for transfer, loads in send.transfers]
         for flow in flows:
-            ahead = start + flow.transfer.latency_ps - int(env.now)
+            ahead = start + flow.transfer.latency_ps - now
             if ahead > 0:
                 yield Timeout(env, ahead)
+                now += ahead
             network.start(flow)
         yield waiter.done
         end = int(env.now)
@@ -230,6 +250,7 @@ class _Execution:
                 for channel, _ in flow.transfer.channels:
                     self._channels.add(channel)
                     log.append((channel, flow.transfer.kind, f"{lane}: {flow.transfer.name}", flow.begin, flow.end))
+        return end
 
     def _keep(self, log: _Log, weight: int, period: int) -> None:
         self._records.extend(Record(*entry, weight, period) for entry in log if entry[4] > entry[3])
@@ -239,8 +260,15 @@ def _charge(account: dict[str, int], moves: Sequence[_Move], count: int) -> None
     """Account the work of `count` repetitions: unlike waiting and transfers, it is known beforehand."""
     for move in moves:
         if isinstance(move, _Busy):
-            for kind, _, duration in move.stretches:
+            for kind, duration in move.totals:
                 account[kind] = account.get(kind, 0) + duration * count
+
+
+def _make_busy(stretches: Sequence[_Stretch]) -> _Busy:
+    totals: dict[str, int] = {}
+    for kind, _, duration in stretches:
+        totals[kind] = totals.get(kind, 0) + duration
+    return _Busy(sum(totals.values()), stretches, tuple(totals.items()))
 
 
 def _log_wait(
