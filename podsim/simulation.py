@@ -118,13 +118,17 @@ def _operations(plan: Plan) -> tuple[OperationRow, ...]:
 
 
 def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
-    clock, runs = plan.system.machine.ipu.clock_hz, count * plan.options.accumulation_factor
+    clock, factor = plan.system.machine.ipu.clock_hz, plan.options.accumulation_factor
     block = cost.blocks[name]
-    passes = {"forward": block.forward, "recompute": block.forward, "backward": block.backward}
-    if not cost.recompute.cycles:
-        del passes["recompute"]
-    for kind, costs in passes.items():
-        for each in costs:
+    redone = sum(segment.count * segment.blocks.count(name) for segment in cost.recomputed)
+    passes = (
+        ("forward", block.forward, count),
+        ("recompute", block.forward, redone),
+        ("backward", block.backward, count),
+    )
+    for kind, costs, repeats in passes:
+        runs = repeats * factor
+        for each in costs if runs else ():
             seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
             yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
 

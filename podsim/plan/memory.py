@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import ATTENTION, FEED_FORWARD, Stage, stash_depth
+from podsim.plan.placement import Stage, stash_depth
 from podsim.plan.stage_cost import StageCost
 from podsim.system import Ipu
 from podsim.workload import Workload
@@ -129,21 +129,21 @@ def _stash_bytes(stages: Sequence[Stage], stage_count: int, workload: Workload, 
 
 
 def _kept_elements(stage: Stage, workload: Workload, options: TrainingOptions) -> int:
-    """Elements kept per micro-batch: layer inputs with recomputation, everything the backward pass reads without."""
-    width = workload.blocks[FEED_FORWARD].output_elements
-    checkpoints = max(stage.count(ATTENTION), stage.count(FEED_FORWARD)) * width
+    """Elements kept per micro-batch: inputs of segments with recomputation, all that the backward pass reads without."""
+    checkpoints = sum(segment.count * workload.input_elements(segment.blocks[0]) for segment in stage.segments)
     if options.recompute:
         return checkpoints
     return checkpoints + sum(count * workload.blocks[name].saved_elements for name, count in stage.blocks)
 
 
 def _temporary_bytes(costs: Sequence[StageCost], workload: Workload, ipu: Ipu, options: TrainingOptions) -> int:
-    """Peak of what lives only while a layer runs: recomputed activations, live tensors, operation temporaries."""
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, operation temporaries."""
     size, peak = workload.activation_bytes, 0
     for cost in costs:
-        blocks = [workload.blocks[name] for name, _ in cost.stage.blocks]
-        recomputed = sum(block.saved_elements for block in blocks) * size if options.recompute else 0
-        for block in blocks:
-            temporaries = cost.blocks[block.name].temporary_bytes_per_tile * ipu.tile_count
-            peak = max(peak, recomputed + block.live_elements * size + temporaries)
+        for segment in cost.stage.segments:
+            blocks = [workload.blocks[name] for name in segment.blocks]
+            recomputed = sum(block.saved_elements for block in blocks) * size if options.recompute else 0
+            for block in blocks:
+                temporaries = cost.blocks[block.name].temporary_bytes_per_tile * ipu.tile_count
+                peak = max(peak, recomputed + block.live_elements * size + temporaries)
     return peak

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 EMBEDDING, ATTENTION, FEED_FORWARD, HEAD = "embedding", "attention", "feed_forward", "head"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Blocks whose forward pass is redone as one, if it is redone; their common input is kept.
+
+    Attributes:
+        blocks: Names of blocks, in order.
+        count: How often the segment repeats.
+    """
+
+    blocks: tuple[str, ...]
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,27 +29,28 @@ class Stage:
     Attributes:
         index: Position in the pipeline, from 0.
         ipu: IPU of the replica that holds it, from 0.
-        blocks: (block name, how often), in order; zero counts left out.
+        segments: What it holds, in order.
+        label: The same in words, for example `embedding + 3 layers`.
     """
 
     index: int
     ipu: int
-    blocks: tuple[tuple[str, int], ...]
-
-    def count(self, block: str) -> int:
-        """How often the stage holds a block."""
-        return dict(self.blocks).get(block, 0)
+    segments: tuple[Segment, ...]
+    label: str
 
     @property
-    def label(self) -> str:
-        """The blocks in short, for example `embedding + 3 layers`."""
-        attention, feed_forward = self.count(ATTENTION), self.count(FEED_FORWARD)
-        parts = [EMBEDDING] if self.count(EMBEDDING) else []
-        if attention == feed_forward and attention:
-            parts.append(f"{attention} layer{'s' if attention > 1 else ''}")
-        elif attention or feed_forward:
-            parts.append(f"{attention} attention, {feed_forward} feed-forward")
-        return " + ".join(parts + ([HEAD] if self.count(HEAD) else []))
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        """(block name, how often), in order of first appearance."""
+        counts: Counter[str] = Counter()
+        for segment in self.segments:
+            for name in segment.blocks:
+                counts[name] += segment.count
+        return tuple(counts.items())
+
+    @property
+    def last_block(self) -> str:
+        """The block whose result the next stage takes."""
+        return self.segments[-1].blocks[-1]
 
 
 def make_stage(
@@ -47,14 +62,21 @@ def make_stage(
     embedding: bool = False,
     head: bool = False,
 ) -> Stage:
-    """A stage from counts."""
-    counts = (
-        (EMBEDDING, int(embedding)),
-        (ATTENTION, attention),
-        (FEED_FORWARD, feed_forward),
-        (HEAD, int(head)),
+    """A stage of a transformer from counts."""
+    layers, rest = min(attention, feed_forward), attention - feed_forward
+    segments = (
+        Segment((EMBEDDING,), int(embedding)),
+        Segment((ATTENTION, FEED_FORWARD), layers),
+        Segment((ATTENTION if rest > 0 else FEED_FORWARD,), abs(rest)),
+        Segment((HEAD,), int(head)),
     )
-    return Stage(index, ipu, tuple((name, count) for name, count in counts if count))
+    parts = [EMBEDDING] if embedding else []
+    if layers and not rest:
+        parts.append(f"{layers} layer{'s' if layers > 1 else ''}")
+    elif attention or feed_forward:
+        parts.append(f"{attention} attention, {feed_forward} feed-forward")
+    label = " + ".join(parts + ([HEAD] if head else []))
+    return Stage(index, ipu, tuple(segment for segment in segments if segment.count), label)
 
 
 def stages_of_layers(layers_per_ipu: Sequence[int]) -> tuple[Stage, ...]:
@@ -67,6 +89,32 @@ def stages_of_layers(layers_per_ipu: Sequence[int]) -> tuple[Stage, ...]:
         return (make_stage(0, 0, count, count, embedding=True, head=True),)
     encoder = [make_stage(ipu, ipu, count, count, embedding=ipu == 0) for ipu, count in enumerate(layers_per_ipu)]
     return (*encoder, make_stage(len(encoder), 0, head=True))
+
+
+def stages_of_splits(
+    order: Sequence[str], pipeline_splits: Collection[str], checkpoints: Collection[str]
+) -> tuple[Stage, ...]:
+    """Stages of a chain of blocks, one per IPU.
+
+    Args:
+        order: The blocks.
+        pipeline_splits: Blocks that start on the next IPU.
+        checkpoints: Blocks whose input is kept; each starts a segment.
+    """
+    stages: list[list[list[str]]] = []
+    for name in order:
+        if not stages or name in pipeline_splits:
+            stages.append([])
+        if not stages[-1] or name in checkpoints:
+            stages[-1].append([])
+        stages[-1][-1].append(name)
+    return tuple(_chain(index, segments) for index, segments in enumerate(stages))
+
+
+def _chain(index: int, segments: Sequence[Sequence[str]]) -> Stage:
+    first, last = segments[0][0], segments[-1][-1]
+    label = first if first == last else f"{first} to {last}"
+    return Stage(index, index, tuple(Segment(tuple(names)) for names in segments), label)
 
 
 def stash_depth(stage_index: int, stage_count: int) -> int:

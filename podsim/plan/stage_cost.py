@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
-from podsim.plan.placement import Stage
+from podsim.plan.placement import Segment, Stage
 from podsim.workload import Workload
 
 
@@ -43,7 +43,8 @@ class StageCost:
         stage: The stage.
         blocks: Cost of each kind of block it holds.
         forward: The forward pass. [cycles]
-        recompute: The forward pass again before the backward pass; empty without recomputation. [cycles]
+        recompute: What is redone of the forward pass before the backward pass. [cycles]
+        recomputed: Segments that are redone.
         backward: The backward pass with gradient accumulation. [cycles]
     """
 
@@ -52,6 +53,7 @@ class StageCost:
     forward: Account
     recompute: Account
     backward: Account
+    recomputed: tuple[Segment, ...]
 
     @property
     def cycles(self) -> float:
@@ -66,8 +68,18 @@ def stage_costs(
     available_memory_proportion: Sequence[float],
     *,
     recompute: bool,
+    recompute_last: bool = True,
 ) -> tuple[StageCost, ...]:
-    """Cost every stage; blocks of IPUs with the same memory proportion are costed once."""
+    """Cost every stage; blocks of IPUs with the same memory proportion are costed once.
+
+    Args:
+        stages: The pipeline.
+        workload: The model.
+        model: Costs of single operations.
+        available_memory_proportion: Share of tile memory for temporaries of a product, per IPU.
+        recompute: Whether the forward pass is redone before the backward pass.
+        recompute_last: Whether that holds for the last segment of all, whose backward pass follows at once.
+    """
     known: dict[tuple[str, float], BlockCost] = {}
     costs = []
     for stage in stages:
@@ -78,7 +90,9 @@ def stage_costs(
             if key not in known:
                 known[key] = _block_cost(name, workload, model, proportion)
             blocks[name] = known[key]
-        costs.append(_stage_cost(stage, blocks, recompute=recompute))
+        spared = stage is stages[-1] and not recompute_last
+        redone = (stage.segments[:-1] if spared else stage.segments) if recompute else ()
+        costs.append(_stage_cost(stage, blocks, redone))
     return tuple(costs)
 
 
@@ -90,7 +104,12 @@ def _block_cost(name: str, workload: Workload, model: CostModel, proportion: flo
     return BlockCost(name, forward, backward, *sums)
 
 
-def _stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], *, recompute: bool) -> StageCost:
-    forward = total(blocks[name].forward_account.times(count) for name, count in stage.blocks)
+def _stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...]) -> StageCost:
     backward = total(blocks[name].backward_account.times(count) for name, count in stage.blocks)
-    return StageCost(stage, blocks, forward, forward if recompute else Account(), backward)
+    return StageCost(
+        stage, blocks, _forward(stage.segments, blocks), _forward(recomputed, blocks), backward, recomputed
+    )
+
+
+def _forward(segments: Sequence[Segment], blocks: Mapping[str, BlockCost]) -> Account:
+    return total(blocks[name].forward_account.times(each.count) for each in segments for name in each.blocks)

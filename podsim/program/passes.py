@@ -131,7 +131,7 @@ class Pipeline:
             return ()
         plan = self._plan
         upstream = self._stages[min(source, target)].stage
-        block = plan.workload.blocks[upstream.blocks[-1][0]]
+        block = plan.workload.blocks[upstream.last_block]
         byte_count = block.output_elements * plan.workload.activation_bytes
         start, end = (self._replicas.ipu(self._replica, local) for local in ends)
         return (link_transfer(plan.system, f"{what} {source}→{target}", INTER_IPU, start, end, byte_count),)

@@ -69,8 +69,8 @@ class Workload:
 
     Attributes:
         name: The model.
-        blocks: Blocks by name: `embedding`, `attention`, `feed_forward`, `head`.
-        layer_count: How often `attention` and `feed_forward` repeat.
+        blocks: Blocks by name.
+        order: Names of the blocks as the forward pass runs them; one name may repeat.
         samples_per_micro_batch: Real samples that one micro-batch stands for (packs hold several).
         host_input_bytes: Sent from the host per micro-batch. [B]
         activation_dtype: Number format of what blocks hand on.
@@ -78,14 +78,19 @@ class Workload:
 
     name: str
     blocks: Mapping[str, Block]
-    layer_count: int
+    order: tuple[str, ...]
     samples_per_micro_batch: float
     host_input_bytes: int
     activation_dtype: str = "fp16"
 
     def repeats(self, block_name: str) -> int:
         """How often a block occurs in the model."""
-        return self.layer_count if block_name in ("attention", "feed_forward") else 1
+        return self.order.count(block_name)
+
+    def input_elements(self, block_name: str) -> int:
+        """Elements that a block reads from the one before it per micro-batch; 0 for the first."""
+        place = self.order.index(block_name)
+        return self.blocks[self.order[place - 1]].output_elements if place else 0
 
     @property
     def parameter_count(self) -> int:

@@ -111,7 +111,7 @@ def bert(shape: BertShape, name: str = "BERT") -> Workload:
     return Workload(
         name=name,
         blocks={block.name: block for block in blocks},
-        layer_count=shape.layer_count,
+        order=("embedding", *("attention", "feed_forward") * shape.layer_count, "head"),
         samples_per_micro_batch=shape.micro_batch_size * shape.sequences_per_pack,
         host_input_bytes=shape.tokens * _HOST_INPUTS_PER_TOKEN * _INT32_BYTES,
         activation_dtype=shape.dtype,

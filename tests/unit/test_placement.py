@@ -8,7 +8,7 @@ from podsim.plan import make_stage, stages_of_layers, stash_depth
 def test_four_ipus_make_five_stages_with_the_head_back_on_ipu_0() -> None:
     stages = stages_of_layers([3, 7, 7, 7])
     assert [stage.ipu for stage in stages] == [0, 1, 2, 3, 0]
-    assert [stage.count("attention") for stage in stages] == [3, 7, 7, 7, 0]
+    assert [dict(stage.blocks).get("attention", 0) for stage in stages] == [3, 7, 7, 7, 0]
     assert [stage.count("embedding") for stage in stages] == [1, 0, 0, 0, 0]
     assert [stage.count("head") for stage in stages] == [0, 0, 0, 0, 1]
 
