@@ -129,7 +129,7 @@ def _stash_bytes(stages: Sequence[Stage], stage_count: int, workload: Workload, 
 
 
 def _kept_elements(stage: Stage, workload: Workload, options: TrainingOptions) -> int:
-    """Elements kept per micro-batch: inputs of segments with recomputation, all that the backward pass reads without."""
+    """Elements kept per micro-batch: inputs of segments, and without recomputation all the backward pass reads."""
     checkpoints = sum(segment.count * workload.input_elements(segment.blocks[0]) for segment in stage.segments)
     if options.recompute:
         return checkpoints

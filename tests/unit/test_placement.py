@@ -9,8 +9,8 @@ def test_four_ipus_make_five_stages_with_the_head_back_on_ipu_0() -> None:
     stages = stages_of_layers([3, 7, 7, 7])
     assert [stage.ipu for stage in stages] == [0, 1, 2, 3, 0]
     assert [dict(stage.blocks).get("attention", 0) for stage in stages] == [3, 7, 7, 7, 0]
-    assert [stage.count("embedding") for stage in stages] == [1, 0, 0, 0, 0]
-    assert [stage.count("head") for stage in stages] == [0, 0, 0, 0, 1]
+    assert [dict(stage.blocks).get("embedding", 0) for stage in stages] == [1, 0, 0, 0, 0]
+    assert [dict(stage.blocks).get("head", 0) for stage in stages] == [0, 0, 0, 0, 1]
 
 
 def test_one_ipu_makes_one_stage() -> None:
