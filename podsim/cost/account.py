@@ -17,6 +17,7 @@ class Account:
         exchange: Data on the on-chip exchange. [cycles]
         rearrange: Copies that change a layout, with their exchange. [cycles]
         superstep: Sync, exchange prologue and launch, once per superstep. [cycles]
+        all_reduce: Small sums over neighbouring replicas. [cycles]
     """
 
     matmul: float = 0.0
@@ -25,11 +26,13 @@ class Account:
     exchange: float = 0.0
     rearrange: float = 0.0
     superstep: float = 0.0
+    all_reduce: float = 0.0
 
     @property
     def cycles(self) -> float:
         """All kinds together. [cycles]"""
-        return self.matmul + self.vector + self.reduction + self.exchange + self.rearrange + self.superstep
+        compute = self.matmul + self.vector + self.reduction
+        return compute + self.exchange + self.rearrange + self.superstep + self.all_reduce
 
     def parts(self) -> tuple[tuple[str, float], ...]:
         """(kind, cycles) of every kind that is not zero."""
@@ -45,6 +48,7 @@ class Account:
             self.exchange + other.exchange,
             self.rearrange + other.rearrange,
             self.superstep + other.superstep,
+            self.all_reduce + other.all_reduce,
         )
 
     def times(self, factor: float) -> Account:

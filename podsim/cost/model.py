@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from podsim.cost.account import Account, total
+from podsim.cost.collective import Neighbours
 from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
 from podsim.cost.vector import ceil_div, elementwise_cycles
 from podsim.errors import MissingDataError
 from podsim.system import Ipu
-from podsim.workload.op import DTYPE_BYTES, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
+from podsim.workload.op import DTYPE_BYTES, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ReplicaSum, ScatterAdd
 
 _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
@@ -41,11 +42,13 @@ class CostModel:
         ipu: The chip.
         layout_change_cycles_per_byte: Copy cycles per byte when a tensor changes its layout. [cycles/B]
         partials: Format of matmul partials.
+        neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
     """
 
     ipu: Ipu
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
+    neighbours: Neighbours | None = None
     _plans: dict[tuple[object, ...], MatMulPlan] = field(default_factory=dict, repr=False)
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
@@ -69,6 +72,9 @@ class CostModel:
                 return OpCost(op, self.layout_change(op.byte_count))
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
+            case ReplicaSum() if self.neighbours:
+                seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
+                return OpCost(op, Account(all_reduce=seconds * self.ipu.clock_hz))
         raise MissingDataError(f"no cost formula for operation {op.name} of kind {type(op).__name__}")
 
     def layout_change(self, byte_count: float) -> Account:

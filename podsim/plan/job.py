@@ -91,9 +91,12 @@ def _options(spec: ScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: in
         state_bytes_per_parameter=sum(DTYPE_BYTES[moment] for moment in moments)
         + (DTYPE_BYTES["fp32"] if optimizer.master_weights else 0),
         optimizer_kind=optimizer.kind,
+        optimizer_dtype="fp32",
         optimizer_storage=state.storage,
         replicated_tensor_sharding=state.replicated_tensor_sharding,
         gradient_clipping=optimizer.gradient_clipping,
+        reduction_merge_bytes=0,
+        updates_per_session_call=1,
         partials=precision.matmul_partials,
         available_memory_proportion=(
             (proportion,) * ipus_per_replica if isinstance(proportion, float) else tuple(proportion)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsim.workload.op import DType
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
@@ -19,10 +21,13 @@ class TrainingOptions:
         weight_bytes: Bytes per weight. [B]
         accumulator_bytes: Bytes per accumulated gradient. [B]
         state_bytes_per_parameter: Optimizer state per weight, master copy included. [B]
-        optimizer_kind: `lamb` or `adamw`.
+        optimizer_kind: `lamb`, `adamw`, `sgd`, `lars` or `rmsprop`.
+        optimizer_dtype: Format in which the optimizer computes.
         optimizer_storage: `in_processor_memory` or `streaming_memory`.
         replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
         gradient_clipping: Whether the global gradient norm is needed before the update.
+        reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
+        updates_per_session_call: Weight updates that one call from the host runs.
         partials: Format of the partial results of matrix products.
         available_memory_proportion: Share of tile memory for temporaries of a product, per IPU.
     """
@@ -37,9 +42,12 @@ class TrainingOptions:
     accumulator_bytes: int
     state_bytes_per_parameter: int
     optimizer_kind: str
+    optimizer_dtype: DType
     optimizer_storage: str
     replicated_tensor_sharding: bool
     gradient_clipping: bool
+    reduction_merge_bytes: int
+    updates_per_session_call: int
     partials: str
     available_memory_proportion: tuple[float, ...]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from podsim.cost.collective import Neighbours
 from podsim.cost.model import CostModel
 from podsim.plan.fit import does_not_fit
 from podsim.plan.memory import IpuMemory, memory_plan
@@ -66,7 +67,12 @@ def make_plan(job: TrainingJob) -> Plan:
             tenants and the changes that would make it fit.
     """
     system, options = job.system, job.options
-    model = CostModel(system.machine.ipu, job.software.layout_change_cycles_per_byte, options.partials)
+    model = CostModel(
+        system.machine.ipu,
+        job.software.layout_change_cycles_per_byte,
+        options.partials,
+        Neighbours(job.software.collective_step_latency_s, system.machine.rung.bandwidth_bytes_per_s),
+    )
     workload, costs, memory = _costs_and_memory(job, model, options)
     if not all(ipu.fits for ipu in memory):
         raise does_not_fit(memory, options, lambda changed: _costs_and_memory(job, model, changed)[2])

@@ -11,14 +11,26 @@ from podsim.cost.model import CostModel
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage
 from podsim.workload import Workload
-from podsim.workload.op import DType, Elementwise, Op, Reduce
+from podsim.workload.op import Elementwise, Op, Reduce
 
 # Passes over the shard of one tensor: moments, root and quotient, weight decay, step, with the casts
-# between half weights and single-precision arithmetic. Source: [you2020] LAMB, [loshchilov2019] AdamW.
-_MOMENT_PASSES = ("cast", "scale", "scaled_add", "square", "scale", "scaled_add")
-_DIRECTION_PASSES = ("sqrt", "add", "divide", "cast", "scaled_add")
-_STEP_PASSES = ("scaled_add", "cast")
-_NORMS = ("weight", "update")
+# between half weights and single-precision arithmetic.
+_ADAM_PASSES = (
+    *("cast", "scale", "scaled_add", "square", "scale", "scaled_add"),
+    *("sqrt", "add", "divide", "cast", "scaled_add"),
+    *("scaled_add", "cast"),
+)
+# Weight decay, momentum, step.
+_SGD_PASSES = ("scaled_add", "scaled_add", "scaled_add")
+_PASSES: dict[str, tuple[str, ...]] = {
+    "lamb": _ADAM_PASSES,  # [you2020]
+    "adamw": _ADAM_PASSES,  # [loshchilov2019]
+    "sgd": _SGD_PASSES,
+    "lars": _SGD_PASSES,  # [you2017]
+    "rmsprop": ("square", "scale", "scaled_add", "sqrt", "divide", *_SGD_PASSES),  # [tan2019]
+}
+# Whose norms per tensor make the trust ratio.
+_TRUST_NORMS: dict[str, tuple[str, ...]] = {"lamb": ("weight", "update"), "lars": ("weight", "gradient")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,7 @@ class UpdateCost:
     Attributes:
         ipu: Position in the replica.
         parameter_count: Trained elements on it.
-        sharded_tensor_count: Tensors large enough to be sharded, or all reduced at full bandwidth.
+        collective_count: Collectives at full bandwidth: one per large tensor, or per merged buffer.
         small_tensor_count: Tensors that are all-reduced whole.
         norm_count: Scalars that shards exchange for trust ratios and clipping.
         gather: Rearrangement of the gradients into the layout of the collective. [cycles]
@@ -39,7 +51,7 @@ class UpdateCost:
 
     ipu: int
     parameter_count: int
-    sharded_tensor_count: int
+    collective_count: int
     small_tensor_count: int
     norm_count: int
     gather: Account
@@ -82,7 +94,8 @@ def _tensor_sizes(stage: Stage, workload: Workload) -> list[int]:
 
 
 def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: TrainingOptions, threshold: int) -> UpdateCost:
-    large = [size for size in sizes if size >= threshold]
+    merged = options.reduction_merge_bytes
+    large = [size for size in sizes if merged or size >= threshold]
     shards = options.shard_count if options.replicated_tensor_sharding else 1
     shares = Counter(-(-size // (shards if size >= threshold else 1)) for size in sizes)
     weights = sum(sizes)
@@ -90,12 +103,13 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: Trainin
     moved = total(
         model.layout_change(size * options.weight_bytes).times(count) for size, count in Counter(large).items()
     )
+    buffers = -(-weights * options.accumulator_bytes // merged) if merged else len(large)
     return UpdateCost(
         ipu=ipu,
         parameter_count=weights,
-        sharded_tensor_count=len(large),
+        collective_count=buffers,
         small_tensor_count=len(sizes) - len(large),
-        norm_count=len(_norms(options)) * len(large),
+        norm_count=len(_norms(options)) * len(large) if shards > 1 else 0,
         gather=moved,
         optimizer=total(_tensor_cost(share, model, options).times(count) for share, count in shares.items()),
         scatter=moved + clear,
@@ -104,8 +118,8 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: Trainin
 
 
 def _norms(options: TrainingOptions) -> tuple[str, ...]:
-    trust = _NORMS if options.optimizer_kind == "lamb" else ()
-    return (*trust, "gradient") if options.gradient_clipping else trust
+    trust = _TRUST_NORMS.get(options.optimizer_kind, ())
+    return (*trust, "clipping") if options.gradient_clipping else trust
 
 
 def _tensor_cost(elements: int, model: CostModel, options: TrainingOptions) -> Account:
@@ -114,9 +128,9 @@ def _tensor_cost(elements: int, model: CostModel, options: TrainingOptions) -> A
 
 def _passes(elements: int, options: TrainingOptions) -> Iterator[Op]:
     """Elementwise passes and norms of the update of one tensor's shard."""
-    single: DType = "fp32"
-    for number, function in enumerate(_MOMENT_PASSES + _DIRECTION_PASSES + _STEP_PASSES):
-        yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=single, function=function)
+    dtype = options.optimizer_dtype
+    for number, function in enumerate(_PASSES[options.optimizer_kind]):
+        yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=dtype, function=function)
     for norm in _norms(options):
-        yield Elementwise(name=f"{norm}/square", shape=(elements,), dtype=single, function="square")
-        yield Reduce(name=f"{norm}/norm", shape=(1,), dtype=single, input_count=elements)
+        yield Elementwise(name=f"{norm}/square", shape=(elements,), dtype=dtype, function="square")
+        yield Reduce(name=f"{norm}/norm", shape=(1,), dtype="fp32", input_count=elements)

@@ -30,7 +30,9 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phas
     """The weight update of one replica, then the call back to the host."""
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members).phases()
-    call = Work("session call", ((HOST, seconds_to_ps(plan.software.host_call_s)),))
+    # One call from the host runs several weight updates: each bears its part.
+    share_s = plan.software.host_call_s / plan.options.updates_per_session_call
+    call = Work("session call", ((HOST, seconds_to_ps(share_s)),))
     lanes = [replicas.lane(replica, local) for local in range(plan.options.ipus_per_replica)]
     yield Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
 
@@ -88,7 +90,7 @@ class _Turn:
         if self._both_ways(ring):
             neighbours.add(ring[place - 1])
         chunk = cost.parameter_count * bytes_per_parameter / len(ring) / len(neighbours)
-        latency_s = cost.sharded_tensor_count * self._step_latency_s(ring)
+        latency_s = cost.collective_count * self._step_latency_s(ring)
         transfers = tuple(
             link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(neighbours)
         )
@@ -121,7 +123,7 @@ class _Turn:
         target = peers[(peers.index(ipu) + 1) % len(peers)]
         shards = len(self._members_of_ring(cost))
         chunk = cost.parameter_count * self._plan.options.accumulator_bytes / shards / len(peers)
-        tensors = cost.sharded_tensor_count + cost.small_tensor_count
+        tensors = cost.collective_count + cost.small_tensor_count
         return [
             *(Exchange((hop,)) for hop in gw_hops(self._plan.system, ipu, target, chunk, tensors)),
             Barrier(f"domains of ipu{peers[0]}", GW_LINK),
