@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simpy import Environment, Event
 from simpy.events import Timeout
@@ -12,7 +12,7 @@ from podsim.engine.environment import events_of, make_environment
 from podsim.engine.network import Flow, Loads, Network, Waiter
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.errors import DeadlockError
-from podsim.program.task import Barrier, Group, Program, Step, Transfer, Work
+from podsim.program.task import Acquire, Barrier, Group, Program, Release, Step, Transfer, Work
 
 IDLE = "idle"
 _MOST_NAMED = 5
@@ -62,6 +62,47 @@ class _Meeting:
         return None
 
 
+class _Semaphore:
+    """Tokens that one lane gives and another takes."""
+
+    __slots__ = ("env", "taker", "tokens", "waiting")
+
+    def __init__(self, env: Environment, tokens: int) -> None:
+        self.env, self.tokens = env, tokens
+        self.waiting: Event | None = None
+        self.taker = ""
+
+    def acquire(self, lane: str) -> Event | None:
+        """An event to wait for, or None if there was a token."""
+        if self.tokens:
+            self.tokens -= 1
+            return None
+        self.waiting, self.taker = Event(self.env), lane
+        return self.waiting
+
+    def release(self) -> None:
+        if self.waiting is None:
+            self.tokens += 1
+        else:
+            self.waiting.succeed()
+            self.waiting = None
+
+
+@dataclass(slots=True)
+class _Take:
+    """A token to wait for, and the kind of time that waiting for it is."""
+
+    semaphore: _Semaphore
+    kind: str
+
+
+@dataclass(slots=True)
+class _Give:
+    """A token to hand over."""
+
+    semaphore: _Semaphore
+
+
 @dataclass(slots=True)
 class _Wait:
     """A barrier to arrive at, and the kind of time that waiting there is."""
@@ -92,7 +133,7 @@ class _Busy:
             start += duration
 
 
-_Move = _Busy | _Wait | _Send
+_Move = _Busy | _Wait | _Send | _Take | _Give
 
 
 class _Execution:
@@ -107,6 +148,8 @@ class _Execution:
         self._channels: set[str] = set()
         self._phases: list[PhaseRecord] = []
         self._meetings: dict[str, _Meeting] = {}
+        self._semaphores = {key: _Semaphore(self._env, count) for key, count in program.semaphores.items()}
+        self._start = 0
         # By the identity of tasks, which lanes and phases share and the program keeps alive.
         self._busy_moves: dict[tuple[int, ...], tuple[_Busy, ...]] = {}
         self._loads: dict[int, Loads] = {}
@@ -121,7 +164,7 @@ class _Execution:
                 self._env.process(self._lane(group, lane, join))
         self._env.run()
         self._check_ended()
-        makespan = int(self._env.now)
+        makespan = int(self._env.now) - self._start
         for account in self._accounts.values():
             rest = makespan - sum(account.values())
             if rest:
@@ -129,11 +172,21 @@ class _Execution:
         return Trace(
             makespan_ps=makespan,
             lanes=self._accounts,
-            records=tuple(sorted(self._records, key=lambda r: (r.start_ps, r.lane, r.end_ps, r.name))),
+            records=tuple(sorted(self._shifted(), key=lambda r: (r.start_ps, r.lane, r.end_ps, r.name))),
             channels=frozenset(self._channels),
-            phases=tuple(sorted(self._phases, key=lambda p: (p.group, p.start_ps))),
+            phases=tuple(
+                replace(each, start_ps=each.start_ps - self._start, end_ps=each.end_ps - self._start)
+                for each in sorted(self._phases, key=lambda p: (p.group, p.start_ps))
+            ),
             event_count=events_of(self._env, self._ids),
         )
+
+    def _shifted(self) -> Iterator[Record]:
+        """Records from the end of the warm-up on."""
+        for each in self._records:
+            if each.end_ps > self._start:
+                start = max(each.start_ps - self._start, 0)
+                yield replace(each, start_ps=start, end_ps=each.end_ps - self._start) if self._start else each
 
     def _invite(self, group: Group) -> None:
         """Count the lanes that name each barrier."""
@@ -152,6 +205,7 @@ class _Execution:
 
     def _check_ended(self) -> None:
         stuck = [(lane, meeting.name) for meeting in self._meetings.values() for lane in meeting.waiting]
+        stuck += [(each.taker, key) for key, each in self._semaphores.items() if each.waiting is not None]
         if stuck:
             named = ", ".join(f"{lane} at `{name}`" for lane, name in stuck[:_MOST_NAMED])
             more = f" and {len(stuck) - _MOST_NAMED} more" if len(stuck) > _MOST_NAMED else ""
@@ -161,15 +215,22 @@ class _Execution:
             )
 
     def _lane(self, group: Group, lane: str, join: _Meeting) -> Generator[Event, None, None]:
-        env, account, now = self._env, self._accounts.setdefault(lane, {}), 0
-        for phase in group.phases:
+        env, now = self._env, 0
+        account: dict[str, int] = {}
+        if group.accounted:
+            self._accounts[lane] = account
+        for number, phase in enumerate(group.phases):
+            counts = group.accounted and number >= group.warm_up
+            if number == group.warm_up and number > 0:
+                account.clear()
+                self._start = now
             moves = (*self._moves(phase.steps.get(lane, ())), _Wait(join, phase.wait_kind))
             _charge(account, moves, phase.count)
             begin = now
             rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
             for _ in range(rounds):
                 start = now
-                log: _Log | None = [] if self._record else None
+                log: _Log | None = [] if self._record and number >= group.warm_up else None
                 for move in moves:
                     # Most moves are stretches of work: kept free of a generator of their own.
                     if type(move) is _Busy:
@@ -184,6 +245,15 @@ class _Execution:
                             yield event
                             now = int(env.now)
                             _log_wait(move.kind, lane, arrived, now, account, weight, log)
+                    elif type(move) is _Take:
+                        event = move.semaphore.acquire(lane)
+                        if event is not None:
+                            arrived = now
+                            yield event
+                            now = int(env.now)
+                            _log_wait(move.kind, lane, arrived, now, account, weight, log)
+                    elif type(move) is _Give:
+                        move.semaphore.release()
                     elif type(move) is _Send:
                         now = yield from self._exchange(move, lane, now, account, weight, log)
                 if log:
@@ -192,7 +262,7 @@ class _Execution:
                 rest = (weight - 1) * (now - begin)
                 yield Timeout(env, rest)
                 now += rest
-            if lane == group.lanes[0]:
+            if counts and lane == group.lanes[0]:
                 self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin, now))
 
     def _moves(self, steps: Sequence[Step]) -> Iterator[_Move]:
@@ -207,6 +277,10 @@ class _Execution:
                 works = []
             if isinstance(step, Barrier):
                 yield _Wait(self._meetings[step.key], step.kind)
+            elif isinstance(step, Acquire):
+                yield _Take(self._semaphores[step.key], step.kind)
+            elif isinstance(step, Release):
+                yield _Give(self._semaphores[step.key])
             elif step.transfers:
                 yield _Send([(each, self._loads_of(each)) for each in sorted(step.transfers, key=_latency)])
         if works:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,31 @@ class Barrier:
     kind: str
 
 
-Step = Work | Exchange | Barrier
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Take one token of a semaphore; wait for it if there is none. One lane takes, another one gives.
+
+    Attributes:
+        key: Which semaphore.
+        kind: Kind of time that waiting is accounted as.
+    """
+
+    key: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give one token to a semaphore.
+
+    Attributes:
+        key: Which semaphore.
+    """
+
+    key: str
+
+
+Step = Work | Exchange | Barrier | Acquire | Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +102,32 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lanes that go through the same phases in lock-step."""
+    """Lanes that go through the same phases in lock-step.
+
+    Attributes:
+        name: What the lanes have in common.
+        lanes: Their names.
+        phases: What they go through, in order.
+        warm_up: Leading phases that lead to a steady state and are not accounted; all accounted lanes
+            of the program leave them at the same instant.
+        accounted: Whether the time of these lanes is kept; that of helpers is not.
+    """
 
     name: str
     lanes: tuple[str, ...]
     phases: tuple[Phase, ...]
+    warm_up: int = 0
+    accounted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """All groups of lanes; groups meet at barriers and on channels only."""
+    """All groups of lanes; groups meet at barriers, semaphores and on channels only.
+
+    Attributes:
+        groups: All of them.
+        semaphores: Tokens that each semaphore starts with.
+    """
 
     groups: tuple[Group, ...]
+    semaphores: Mapping[str, int] = field(default_factory=dict)

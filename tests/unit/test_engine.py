@@ -1,12 +1,13 @@
 """The engine on programs of a few steps, every time worked out by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from podsim.engine import Record, Trace, execute, expand
 from podsim.errors import DeadlockError
-from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 
 
 def group(name: str, count: int = 1, **steps: Sequence[Step]) -> Group:
@@ -252,3 +253,39 @@ def test_event_count_of_a_join() -> None:
 def test_event_count_of_a_transfer() -> None:
     """The lane starts and ends; one event settles the shares, one ends the transfer, one wakes the lane."""
     assert execute(alone(a=[send(10)])).event_count == 2 + 3
+
+
+def test_a_semaphore_makes_the_taker_wait_for_the_giver() -> None:
+    """Items appear at 5 and 10; the taker works 3 for each: waits 5, works to 8, waits 2, works to 13."""
+    give: list[Step] = [Work("make", (("work", 5),)), Release("items")] * 2
+    take: list[Step] = [Acquire("items", "hunger"), Work("use", (("work", 3),))] * 2
+    program = replace(alone(giver=give, taker=take), semaphores={"items": 0})
+    trace = execute(program)
+    assert trace.makespan_ps == 13
+    assert trace.lanes["taker"] == {"work": 6, "hunger": 7}
+
+
+def test_tokens_at_hand_are_taken_without_waiting() -> None:
+    take: list[Step] = [Acquire("items", "hunger"), Work("use", (("work", 3),))] * 2
+    trace = execute(replace(alone(taker=take), semaphores={"items": 2}))
+    assert trace.makespan_ps == 6
+    assert trace.lanes["taker"] == {"work": 6}
+
+
+def test_a_taker_without_giver_is_named() -> None:
+    program = replace(alone(taker=[Acquire("items", "hunger")]), semaphores={"items": 0})
+    with pytest.raises(DeadlockError, match="taker at `items`"):
+        execute(program)
+
+
+def test_warm_up_is_run_but_not_accounted() -> None:
+    """7 of warm-up, 4 of what counts; the helper's time is kept by nobody."""
+    phases = tuple(
+        Phase(name, 1, {"a": (Work(name, (("work", time),)),)}, "wait") for name, time in [("x", 7), ("y", 4)]
+    )
+    helper = Group("helper", ("h",), (Phase("z", 1, {"h": (Work("z", (("work", 2),)),)}, "wait"),), accounted=False)
+    trace = execute(Program((Group("g", ("a",), phases, warm_up=1), helper)), record=True)
+    assert trace.makespan_ps == 4
+    assert trace.lanes == {"a": {"work": 4}}
+    assert [(each.name, each.start_ps, each.end_ps) for each in trace.records] == [("y", 0, 4)]
+    assert [(each.name, each.start_ps) for each in trace.phases] == [("y", 0)]
