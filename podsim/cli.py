@@ -75,10 +75,11 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate a scenario."""
-    from podsim.report.files import check_writable
+    from podsim.report.files import check_distinct, check_writable
     from podsim.simulation import simulate, with_references
     from podsim.validation.references import references_for
 
+    check_distinct(scenario=scenario, trace=trace, plot=plot)
     if trace is not None:
         check_writable(trace)
     if plot is not None:
@@ -139,7 +140,7 @@ def calibrate() -> None:
 
 @app.command()
 def schema(
-    kind: Annotated[str, typer.Argument(help="scenario, ipu, machine, pod or software.")] = "scenario",
+    kind: Annotated[str, typer.Argument(help="scenario, pod, machine, ipu, vertices or software.")] = "scenario",
 ) -> None:
     """Print the JSON Schema of a file, for editors that complete and check."""
     import json

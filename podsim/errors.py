@@ -61,10 +61,23 @@ class Problem:
     do: str | None = None
 
     def __str__(self) -> str:
-        """`file:line:column [key] message`, then the cure on a line of its own."""
-        key = f" [{self.key}]" if self.key else ""
-        text = f"{self.where}{key} {self.message}" if self.where else f"{key.strip()} {self.message}".strip()
+        """`file:line:column [key]: message`, then the cure on a line of its own."""
+        place = " ".join(part for part in (self.where, f"[{self.key}]" if self.key else "") if part)
+        text = f"{place}: {self.message}" if place else self.message
         return f"{text}\n  do: {self.do}" if self.do else text
+
+
+class BadValueError(ValueError):
+    """A value that cannot be; whoever knows its place makes it a `Problem`.
+
+    Attributes:
+        do: The cure.
+    """
+
+    def __init__(self, message: str, do: str) -> None:
+        """Keep what is wrong and the cure."""
+        super().__init__(message)
+        self.do = do
 
 
 class SpecError(PodsimError):

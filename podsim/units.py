@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from podsim.errors import BadValueError
+
 PS_PER_S: Final = 10**12
 
 _DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SECONDS: Final = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _BITS_PER_BYTE: Final = 8
+_LONGEST_TEXT: Final = 60
 
 _QUANTITY: Final = re.compile(
     r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:inf|nan))\s*(\S*)\s*", re.I
@@ -35,6 +38,7 @@ UNITS: Final[dict[str, dict[str, float]]] = {
     "w": _with_prefixes("W", 1, binary=False),
     "cycles": {"": 1.0, "cycles": 1.0},
     "ratio": {"": 1.0, "%": 0.01},
+    "share": {"": 1.0, "%": 0.01},
     "count": {"": 1.0},
 }
 """Units by dimension, each with its factor to the SI base unit. `b` is a bit, `B` a byte."""
@@ -47,12 +51,13 @@ EXAMPLES: Final[dict[str, str]] = {
     "w": "300 W",
     "cycles": "250",
     "ratio": "0.85",
+    "share": "85 %",
     "count": "4",
 }
 
 
-class QuantityError(ValueError):
-    """A text that is not a quantity of the wanted dimension; its text says what to write."""
+class QuantityError(BadValueError):
+    """A text that is not a quantity of the wanted dimension."""
 
 
 def parse_quantity(text: str | int | float, dimension: str) -> float:
@@ -70,20 +75,14 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     >>> parse_quantity("30 Gb/s", "bytes_per_s")
     3750000000.0
     """
-    known, example = UNITS[dimension], EXAMPLES[dimension]
-    if isinstance(text, bool):
-        raise QuantityError(f"{text} is not a quantity; write for example `{example}`")
-    if isinstance(text, (int, float)):
-        if "" not in known:
-            raise QuantityError(f"{text:g} has no unit; write for example `{example}`")
-        return float(text)
-    match = _QUANTITY.fullmatch(text)
+    known, do = UNITS[dimension], f"write for example `{EXAMPLES[dimension]}`"
+    written = str(text) if len(str(text)) <= _LONGEST_TEXT else f"{str(text)[:_LONGEST_TEXT]}…"
+    match = None if isinstance(text, bool) or written != str(text) else _QUANTITY.fullmatch(written)
     if match is None:
-        raise QuantityError(f"`{text}` is not a quantity; write for example `{example}`")
+        raise QuantityError(f"`{written}` is not a quantity", do)
     number, unit = match.groups()
     if unit not in known:
-        what = f"unit `{unit}` does not fit here" if unit else f"`{text}` has no unit"
-        raise QuantityError(f"{what}; write for example `{example}`")
+        raise QuantityError(f"unit `{unit}` does not fit here" if unit else f"`{written}` has no unit", do)
     return float(number.replace("_", "")) * known[unit]
 
 

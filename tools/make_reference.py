@@ -14,7 +14,14 @@ from podsim.specs import json_schema
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
-_FILES = {"IpuSpec": "ipu", "MachineSpec": "machine", "PodSpec": "pod", "VerticesSpec": "vertices"}
+_FILES = {
+    "IpuSpec": "ipu",
+    "MachineSpec": "machine",
+    "PodSpec": "pod",
+    "SoftwareSpec": "software",
+    "VerticesSpec": "vertices",
+}
+_BEYOND_REASON = 10**12
 _QUANTITIES = """A quantity is text with its unit: `k M G T` are decimal, `Ki Mi Gi` binary, `b` is bits and `B` bytes.
 Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does too and says what the number stands on:
 `basis` is `published`, `measured`, `derived`, `calibrated` or `assumed`; `note` and `range` are optional."""
@@ -27,6 +34,7 @@ def type_text(schema: dict[str, Any]) -> str:
         return f"{_FILES[name]} file, or mapping with `base`" if name in _FILES else "mapping, below"
     if "anyOf" in schema:
         texts = [type_text(option) for option in schema["anyOf"] if not _is_sourced(option)]
+        texts = [text for text in texts if "file, or" in text] or texts
         return " or ".join(dict.fromkeys(text for text in texts if text))
     if "enum" in schema or "const" in schema:
         return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
@@ -68,7 +76,9 @@ def _bounds(schema: dict[str, Any]) -> str:
         "maximum": "at most",
         "exclusiveMaximum": "below",
     }
-    return "".join(f", {word} {schema[key]:g}" for key, word in words.items() if key in schema)
+    return "".join(
+        f", {word} {schema[key]:g}" for key, word in words.items() if schema.get(key, _BEYOND_REASON) < _BEYOND_REASON
+    )
 
 
 def _default_text(key: str, schema: dict[str, Any], required: list[str]) -> str:
@@ -97,7 +107,7 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
     if description := schema.get("description"):
         yield f"{description}\n"
     yield "| key | value | default | meaning |\n|---|---|---|---|"
-    required, inner = schema.get("required", []), []
+    required, inner = schema.get("x-required", schema.get("required", [])), []
     for key, value in schema["properties"].items():
         meaning = value.get("description") or (_definition(value, definitions) or {}).get("description", "")
         yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"

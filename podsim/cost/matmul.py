@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from podsim.cost.account import Account
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.cost.vector import ceil_div, elementwise_cycles
+from podsim.errors import NoPlanError
 from podsim.system import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
+LARGEST_EXTENT = 2**24
+_MOST_ELEMENTS = 2**40
 _COLUMN_SLICES = (1, 2, 4, 8, 16)
 _INNER_SLICES = (1, 2, 4, 8)
 # Fewer row parts than tiles allow trade idle tiles for less broadcast of the weights.
@@ -118,7 +121,11 @@ def plan_matmul(
         dtype: Format of the operands, `fp16` or `fp32`.
         partials: Format of the partial results.
         available_memory_proportion: Share of tile memory for temporaries, above 0.
+
+    Raises:
+        NoPlanError: The product is larger than any memory.
     """
+    _refuse_beyond_reason(shape)
     candidates = _enumerate(ipu, shape, dtype)
     parts = _cost(ipu, shape, candidates, dtype, partials)
     cycles = sum(parts.values())
@@ -139,6 +146,16 @@ def plan_matmul(
         account=account,
         temporary_bytes_per_tile=int(temporary[index]),
     )
+
+
+def _refuse_beyond_reason(shape: MatMulShape) -> None:
+    extents = (shape.groups, shape.rows, shape.inner, shape.columns)
+    operands = (shape.rows * shape.inner, shape.inner * shape.columns, shape.rows * shape.columns)
+    if max(extents) > LARGEST_EXTENT or shape.groups * max(operands) > _MOST_ELEMENTS:
+        raise NoPlanError(
+            f"a matrix product of {'x'.join(map(str, extents))} is too large to be planned",
+            do="make the micro-batch or the model smaller",
+        )
 
 
 def _choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, proportion: float) -> int:

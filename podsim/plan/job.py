@@ -96,6 +96,8 @@ def _options(spec: ScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: in
         replicated_tensor_sharding=state.replicated_tensor_sharding,
         gradient_clipping=optimizer.gradient_clipping,
         reduction_merge_bytes=0,
+        io_tiles=0,
+        prefetch_depth=3,
         updates_per_session_call=1,
         partials=precision.matmul_partials,
         available_memory_proportion=(

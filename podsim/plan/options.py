@@ -28,6 +28,8 @@ class TrainingOptions:
         gradient_clipping: Whether the global gradient norm is needed before the update.
         reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
         updates_per_session_call: Weight updates that one call from the host runs.
+        io_tiles: Tiles that fetch data while the others compute.
+        prefetch_depth: Micro-batches that wait ready in front of each replica.
         partials: Format of the partial results of matrix products.
         available_memory_proportion: Share of tile memory for temporaries of a product, per IPU.
     """
@@ -48,6 +50,8 @@ class TrainingOptions:
     gradient_clipping: bool
     reduction_merge_bytes: int
     updates_per_session_call: int
+    io_tiles: int
+    prefetch_depth: int
     partials: str
     available_memory_proportion: tuple[float, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.cost.collective import Neighbours
 from podsim.cost.model import CostModel
@@ -67,8 +67,9 @@ def make_plan(job: TrainingJob) -> Plan:
             tenants and the changes that would make it fit.
     """
     system, options = job.system, job.options
+    ipu = system.machine.ipu
     model = CostModel(
-        system.machine.ipu,
+        replace(ipu, tile_count=ipu.tile_count - options.io_tiles),
         job.software.layout_change_cycles_per_byte,
         options.partials,
         Neighbours(job.software.collective_step_latency_s, system.machine.rung.bandwidth_bytes_per_s),
@@ -84,7 +85,14 @@ def _costs_and_memory(
     job: TrainingJob, model: CostModel, options: TrainingOptions
 ) -> tuple[Workload, tuple[StageCost, ...], tuple[IpuMemory, ...]]:
     workload = job.workload_of(options.micro_batch_size)
-    costs = stage_costs(job.stages, workload, model, options.available_memory_proportion, recompute=options.recompute)
+    costs = stage_costs(
+        job.stages,
+        workload,
+        model,
+        options.available_memory_proportion,
+        recompute=options.recompute,
+        recompute_last=job.software.recompute_last_segment,
+    )
     memory = memory_plan(
         costs,
         workload,

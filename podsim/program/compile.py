@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsim.plan.plan import Plan
+from podsim.program.feed import Feed
 from podsim.program.passes import Pipeline, StageWork, stage_work
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Program
@@ -19,11 +20,13 @@ def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
     replicas = Replicas(plan.system, plan.options, explicit)
-    stages = stage_work(plan)
-    return Program(tuple(_group(plan, replicas, replica, stages) for replica in replicas.kept))
+    feed, stages = Feed(plan, replicas), stage_work(plan)
+    groups = (_group(plan, replicas, replica, stages, feed) for replica in replicas.kept)
+    return Program((*groups, *feed.groups()), feed.semaphores())
 
 
-def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork]) -> Group:
-    phases = (*Pipeline(plan, replicas, replica, stages).phases(), *update_phases(plan, replicas, replica))
+def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> Group:
+    pipeline = Pipeline(plan, replicas, replica, stages, feed)
+    phases = (*pipeline.phases(), *update_phases(plan, replicas, replica))
     lanes = tuple(replicas.lane(replica, local) for local in range(plan.options.ipus_per_replica))
-    return Group(f"replica{replica}", lanes, phases)
+    return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))

@@ -3,22 +3,24 @@
 In each pipeline cycle every IPU runs the stages that are active on it, one after the other; then all
 IPUs of the replica synchronise and hand their results on in one merged exchange. Stage s of S runs
 the forward pass of micro-batch j in cycle j + s and its backward pass in cycle j + 2(S - 1) - s.
+In the grouped schedule a cycle has two such rounds: all forward passes, then all backward passes.
 
-Source: [popart_pipelining].
+Source: [popart_pipelining], [tensorflow_pipelining] for the grouped schedule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.cost.account import Account
 from podsim.plan.placement import Stage
 from podsim.plan.plan import Plan
 from podsim.plan.stage_cost import StageCost
+from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
-from podsim.program.transfers import host_load, link_transfer
+from podsim.program.transfers import link_transfer
 from podsim.units import cycles_to_ps
 
 INTER_IPU, IMBALANCE, BUBBLE, SYNC = "inter_ipu", "imbalance", "bubble", "sync"
@@ -55,12 +57,13 @@ def _passes(cost: StageCost, clock_hz: float) -> StageWork:
 class Pipeline:
     """The pipeline cycles of one replica."""
 
-    def __init__(self, plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork]) -> None:
+    def __init__(self, plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> None:
         """Prepare what all cycles have in common."""
         self._plan, self._replicas, self._replica, self._stages = plan, replicas, replica, stages
         ipu = plan.system.machine.ipu
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
-        self._input = Exchange((host_load(plan.system, replicas.ipu(replica, 0), plan.workload.host_input_bytes),))
+        self._input = feed.input_steps(replica)
+        self._alike = not feed.is_live
         last = len(stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
@@ -70,8 +73,11 @@ class Pipeline:
         factor, ramp = self._plan.options.accumulation_factor, 2 * (len(self._stages) - 1)
         for cycle in range(min(ramp, factor)):
             yield self._cycle(f"fill {cycle}", cycle, 1)
-        if factor > ramp:
+        if factor > ramp and self._alike:
             yield self._cycle("main", ramp, factor - ramp)
+        elif factor > ramp:
+            main = self._cycle("main", ramp, 1)
+            yield from (replace(main, name=f"main {cycle - ramp}") for cycle in range(ramp, factor))
         for cycle in range(max(factor, ramp), factor + ramp):
             yield self._cycle(f"flush {cycle - factor}", cycle, 1)
 
@@ -81,13 +87,18 @@ class Pipeline:
         forward = {index for index in range(last + 1) if self._active(cycle - index)}
         backward = {index for index in range(last + 1) if self._active(cycle - 2 * last + index)}
         barrier = Barrier(f"replica{self._replica}/cycle", wait)
+        rounds = [(forward, backward)]
+        if self._plan.software.schedule == "grouped":
+            rounds = [(forward, set()), (set(), backward)]
         steps: dict[str, tuple[Step, ...]] = {}
         for local in range(self._plan.options.ipus_per_replica):
-            steps[self._replicas.lane(self._replica, local)] = (
-                *self._stage_steps(local, forward, backward),
-                barrier,
-                *self._hand_over(local, forward, backward),
-            )
+            lane = self._replicas.lane(self._replica, local)
+            steps[lane] = ()
+            for ahead, back in rounds:
+                # What the round before sent has arrived everywhere.
+                meet = (barrier,) if steps[lane] else ()
+                steps[lane] += (*meet, *self._stage_steps(local, ahead, back), barrier)
+                steps[lane] += tuple(self._hand_over(local, ahead, back))
         return Phase(name, count, steps, wait)
 
     def _active(self, micro_batch: int) -> bool:
@@ -99,7 +110,7 @@ class Pipeline:
         for each in mine:
             if each.stage.index in forward:
                 if each.stage.index == 0:
-                    yield self._input
+                    yield from self._input
                 yield each.forward
         for each in reversed(mine):
             if each.stage.index in backward:

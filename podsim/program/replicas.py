@@ -40,6 +40,12 @@ class Replicas:
         """Number of an IPU in the pod."""
         return replica * self.options.ipus_per_replica + local
 
+    def host(self, replica: int) -> tuple[int, int]:
+        """The server that feeds a replica, and how many of its replicas each kept one stands for."""
+        per_host = -(-self.options.replication_factor // self.system.host_count)
+        kept = min(per_host, len(self.kept))
+        return replica // per_host, -(-per_host // kept) if not self.explicit else 1
+
     def lane(self, replica: int, local: int) -> str:
         """Name of an IPU's lane."""
         return f"ipu{self.ipu(replica, local)}"

@@ -15,6 +15,14 @@ def check_writable(path: str | Path) -> None:
     Raises:
         OutputError: The folder is missing or is a file, the path is a folder, or it may not be written.
     """
+    try:
+        _check_place(path)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or type(error).__name__}"
+        raise OutputError(what, where=str(path), do="give another path") from error
+
+
+def _check_place(path: str | Path) -> None:
     target = Path(path)
     if target.is_dir():
         raise OutputError(
@@ -30,6 +38,31 @@ def check_writable(path: str | Path) -> None:
         raise OutputError(f"`{target.parent}` is not a folder", where=str(path), do="give a path inside a folder")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise OutputError("cannot be written: no permission", where=str(path), do="give a path that you may write")
+
+
+def check_distinct(**paths: str | Path | None) -> None:
+    """Refuse outputs that would overwrite one another or what is read.
+
+    Args:
+        paths: What each path is for, in the order in which messages name them.
+
+    Raises:
+        OutputError: Two of them are the same file.
+    """
+    seen: dict[Path, str] = {}
+    for purpose, path in paths.items():
+        if path is None or _is_device(Path(path)):
+            continue
+        first = seen.setdefault(Path(path).resolve(), purpose)
+        if first != purpose:
+            what = f"this is both the {first} and the {purpose}"
+            raise OutputError(what, where=str(path), do="give two different paths")
+
+
+def _is_device(path: Path) -> bool:
+    with suppress(OSError):
+        return path.exists() and not path.is_file()
+    return False
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 
-from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
-from podsim.errors import PodsimError
+from podsim.cost.matmul import LARGEST_EXTENT, MatMulPlan, MatMulShape, plan_matmul
+from podsim.errors import DoesNotFitError, PodsimError
 from podsim.system import Ipu
+from podsim.workload.op import DTYPE_BYTES
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
-_LARGEST_EXTENT = 2**24
-_TERA, _MICRO = 1e12, 1e-6
+_TERA, _MEGA, _MICRO = 1e12, 1e6, 1e-6
+_TOO_LARGE_CURE = "make the product smaller, or divide it among more IPUs"
 
 
 def parse_shape(text: str) -> MatMulShape:
@@ -22,21 +23,43 @@ def parse_shape(text: str) -> MatMulShape:
     """
     match = _SHAPE.fullmatch(text.strip())
     extents = [int(extent or 1) for extent in match.groups()] if match else []
-    if not extents or not all(0 < extent <= _LARGEST_EXTENT for extent in extents):
+    if not extents or not all(0 < extent <= LARGEST_EXTENT for extent in extents):
         raise PodsimError(
             f"`{text}` is not the shape of a matrix product",
-            do=f"write ROWSxINNERxCOLUMNS, for example 4096x1024x1024, each from 1 to {_LARGEST_EXTENT}",
+            do=f"write ROWSxINNERxCOLUMNS, for example 4096x1024x1024, each from 1 to {LARGEST_EXTENT}",
         )
     groups, rows, inner, columns = extents
     return MatMulShape(rows, inner, columns, groups)
 
 
 def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, *, as_json: bool) -> str:
-    """Plan a product and describe the plan as text or JSON."""
+    """Plan a product and describe the plan as text or JSON.
+
+    Raises:
+        PodsimError: The shape, the formats or the memory proportion are wrong.
+        DoesNotFitError: The product is too large for one IPU.
+    """
     if not 0 < memory <= 1:
-        raise PodsimError(f"available-memory proportion {memory} is outside 0 to 1", do="use for example 0.6")
-    plan = plan_matmul(ipu, parse_shape(shape), dtype, partials, memory)
+        raise PodsimError(f"`{memory:g}` is not above 0 and at most 1", where="--memory", do="write for example `0.6`")
+    if (dtype, partials) == ("fp32", "fp16"):
+        raise PodsimError(
+            "fp32 operands have no fp16 partials", where="--partials", do="leave it out, or use fp16 operands"
+        )
+    product = parse_shape(shape)
+    _check_operands(ipu, product, DTYPE_BYTES[dtype], shape)
+    plan = plan_matmul(ipu, product, dtype, partials, memory)
+    if plan.temporary_bytes_per_tile > ipu.tile_memory_bytes:
+        need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
+        raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile_memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
     return json.dumps(_to_dict(ipu, plan), indent=2) + "\n" if as_json else _to_text(ipu, plan)
+
+
+def _check_operands(ipu: Ipu, shape: MatMulShape, element_bytes: int, written: str) -> None:
+    elements = shape.rows * shape.inner + shape.inner * shape.columns + shape.rows * shape.columns
+    need = shape.groups * elements * element_bytes
+    if need > ipu.memory_bytes:
+        what = f"operands and result need {need / _MEGA:,.0f} MB; {ipu.name} has {ipu.memory_bytes / _MEGA:,.0f} MB"
+        raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 
 def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:

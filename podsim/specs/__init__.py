@@ -5,13 +5,13 @@ from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.library import data_file, shipped_names
 from podsim.specs.load import (
     LoadedScenario,
-    json_schema,
     load_hardware,
     load_ipu,
     load_scenario,
     variant_names,
 )
 from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.schema import json_schema
 from podsim.specs.software import SoftwareSpec
 
 __all__ = [

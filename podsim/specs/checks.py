@@ -51,8 +51,8 @@ def _ipus(spec: ScenarioSpec) -> Iterator[Finding]:
     if domain % per_replica:
         yield (
             ("parallelism",),
-            f"{domain} IPUs of a link domain are not divisible into replicas of {per_replica} IPUs",
-            "change the pipeline, or take another pod",
+            f"a link domain of {domain} IPUs cannot be divided into replicas of {per_replica} IPUs",
+            "use fewer IPUs per replica, or another pod",
         )
     elif replicas * per_replica > available:
         yield (
@@ -64,7 +64,7 @@ def _ipus(spec: ScenarioSpec) -> Iterator[Finding]:
     elif replicas * per_replica > domain and (replicas * per_replica) % domain:
         yield (
             ("parallelism", "replication_factor"),
-            f"{replicas} replicas of {per_replica} IPUs are not divisible among link domains of {domain} IPUs",
+            f"{replicas} replicas of {per_replica} IPUs cannot be divided among link domains of {domain} IPUs",
             f"use a multiple of {domain // per_replica}",
         )
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
+from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import (
     Count,
@@ -14,10 +15,13 @@ from podsim.specs.quantity import (
     SourcedCount,
     SourcedCycles,
     SourcedFrequency,
-    SourcedRatio,
+    SourcedShare,
     SourcedTime,
 )
 from podsim.specs.vertices import VerticesSpec
+
+_MOST_IPUS = 2**16
+"""As many as an IPU-POD64K, the largest pod that Graphcore has named."""
 
 
 class TileSpec(Spec):
@@ -98,7 +102,7 @@ class IpuLinkSpec(Spec):
 
     bandwidth_per_direction: SourcedBandwidth
     """Raw bandwidth of one link in one direction."""
-    efficiency: SourcedRatio
+    efficiency: SourcedShare
     """Share left for data after the protocol."""
     first_hop_latency: SourcedTime
     """Before the first byte arrives, one hop."""
@@ -111,7 +115,7 @@ class GatewayLinkSpec(Spec):
 
     bandwidth_per_direction: SourcedBandwidth
     """Raw bandwidth in one direction."""
-    efficiency: SourcedRatio
+    efficiency: SourcedShare
     """Share left for data after the protocol."""
     latency: SourcedTime
     """Before the first byte arrives."""
@@ -139,7 +143,7 @@ class GwLinkSpec(Spec):
     """Ports of a machine."""
     bandwidth_per_direction: SourcedBandwidth
     """Raw bandwidth of one port in one direction."""
-    efficiency: SourcedRatio
+    efficiency: SourcedShare
     """Share left for data after the protocol."""
     latency: SourcedTime
     """Before the first byte arrives."""
@@ -154,7 +158,7 @@ class HostLinkSpec(Spec):
 
     bandwidth_per_direction: SourcedBandwidth
     """Raw bandwidth in one direction."""
-    efficiency: SourcedRatio
+    efficiency: SourcedShare
     """Share left for data after the protocol."""
     latency: SourcedTime
     """Before the first byte arrives."""
@@ -189,8 +193,22 @@ class MachineSpec(Spec):
     @model_validator(mode="after")
     def _rungs_are_whole(self) -> MachineSpec:
         if int(self.ipu_count) % 2:
-            raise ValueError(f"ipu_count {self.ipu_count.text} is odd; a rung holds two IPUs")
+            what = f"ipu_count {self.ipu_count.text} is odd; a rung holds two IPUs"
+            raise BadValueError(what, "use an even number")
         return self
+
+
+class HostSpec(Spec):
+    """A host server."""
+
+    kind: Literal["host"] = "host"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    core_count: SourcedCount
+    """Cores that prepare data."""
+    image_decode_time: SourcedTime
+    """One core decodes, crops and flips one image of ImageNet's size."""
 
 
 class PodSpec(Spec):
@@ -210,14 +228,24 @@ class PodSpec(Spec):
     """`torus` when the ends of the ladder are joined."""
     host_count: Count
     """Host servers."""
+    host: HostSpec
+    """The servers, all alike."""
 
     @model_validator(mode="after")
     def _domains_are_whole(self) -> PodSpec:
         if self.machine_count > self.link_domain_machine_count and self.machine_count % self.link_domain_machine_count:
-            raise ValueError(
+            raise BadValueError(
                 f"machine_count {self.machine_count} is not a multiple of the "
-                f"{self.link_domain_machine_count} machines of a link domain"
+                f"{self.link_domain_machine_count} machines of a link domain",
+                "use a multiple, or change link_domain_machine_count",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _size_is_possible(self) -> PodSpec:
+        if self.ipu_count > _MOST_IPUS:
+            what = f"{self.ipu_count} IPUs are more than a pod can have"
+            raise BadValueError(what, f"use at most {_MOST_IPUS} IPUs")
         return self
 
     @property

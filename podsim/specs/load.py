@@ -11,11 +11,13 @@ from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.checks import cross_check
-from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
+from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document, merge, override, resolve
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.software import SoftwareSpec
+from podsim.specs.vertices import VerticesSpec
+from podsim.specs.wording import known_here
 from podsim.specs.yaml_source import Document, read_yaml
 
 KINDS: dict[str, type[BaseModel]] = {
@@ -23,6 +25,8 @@ KINDS: dict[str, type[BaseModel]] = {
     "pod": PodSpec,
     "machine": MachineSpec,
     "ipu": IpuSpec,
+    "vertices": VerticesSpec,
+    "host": HostSpec,
     "software": SoftwareSpec,
 }
 _VARIANTS = "variants"
@@ -72,13 +76,14 @@ def load_scenario(
     Raises:
         SpecError: Everything that is wrong with it, each with its place.
     """
+    chain: tuple[Path, ...] = ()
     if isinstance(source, Mapping):
         name, beside, document = "scenario", None, Document(dict(source))
     else:
         document, path = _read(str(source))
-        name, beside = path.stem, path.parent
-    document = _with_variant(document, variant, name)
-    document = resolve(override(document, overrides), "scenario", beside)
+        name, beside, chain = path.stem, path.parent, (path.resolve(),)
+    document = _with_variant(document, variant)
+    document = resolve(override(document, overrides), "scenario", beside, (), chain)
     spec = _validate(ScenarioSpec, document)
     problems = [
         Problem(document.where(key), ".".join(map(str, key)), message, do) for key, message, do in cross_check(spec)
@@ -96,21 +101,19 @@ def _read(source: str) -> tuple[Document, Path]:
     return read_yaml(path, display_path(path)), path
 
 
-def _with_variant(document: Document, variant: str | None, name: str) -> Document:
+def _with_variant(document: Document, variant: str | None) -> Document:
     variants = document.data.get(_VARIANTS) or {}
     rest = Document(
         {key: value for key, value in document.data.items() if key != _VARIANTS}, document.places, document.inputs
     )
     if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
-        where = document.where((_VARIANTS,))
-        raise SpecError(
-            [Problem(where, _VARIANTS, "needs a mapping of names to mappings", "write `name: {key: value}`")]
-        )
+        what, do = "needs a mapping of names to mappings", "write `variants: {name: {key: value}}`"
+        raise SpecError([Problem(document.where((_VARIANTS,)), _VARIANTS, what, do)])
     if variant is None:
         return rest
     if variant not in variants:
-        known = ", ".join(variants) or "none"
-        raise SpecError([Problem(name, _VARIANTS, f"there is no variant `{variant}`", f"known: {known}")])
+        do = known_here(variant, variants, "leave `--variant` out")
+        raise SpecError([Problem(document.where((_VARIANTS,)), _VARIANTS, f"there is no variant `{variant}`", do)])
     places = {
         path[2:]: place for path, place in document.places.items() if path[:2] == (_VARIANTS, variant) and len(path) > 2
     }
@@ -140,28 +143,3 @@ def _validate(model: type[_Model], document: Document) -> _Model:
         return model.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(list(problems_of(error, document, model))) from None
-
-
-def json_schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file.
-
-    Raises:
-        SpecError: There is no such kind.
-    """
-    if kind not in KINDS:
-        raise SpecError([Problem(kind, "", "is not a kind of file", f"use one of: {', '.join(KINDS)}")])
-    schema = KINDS[kind].model_json_schema(by_alias=True)
-    if kind == "scenario":
-        reference = {"anyOf": [{"type": "string"}, {"type": "object"}]}
-        for key in ("system", "software"):
-            schema["properties"][key] = reference | {"description": schema["properties"][key].get("description", "")}
-        schema["properties"] |= {
-            "base": {"type": "string", "description": "A scenario to start from."},
-            "variants": {
-                "type": "object",
-                "description": "Named differences.",
-                "additionalProperties": {"type": "object"},
-            },
-        }
-        schema["required"] = []
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"podsim {kind}"} | schema

@@ -9,30 +9,27 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem
+from podsim.specs.wording import known_here, shown
 from podsim.specs.yaml_source import Document, KeyPath
 
 _NEEDS = {
-    "int_type": "needs a whole number",
-    "int_from_float": "needs a whole number",
-    "float_type": "needs a number",
-    "float_parsing": "needs a number",
-    "string_type": "needs text",
-    "bool_type": "needs true or false",
-    "list_type": "needs a list",
-    "dict_type": "needs a mapping",
-    "model_type": "needs a mapping of keys to values",
-    "model_attributes_type": "needs a mapping of keys to values",
-    "finite_number": "must be finite",
+    "int_type": ("a whole number", "write for example `12`"),
+    "int_from_float": ("a whole number", "write for example `12`"),
+    "float_type": ("a number", "write for example `0.5`"),
+    "string_type": ("text", "write a word, or text in quotes"),
+    "bool_type": ("true or false", "write `true` or `false`"),
+    "list_type": ("a list", "write for example `[6, 6, 6, 6]`"),
+    "dict_type": ("a mapping of keys to values", "write `key: value` lines under it"),
+    "model_type": ("a mapping of keys to values", "write `key: value` lines under it"),
+    "model_attributes_type": ("a mapping of keys to values", "write `key: value` lines under it"),
 }
 _BOUNDS = {
-    "greater_than": ("gt", "must be above {}"),
-    "greater_than_equal": ("ge", "must be {} or more"),
-    "less_than": ("lt", "must be below {}"),
-    "less_than_equal": ("le", "must be at most {}"),
-    "too_short": ("min_length", "needs {} entries or more"),
-    "too_long": ("max_length", "needs {} entries or fewer"),
+    "greater_than": ("gt", "too small", "write a number above {}"),
+    "greater_than_equal": ("ge", "too small", "write {} or more"),
+    "less_than": ("lt", "too large", "write a number below {}"),
+    "less_than_equal": ("le", "too large", "write {} or less"),
 }
-_SHOWN_LENGTH = 40
+_LENGTHS = {"too_short": ("min_length", "few", "{} or more"), "too_long": ("max_length", "many", "{} or fewer")}
 
 
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> Iterator[Problem]:
@@ -56,34 +53,53 @@ def _path_in(data: Any, location: tuple[int | str, ...]) -> KeyPath:
 
 
 def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
-    kind, given = finding["type"], finding["input"]
-    dotted = ".".join(map(str, path))
-    if kind == "extra_forbidden":
-        return _unknown_key(path, document, model)
+    kind = finding["type"]
     if kind == "missing":
-        parent = ".".join(map(str, path[:-1]))
-        return Problem(document.where(path[:-1]), parent, f"key `{path[-1]}` is missing", f"add `{path[-1]}:`")
-    shown = repr(given) if isinstance(given, str) else str(given)
-    shown = shown if len(shown) <= _SHOWN_LENGTH else shown[:_SHOWN_LENGTH] + "…"
+        return _missing_key(path, document, model)
+    if kind == "extra_forbidden":
+        message, do = f"unknown key `{path[-1]}`", known_here(str(path[-1]), _keys(_model_at(model, path[:-1])))
+        return Problem(document.where(path), _dotted(path[:-1]), message, do)
+    return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
+
+
+def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
+    owner, key = _model_at(model, path[:-1]), str(path[-1])
+    fields = {field.alias or name: field for name, field in owner.model_fields.items()} if owner else {}
+    meaning = (fields[key].description or "").rstrip(".") if key in fields else ""
+    do = f"add `{key}:` ({meaning})" if meaning else f"add `{key}:`"
+    return Problem(document.where(path[:-1]), _dotted(path[:-1]), f"key `{key}` is missing", do)
+
+
+def _wrong_value(kind: str, given: Any, context: Any) -> tuple[str, str | None]:
+    """What is wrong with a value, and the cure."""
     if kind == "value_error":
-        return Problem(document.where(path), dotted, str(finding["ctx"]["error"]))
+        return str(context["error"]), getattr(context["error"], "do", None)
     if kind == "literal_error":
-        known = finding["ctx"]["expected"].replace("'", "`")
-        close = difflib.get_close_matches(str(given), [part.strip("`, ") for part in known.split("`")], n=1)
-        hint = f"did you mean `{close[0]}`? " if close else ""
-        return Problem(document.where(path), dotted, f"{shown} is not one of {known}", f"{hint}write {known}")
+        return _wrong_choice(given, context["expected"].replace("'", "`"))
     if kind in _BOUNDS:
-        name, text = _BOUNDS[kind]
-        return Problem(document.where(path), dotted, f"{text.format(finding['ctx'][name])}, not {shown}")
-    return Problem(document.where(path), dotted, f"{_NEEDS.get(kind, finding['msg'])}, not {shown}")
+        name, what, do = _BOUNDS[kind]
+        return f"{shown(given)} is {what}", do.format(f"{context[name]:.13g}")
+    if kind in _LENGTHS:
+        name, what, do = _LENGTHS[kind]
+        return f"has too {what} entries: {len(given)}", f"write {do.format(context[name])}"
+    if kind == "finite_number":
+        return f"{shown(given)} is not a finite number", "write for example `0.5`"
+    if kind == "string_type" and isinstance(given, (bool, int, float)):
+        return f"needs text, not {shown(given)}", f'put it in quotes, `"{shown(given).strip("`")}"`'
+    needs, cure = _NEEDS.get(kind, ("another value", "see the reference of scenario files"))
+    return f"needs {needs}, not {shown(given)}", cure
 
 
-def _unknown_key(path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
-    key, parent = str(path[-1]), ".".join(map(str, path[:-1]))
-    known = _keys(_model_at(model, path[:-1]))
-    close = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean `{close[0]}`? " if close else ""
-    return Problem(document.where(path), parent, f"unknown key `{key}`", f"{hint}known here: {', '.join(known)}")
+def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
+    choices = expected.split("`")[1::2]
+    if len(choices) < 2:
+        return f"needs {expected}, not {shown(given)}", f"write {expected}"
+    close = difflib.get_close_matches(str(given), choices, n=1)
+    return f"{shown(given)} is not one of {expected}", f"did you mean `{close[0]}`?" if close else "write one of them"
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:

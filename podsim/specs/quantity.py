@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from podsim.errors import BadValueError
 from podsim.specs.base import Spec
-from podsim.units import EXAMPLES, UNITS, QuantityError, parse_quantity
+from podsim.specs.wording import known_here, shown
+from podsim.units import EXAMPLES, UNITS, parse_quantity
 
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
 
@@ -35,41 +37,67 @@ class Sourced(Spec):
         return round(self.value)
 
 
-_SOURCED_KEYS = {"value", "source", "basis", "note", "range"}
+_SOURCED_KEYS = ("basis", "note", "range", "source", "value")
+_LIMITS: dict[str, tuple[str, str]] = {
+    "bytes": ("1 B", "1000000 TB"),
+    "bytes_per_s": ("1 B/s", "1000000 TB/s"),
+    "hz": ("1 Hz", "1000 THz"),
+    "s": ("0 s", "1e9 s"),
+    "cycles": ("0", "1e12"),
+    "ratio": ("1e-6", "1e6"),
+    "share": ("0.01 %", "100 %"),
+    "count": ("1", "1e12"),
+}
+"""Least and greatest that makes sense; beyond them a slip of the unit is certain."""
 
 
-def _sourced(dimension: str, zero: bool, raw: Any) -> Any:
+def _sourced(dimension: str, raw: Any) -> Any:
     """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`."""
     if isinstance(raw, Sourced):
         return raw
+    example = EXAMPLES[dimension]
     if not isinstance(raw, dict):
-        return Sourced(value=_number(raw, dimension, zero), text=str(raw), source="given", basis="assumed")
-    if unknown := sorted(set(raw) - _SOURCED_KEYS):
-        raise ValueError(f"unknown key `{unknown[0]}` beside `value`; known: {', '.join(sorted(_SOURCED_KEYS))}")
-    if missing := [key for key in ("value", "source", "basis") if key not in raw]:
-        raise ValueError(f"needs `{missing[0]}` beside `value`; or write the quantity alone, `{EXAMPLES[dimension]}`")
-    bounds = raw.get("range")
-    return Sourced(
-        value=_number(raw["value"], dimension, zero),
-        text=str(raw["value"]),
-        source=raw["source"],
-        basis=raw["basis"],
-        note=raw.get("note"),
-        range=tuple(_number(bound, dimension, zero) for bound in bounds) if bounds else None,
-    )
+        return Sourced(value=_number(raw, dimension), text=str(raw), source="given", basis="assumed")
+    for key in raw:
+        if key not in _SOURCED_KEYS:
+            raise BadValueError(f"unknown key `{key}`", known_here(str(key), _SOURCED_KEYS))
+    for key in ("value", "source", "basis"):
+        if key not in raw:
+            raise BadValueError(f"needs `{key}` beside `value`", f"add it, or write the quantity alone, `{example}`")
+    return raw | {
+        "value": _number(raw["value"], dimension),
+        "text": str(raw["value"]),
+        "range": _range(raw.get("range"), dimension),
+    }
 
 
-def _number(raw: Any, dimension: str, zero: bool) -> float:
+def _range(raw: Any, dimension: str) -> tuple[float, float] | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, (list, tuple)) or len(raw) != 2:
+        example = EXAMPLES[dimension]
+        do = f"write for example `range: [{example}, {example}]`"
+        raise BadValueError("range needs a list of two quantities", do)
+    low, high = (_number(bound, dimension) for bound in raw)
+    if low > high:
+        raise BadValueError("range ends before it starts", "write the smaller bound first")
+    return low, high
+
+
+def _number(raw: Any, dimension: str) -> float:
     if not isinstance(raw, (str, int, float)):
-        raise ValueError(f"needs a quantity, for example `{EXAMPLES[dimension]}`")
-    try:
-        number = parse_quantity(raw, dimension)
-    except QuantityError as error:
-        raise ValueError(str(error)) from error
+        raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{EXAMPLES[dimension]}`")
+    number = parse_quantity(raw, dimension)
+    least, most = _LIMITS[dimension]
+    do = f"write {least} to {most}, for example `{EXAMPLES[dimension]}`"
     if not math.isfinite(number):
-        raise ValueError(f"must be finite, not {raw}")
-    if number < 0 or (number == 0 and not zero):
-        raise ValueError(f"must be {'zero or more' if zero else 'greater than zero'}, not {raw}")
+        raise BadValueError(f"{shown(raw)} is not a finite number", do)
+    if number < parse_quantity(least, dimension):
+        raise BadValueError(f"{shown(raw)} is too small", do)
+    if number > parse_quantity(most, dimension):
+        raise BadValueError(f"{shown(raw)} is too large", do)
+    if dimension == "count" and not number.is_integer():
+        raise BadValueError(f"{shown(raw)} is not a whole number", do)
     return number
 
 
@@ -96,17 +124,18 @@ def _schema(dimension: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [plain, full]})
 
 
-SourcedBytes = Annotated[Sourced, BeforeValidator(partial(_sourced, "bytes", False)), _schema("bytes")]
-SourcedBandwidth = Annotated[Sourced, BeforeValidator(partial(_sourced, "bytes_per_s", False)), _schema("bytes_per_s")]
-SourcedFrequency = Annotated[Sourced, BeforeValidator(partial(_sourced, "hz", False)), _schema("hz")]
-SourcedTime = Annotated[Sourced, BeforeValidator(partial(_sourced, "s", True)), _schema("s")]
-SourcedCycles = Annotated[Sourced, BeforeValidator(partial(_sourced, "cycles", True)), _schema("cycles")]
-SourcedRatio = Annotated[Sourced, BeforeValidator(partial(_sourced, "ratio", False)), _schema("ratio")]
-SourcedCount = Annotated[Sourced, BeforeValidator(partial(_sourced, "count", False)), _schema("count")]
+SourcedBytes = Annotated[Sourced, BeforeValidator(partial(_sourced, "bytes")), _schema("bytes")]
+SourcedBandwidth = Annotated[Sourced, BeforeValidator(partial(_sourced, "bytes_per_s")), _schema("bytes_per_s")]
+SourcedFrequency = Annotated[Sourced, BeforeValidator(partial(_sourced, "hz")), _schema("hz")]
+SourcedTime = Annotated[Sourced, BeforeValidator(partial(_sourced, "s")), _schema("s")]
+SourcedCycles = Annotated[Sourced, BeforeValidator(partial(_sourced, "cycles")), _schema("cycles")]
+SourcedRatio = Annotated[Sourced, BeforeValidator(partial(_sourced, "ratio")), _schema("ratio")]
+SourcedShare = Annotated[Sourced, BeforeValidator(partial(_sourced, "share")), _schema("share")]
+SourcedCount = Annotated[Sourced, BeforeValidator(partial(_sourced, "count")), _schema("count")]
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-CountOrZero = Annotated[int, Field(strict=True, ge=0)]
+_MOST = 10**12
+Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
 Flag = Annotated[bool, Field(strict=True)]
-Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+Probability = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 NumberFormat = Literal["fp16", "fp32"]

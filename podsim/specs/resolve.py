@@ -12,64 +12,109 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.library import display_path, find
+from podsim.specs.wording import shown, with_article
 from podsim.specs.yaml_source import Document, KeyPath, parse_value, read_yaml
 
 BASE = "base"
-_REFERENCES: dict[str, dict[str, str]] = {
+REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
-    "pod": {"machine": "machine"},
+    "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},
     "ipu": {"vertices": "vertices"},
     "vertices": {},
+    "host": {},
     "software": {},
+}
+_EXAMPLES = {
+    "scenario": "template",
+    "pod": "ipu_pod64",
+    "machine": "ipu_m2000",
+    "ipu": "ipu_gc200",
+    "vertices": "vertices_mk2",
+    "host": "host_r6525",
+    "software": "popart_sdk_2.3",
 }
 
 
 def load_document(
-    name: str, kind: str, beside: Path | None = None, place: str = "", chain: tuple[Path, ...] = ()
+    name: str,
+    kind: str,
+    beside: Path | None = None,
+    place: str = "",
+    key: KeyPath = (),
+    chain: tuple[Path, ...] = (),
 ) -> Document:
     """A file with all its bases and references resolved.
+
+    Args:
+        name: A path, or a name.
+        kind: What the file must describe.
+        beside: Folder of the file that names it.
+        place: `file:line:column` of the name.
+        key: Key that holds the name.
+        chain: Files whose base it is, or whose base's base.
 
     Raises:
         SpecError: A file is missing, wrong, of another kind, or its bases form a circle.
     """
-    path = find(name, kind, beside, place)
+    dotted = ".".join(map(str, key))
+    path = find(name, kind, beside, place, dotted)
     resolved = path.resolve()
     if resolved in chain:
         circle = " → ".join(each.name for each in (*chain[chain.index(resolved) :], resolved))
-        raise SpecError(
-            [Problem(place or display_path(path), BASE, f"base files form a circle: {circle}", "remove one `base`")]
-        )
+        raise SpecError([Problem(place, dotted, f"base files form a circle: {circle}", "remove one `base`")])
     document = read_yaml(path, display_path(path))
     given = document.data.get("kind", kind)
     if kind != "scenario" and given != kind:
-        what = f"describes a {given}, a {kind} is needed here"
-        raise SpecError([Problem(document.where(("kind",)), "kind", what, f"name a {kind} specification")])
-    return resolve(document, kind, path.parent, (*chain, resolved))
+        where, what = place or document.where(("kind",)), with_article(kind)
+        described = with_article(given) if given in REFERENCES else f"kind {shown(given)}"
+        message = f"`{name}` describes {described}; {what} is needed here"
+        raise SpecError([Problem(where, dotted, message, f"name the file of {what}")])
+    return resolve(document, kind, path.parent, (), (*chain, resolved))
 
 
-def resolve(document: Document, kind: str, beside: Path | None, chain: tuple[Path, ...] = ()) -> Document:
-    """Lay a document over its base, then resolve what it refers to."""
-    document = _over_base(document, kind, beside, chain)
-    for key, referred in _REFERENCES[kind].items():
-        value = document.data.get(key)
+def resolve(
+    document: Document, kind: str, beside: Path | None, within: KeyPath = (), chain: tuple[Path, ...] = ()
+) -> Document:
+    """Lay a document over its base, then resolve what it refers to.
+
+    Args:
+        document: A file, or a part of one.
+        kind: What it describes.
+        beside: Folder of the file.
+        within: Key of the part, for messages.
+        chain: Files whose base it is, or whose base's base; the file itself comes last.
+    """
+    document = _over_base(document, kind, beside, within, chain)
+    for key, referred in REFERENCES[kind].items():
+        value, path = document.data.get(key), (*within, key)
         if isinstance(value, str):
-            part = load_document(value, referred, beside, document.where((key,)))
+            part = load_document(value, referred, beside, document.where((key,)), path)
         elif isinstance(value, dict):
-            part = resolve(_part(document, key), referred, beside)
+            part = resolve(_part(document, key), referred, beside, path)
+        elif key in document.data:
+            what = f"needs the name of {with_article(referred)}, or a mapping, not {shown(value)}"
+            raise _problem(document, key, path, what, f"write for example `{key}: {_EXAMPLES[referred]}`")
         else:
             continue
         document = _replace(document, key, part)
     return document
 
 
-def _over_base(document: Document, kind: str, beside: Path | None, chain: tuple[Path, ...]) -> Document:
-    name = document.data.get(BASE)
-    if name is None:
+def _problem(document: Document, key: str, path: KeyPath, message: str, do: str) -> SpecError:
+    return SpecError([Problem(document.where((key,)), ".".join(map(str, path)), message, do)])
+
+
+def _over_base(
+    document: Document, kind: str, beside: Path | None, within: KeyPath, chain: tuple[Path, ...]
+) -> Document:
+    if BASE not in document.data:
         return document
+    name, place, key = document.data[BASE], document.where((BASE,)), (*within, BASE)
     if not isinstance(name, str):
-        raise SpecError([Problem(document.where((BASE,)), BASE, "needs the name of a file", "write `base: ipu_pod64`")])
-    base = load_document(name, kind, beside, document.where((BASE,)), chain)
+        what = f"needs the name of a file, not {shown(name)}"
+        raise _problem(document, BASE, key, what, f"write for example `base: {_EXAMPLES[kind]}`")
+    base = load_document(name, kind, beside, place, key, chain)
     own = {key: value for key, value in document.data.items() if key != BASE}
     inherited = {key: value for key, value in base.data.items() if key != "variants"}
     return merge(Document(inherited, base.places, base.inputs), Document(own, document.places, document.inputs))
@@ -96,6 +141,8 @@ def _merge(base: Any, over: Any, path: KeyPath, places: dict[KeyPath, str], sour
     if path in source.places:
         places[path] = source.places[path]
     if not mergeable:
+        for stale in [key for key in places if key[: len(path)] == path and len(key) > len(path)]:
+            del places[stale]
         places.update({key: place for key, place in source.places.items() if key[: len(path)] == path})
         return over
     merged = dict(base)
@@ -127,7 +174,8 @@ def override(document: Document, assignments: Sequence[str]) -> Document:
         place = f"--set {assignment}"
         path = tuple(key.strip().split("."))
         if not sign or not all(path):
-            raise SpecError([Problem(place, "", "is not KEY=VALUE", "write for example `--set system=bow_pod64`")])
+            message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
+            raise SpecError([Problem(place, "", message, do)])
         data: Any = parse_value(text)
         for part in reversed(path):
             data = {part: data}

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.hardware import PodSpec
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
 from podsim.specs.software import SoftwareSpec
+from podsim.specs.wording import shown
 
 _PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layer_count": 2, "hidden_size": 128, "feed_forward_size": 512, "head_count": 2},
@@ -50,21 +52,23 @@ class ModelSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:
-        if isinstance(raw, dict) and raw.get("size") in _PRESETS:
-            return _PRESETS[raw["size"]] | raw
-        return raw
+        if not isinstance(raw, dict) or raw.get("size") is None:
+            return raw
+        any_size = _PRESETS["base"]
+        return _PRESETS.get(str(raw["size"]), any_size) | raw
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> ModelSpec:
         if self.hidden_size % self.head_count:
-            raise ValueError(f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}")
+            what = f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}"
+            raise BadValueError(what, "change one of the two")
         return self
 
 
 class PackingSpec(Spec):
     """Several sequences in one row of tokens."""
 
-    sequences_per_pack: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    sequences_per_pack: Annotated[float, Field(strict=True, ge=1, allow_inf_nan=False)]
     """Real sequences per pack, on average."""
     max_sequences_per_pack: Count
     """Slots for sequences in a pack."""
@@ -72,10 +76,9 @@ class PackingSpec(Spec):
     @model_validator(mode="after")
     def _mean_is_possible(self) -> PackingSpec:
         if self.sequences_per_pack > self.max_sequences_per_pack:
-            raise ValueError(
-                f"sequences_per_pack {self.sequences_per_pack:g} is above "
-                f"max_sequences_per_pack {self.max_sequences_per_pack}"
-            )
+            most = self.max_sequences_per_pack
+            what = f"sequences_per_pack {self.sequences_per_pack:g} is above max_sequences_per_pack {most}"
+            raise BadValueError(what, "the mean cannot be above the most; change one of the two")
         return self
 
 
@@ -96,9 +99,8 @@ class DataSpec(Spec):
     @model_validator(mode="after")
     def _masks_fit(self) -> DataSpec:
         if self.masked_token_count > self.sequence_length:
-            raise ValueError(
-                f"masked_token_count {self.masked_token_count} is above sequence_length {self.sequence_length}"
-            )
+            what = f"masked_token_count {self.masked_token_count} is above sequence_length {self.sequence_length}"
+            raise BadValueError(what, "lower it")
         return self
 
 
@@ -131,7 +133,7 @@ class StageSpec(Spec):
     @model_validator(mode="after")
     def _holds_something(self) -> StageSpec:
         if not (self.embedding or self.head or self.attention_count or self.feed_forward_count):
-            raise ValueError("the stage holds nothing; give it embedding, layers, attention, feed_forward or head")
+            raise BadValueError("the stage holds nothing", "give it embedding, layers, attention, feed_forward or head")
         return self
 
 
@@ -153,19 +155,22 @@ class ParallelismSpec(Spec):
 
     @model_validator(mode="after")
     def _one_placement(self) -> ParallelismSpec:
-        if (self.layers_per_ipu is None) == (self.stages is None):
-            raise ValueError("give exactly one of `layers_per_ipu` and `stages`")
-        if self.stages is not None:
-            for problem in _stage_problems(self.stages):
-                raise ValueError(problem)
-        if self.accumulation_factor < 2 * self.stage_count - 1:
-            raise ValueError(
-                f"accumulation_factor {self.accumulation_factor} is too small for {self.stage_count} pipeline stages: "
-                f"they need 2·{self.stage_count} - 1 = {2 * self.stage_count - 1} micro-batches"
+        if self.layers_per_ipu is None and self.stages is None:
+            raise BadValueError("nothing says where the layers go", "add `layers_per_ipu:` or `stages:`")
+        if self.layers_per_ipu is not None and self.stages is not None:
+            raise BadValueError("`layers_per_ipu` and `stages` are both given", "keep one of the two")
+        for problem in _stage_problems(self.stages or []):
+            raise problem
+        need = 2 * self.stage_count - 1
+        if self.accumulation_factor < need:
+            raise BadValueError(
+                f"accumulation_factor {self.accumulation_factor} is too small for {self.stage_count} pipeline stages",
+                f"use 2·{self.stage_count} - 1 = {need} micro-batches or more",
             )
         count = self.ipus_per_replica
         if count & (count - 1):
-            raise ValueError(f"a replica of {count} IPUs cannot be placed; use 1, 2, 4, 8, 16, 32 or 64")
+            what = f"a replica of {count} IPUs cannot be placed"
+            raise BadValueError(what, "use 1, 2, 4, 8, 16, 32 or 64 IPUs")
         return self
 
     @property
@@ -182,15 +187,15 @@ class ParallelismSpec(Spec):
         return len({stage.ipu for stage in self.stages}) if self.stages is not None else len(self.layers_per_ipu or ())
 
 
-def _stage_problems(stages: list[StageSpec]) -> Iterator[str]:
-    used = {stage.ipu for stage in stages}
-    for ipu in range(max(used)):
-        if ipu not in used:
-            yield f"stages use IPU {max(used)} but not IPU {ipu}"
+def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
+    used = sorted({stage.ipu for stage in stages})
+    for wanted, ipu in enumerate(used):
+        if ipu != wanted:
+            yield BadValueError(f"stages use IPU {used[-1]} but not IPU {wanted}", "number the IPUs 0, 1, 2, …")
     if [stage.embedding for stage in stages] != [index == 0 for index in range(len(stages))]:
-        yield "the first stage, and no other, holds the embedding"
+        yield BadValueError("the first stage, and no other, holds the embedding", "write `embedding: true` there only")
     if [stage.head for stage in stages] != [index == len(stages) - 1 for index in range(len(stages))]:
-        yield "the last stage, and no other, holds the head"
+        yield BadValueError("the last stage, and no other, holds the head", "write `head: true` there only")
 
 
 class OptimizerStateSpec(Spec):
@@ -206,9 +211,10 @@ def _proportion(raw: Any) -> Any:
     values = raw if isinstance(raw, (list, tuple)) else [raw]
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"needs a number, or a list with one per IPU, not {value!r}")
+            what = f"needs a number, or a list with one per IPU, not {shown(value)}"
+            raise BadValueError(what, "write for example `0.2`")
         if not 0 < value <= 1:
-            raise ValueError(f"must be above 0 and at most 1, not {value:g}")
+            raise BadValueError(f"{shown(value)} is not above 0 and at most 1", "write for example `0.2`")
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 
@@ -274,19 +280,23 @@ class ReferenceConvergence(Spec):
     """Always true."""
 
 
+_MOST_SAMPLES = 1e15
+_SAMPLES_CURE = "write a number from 1 to 1e15, a list of them, or `{reference_convergence: true}`"
+
+
 def _samples(raw: Any) -> Any:
     if raw is None or isinstance(raw, ReferenceConvergence):
         return raw
     if isinstance(raw, dict):
         if raw == {"reference_convergence": True}:
             return ReferenceConvergence(reference_convergence=True)
-        raise ValueError("needs a number, a list of numbers, or {reference_convergence: true}")
+        raise BadValueError("this mapping is not known", _SAMPLES_CURE)
     values = raw if isinstance(raw, (list, tuple)) else [raw]
     if not values:
-        raise ValueError("the list is empty")
+        raise BadValueError("the list is empty", _SAMPLES_CURE)
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise ValueError(f"needs numbers above 0, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= _MOST_SAMPLES:
+            raise BadValueError(f"{shown(value)} is not a number of samples", _SAMPLES_CURE)
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 
@@ -334,7 +344,7 @@ class RunSpec(Spec):
     @model_validator(mode="after")
     def _one_end(self) -> RunSpec:
         if self.samples_to_converge is not None and self.weight_updates is not None:
-            raise ValueError("give at most one of `samples_to_converge` and `weight_updates`")
+            raise BadValueError("`samples_to_converge` and `weight_updates` are both given", "keep one of the two")
         return self
 
 

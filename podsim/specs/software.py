@@ -33,3 +33,9 @@ class SoftwareSpec(Spec):
     """Tensors with fewer elements are not sharded."""
     update_first_ipu_apart: Flag
     """Whether IPU 0, which holds the embedding, updates its weights after the others."""
+    schedule: Literal["lock_step", "grouped"] = "lock_step"
+    """What a pipeline cycle is: all stages of an IPU in turn, or all forward passes and then all backward passes."""
+    recompute_last_segment: Flag = True
+    """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
+    reduction_merge_size: SourcedBytes | None = None
+    """Gradients are reduced together up to this size; each tensor alone if left out."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -17,9 +18,13 @@ from podsim.errors import Problem, SpecError
 
 KeyPath = tuple[str | int, ...]
 
-MAX_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 18
 _MAX_NODES = 20_000
 _MAX_DEPTH = 50
+
+_STANDARD_TAG = "tag:yaml.org,2002:"
+_MERGE_TAG = f"{_STANDARD_TAG}merge"
+_SYNTAX_CURE = "check quotes, brackets and indentation"
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -65,7 +70,7 @@ def read_yaml(path: Path, display: str | None = None) -> Document:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _error(name, "is not a text file in UTF-8", "give a YAML file") from error
+        raise _error(name, "the file is not text in UTF-8", "name a YAML file") from error
     document = parse_yaml(text, name)
     return Document(document.data, document.places, ((name, hashlib.sha256(content).hexdigest()),))
 
@@ -74,14 +79,14 @@ def _content(path: Path, name: str) -> bytes:
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise _error(
-                name, f"is {size / 1e6:,.1f} MB large; the limit is {MAX_FILE_BYTES / 1e6:.1f} MB", "give a YAML file"
-            )
+            limit = f"the limit is {MAX_FILE_BYTES / 1e6:.1f} MB"
+            raise _error(name, f"the file has {size / 1e6:,.1f} MB; {limit}", "name a smaller YAML file")
         return path.read_bytes()
     except IsADirectoryError as error:
-        raise _error(name, "is a folder", "name a file in it") from error
+        raise _error(name, "this is a folder, not a file", "name a file in it") from error
     except OSError as error:
-        raise _error(name, f"cannot be read: {error.strerror}", "check the path and its permissions") from error
+        reason = error.strerror or type(error).__name__
+        raise _error(name, f"the file cannot be read: {reason}", "check the path and its permissions") from error
 
 
 def _error(where: str, message: str, do: str) -> SpecError:
@@ -95,21 +100,12 @@ def parse_yaml(text: str, name: str) -> Document:
         SpecError: It is not YAML, empty, repeats a key, or expands beyond reason.
     """
     if "\0" in text:
-        raise _error(name, "is a binary file", "give a YAML file")
-    try:
-        node = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise _error(
-            place, f"is not valid YAML: {error.problem or error.context}", "check quotes and indentation"
-        ) from error
-    except (YAMLError, RecursionError, ValueError) as error:
-        raise _error(name, f"is not valid YAML: {str(error).splitlines()[0]}", "give a YAML text file") from error
+        raise _error(name, "the file is binary, not text", "name a YAML file")
+    node = _compose(text, name)
     if node is None:
-        raise _error(name, "is empty", "start from `scenarios/template.yaml`")
+        raise _error(name, "the file is empty", "start from `scenarios/template.yaml`")
     if not isinstance(node, MappingNode):
-        raise _error(_place(name, node), "must hold a mapping of keys to values", "write `key: value` lines")
+        raise _error(_place(name, node), "the file must hold a mapping", "write `key: value` lines")
     reader = _Reader(name)
     data = reader.value(node, ())
     if reader.problems:
@@ -120,14 +116,73 @@ def parse_yaml(text: str, name: str) -> Document:
 def parse_value(text: str) -> Any:
     """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
-    except YAMLError:
+        node = _compose(text, "")
+        reader = _Reader("")
+        value = None if node is None else reader.value(node, ())
+    except SpecError:
         return text
-    return None if node is None else _Reader("").value(node, ())
+    return text if reader.problems else value
+
+
+def _compose(text: str, name: str) -> Node | None:
+    """The tree of a text, None for an empty one."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
+    try:
+        tree: Node | None = yaml.compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise _error(place, *_syntax(error.problem or error.context or "")) from error
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise _error(name, f"not valid YAML: {str(error).splitlines()[0]}", "name a YAML file") from error
+    return tree
+
+
+def _syntax(problem: str) -> tuple[str, str]:
+    """What is wrong and what to do, for a problem that the parser found."""
+    if problem in _TOO_MUCH:
+        return problem, _TOO_MUCH[problem]
+    if problem == "but found another document":
+        return "the file holds more than one document", "remove what follows `---`"
+    return f"not valid YAML: {problem}", _SYNTAX_CURE
 
 
 def _place(name: str, node: Node) -> str:
     return f"{name}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
+
+
+_TOO_MANY = f"the file holds more than {_MAX_NODES:,} values"
+_TOO_DEEP = f"values are nested in more than {_MAX_DEPTH} levels"
+_TOO_MUCH = {
+    _TOO_MANY: "remove anchors that multiply one another, or split the file",
+    _TOO_DEEP: "remove brackets, or anchors that contain themselves",
+}
+
+
+class _BoundedComposer(Composer):
+    """Stops in the middle of a file that is built to be too large."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self.warn_double_anchors = False
+        self._count = self._level = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._count += 1
+        self._level += 1
+        problem = _excess(self._count, self._level)
+        if problem:
+            raise MarkedYAMLError(problem=problem, problem_mark=self.parser.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        return node
+
+
+def _excess(node_count: int, depth: int) -> str:
+    if node_count > 2 * _MAX_NODES:
+        return _TOO_MANY
+    return _TOO_DEEP if depth > _MAX_DEPTH else ""
 
 
 class _Reader:
@@ -141,12 +196,11 @@ class _Reader:
 
     def value(self, node: Node, path: KeyPath) -> Any:
         self._count += 1
-        if self._count > _MAX_NODES or len(path) > _MAX_DEPTH:
-            raise _error(
-                _place(self._name, node),
-                f"expands to more than {_MAX_NODES:,} values or {_MAX_DEPTH} levels",
-                "remove anchors and aliases that multiply one another",
-            )
+        excess = _TOO_MANY if self._count > _MAX_NODES else _excess(0, len(path))
+        if excess:
+            raise _error(_place(self._name, node), excess, _TOO_MUCH[excess])
+        if not str(node.tag).startswith(_STANDARD_TAG):
+            self._complain(node, path, f"tag `{node.tag}` has no meaning here", "remove it")
         self.places.setdefault(path, _place(self._name, node))
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -158,18 +212,22 @@ class _Reader:
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = str(key_node.value) if isinstance(key_node, ScalarNode) else "?"
-            place = _place(self._name, key_node)
-            if key in result:
-                first = self.places[(*path, key)]
-                dotted = ".".join(map(str, (*path, key)))
-                self.problems.append(
-                    Problem(place, dotted, f"key `{key}` appears twice, first at {first}", "keep one of the two")
-                )
-                continue
-            self.places[(*path, key)] = place
-            result[key] = self.value(value_node, (*path, key))
+            key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
+            if not key:
+                self._complain(key_node, path, "a key must be text", "write `key: value` lines")
+            elif key_node.tag == _MERGE_TAG:
+                cure = "write the keys out, or name a file under `base:`"
+                self._complain(key_node, (*path, key), "merge keys are not read", cure)
+            elif key in result:
+                what = f"key `{key}` appears twice, first at {self.places[(*path, key)]}"
+                self._complain(key_node, (*path, key), what, "keep one of the two")
+            else:
+                self.places[(*path, key)] = _place(self._name, key_node)
+                result[key] = self.value(value_node, (*path, key))
         return result
+
+    def _complain(self, node: Node, path: KeyPath, message: str, do: str) -> None:
+        self.problems.append(Problem(_place(self._name, node), ".".join(map(str, path)), message, do))
 
 
 def _scalar(node: ScalarNode) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.software import SoftwareSpec
 from podsim.specs.vertices import ByFormat, Passes, VerticesSpec, WorkerTable
-from podsim.system.machine import Amp, Ipu, Link, Machine, Software, StreamingMemory, System
+from podsim.system.machine import Amp, Host, Ipu, Link, Machine, Software, StreamingMemory, System
 from podsim.system.vertices import (
     AmpVertex,
     ElementwiseVertex,
@@ -25,6 +25,7 @@ def build_system(spec: PodSpec) -> System:
         domain_machine_count=min(spec.link_domain_machine_count, spec.machine_count),
         topology=spec.topology,
         host_count=spec.host_count,
+        host=Host(spec.host.name, spec.host.image_decode_time.value / int(spec.host.core_count)),
     )
 
 
@@ -94,6 +95,9 @@ def build_software(spec: SoftwareSpec) -> Software:
         setup_s=spec.setup.value,
         sharding_threshold=int(spec.sharding_threshold),
         update_first_ipu_apart=spec.update_first_ipu_apart,
+        schedule=spec.schedule,
+        recompute_last_segment=spec.recompute_last_segment,
+        reduction_merge_bytes=int(spec.reduction_merge_size or 0),
     )
 
 

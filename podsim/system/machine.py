@@ -145,6 +145,19 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Host:
+    """A host server.
+
+    Attributes:
+        name: Its name.
+        decode_s_per_image: Time per image with all cores at work. [s]
+    """
+
+    name: str
+    decode_s_per_image: float
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """A pod.
 
@@ -155,6 +168,7 @@ class System:
         domain_machine_count: Machines of one link domain.
         topology: `ladder`, or `torus` when the ends of the ladder are joined.
         host_count: Host servers.
+        host: The servers are all alike.
     """
 
     name: str
@@ -163,6 +177,7 @@ class System:
     domain_machine_count: int
     topology: str
     host_count: int
+    host: Host
 
     @property
     def ipu_count(self) -> int:
@@ -194,6 +209,9 @@ class Software:
         setup_s: From the start of a run to its first weight update. [s]
         sharding_threshold: Tensors with fewer elements are not sharded.
         update_first_ipu_apart: Whether IPU 0 updates its weights after the others.
+        schedule: `lock_step`, or `grouped`: all forward passes, then all backward passes.
+        recompute_last_segment: Whether the segment whose backward pass follows its forward pass is redone too.
+        reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
     """
 
     name: str
@@ -205,3 +223,6 @@ class Software:
     setup_s: float
     sharding_threshold: int
     update_first_ipu_apart: bool
+    schedule: str = "lock_step"
+    recompute_last_segment: bool = True
+    reduction_merge_bytes: int = 0

@@ -73,6 +73,7 @@ class Workload:
         order: Names of the blocks as the forward pass runs them; one name may repeat.
         samples_per_micro_batch: Real samples that one micro-batch stands for (packs hold several).
         host_input_bytes: Sent from the host per micro-batch. [B]
+        host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
     """
 
@@ -81,6 +82,7 @@ class Workload:
     order: tuple[str, ...]
     samples_per_micro_batch: float
     host_input_bytes: int
+    host_decode_count: int = 0
     activation_dtype: str = "fp16"
 
     def repeats(self, block_name: str) -> int:

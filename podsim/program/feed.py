@@ -1,0 +1,107 @@
+"""How training data reaches the IPUs: host servers, host links, a buffer in front of each replica.
+
+A server decodes micro-batches ahead of time, at a rate that its replicas share, and sends each over
+the host link into the gateway's buffer, which holds as many as the prefetch depth. The replica takes
+one for each micro-batch. Where servers and links keep up with the shortest time between two
+micro-batches, no replica ever waits and the program leaves the feed out.
+
+Source: [popart_pipelining] for the prefetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podsim.cost.account import Account
+from podsim.plan.plan import Plan
+from podsim.program.replicas import Replicas
+from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
+from podsim.program.transfers import HOST, host_load
+from podsim.system import Channel, streaming_channels
+from podsim.units import cycles_to_ps, seconds_to_ps
+
+HOST_WAIT, EXCHANGE = "host_wait", "exchange"
+# The last of these is accounted: by then what is buffered at the start of an update no longer changes.
+_UPDATES = 3
+
+
+class Feed:
+    """The data of all replicas of a program."""
+
+    def __init__(self, plan: Plan, replicas: Replicas) -> None:
+        """Find out whether anybody may have to wait."""
+        self._plan, self._replicas = plan, replicas
+        self._transfers = {replica: self._transfer(replica) for replica in replicas.kept}
+        cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz
+        cycles = cost.forward.cycles if len(plan.stages) > 1 else cost.cycles
+        self.is_live = self.interval_ps() > cycles_to_ps(cycles, clock_hz)
+
+    @property
+    def update_count(self) -> int:
+        """Weight updates that the program holds so that the last one is in a steady state."""
+        return _UPDATES if self.is_live else 1
+
+    def interval_ps(self) -> int:
+        """From one micro-batch of a replica to its next, if nothing but servers and links set the pace. [ps]"""
+        totals: dict[str, int] = {}
+        for transfer in self._transfers.values():
+            for channel, work in transfer.channels:
+                totals[channel] = totals.get(channel, 0) + work
+        return max(totals.values(), default=0)
+
+    def input_steps(self, replica: int) -> tuple[Step, ...]:
+        """What the first IPU of a replica does to get a micro-batch."""
+        load = self._load(replica)
+        if not self.is_live:
+            return load
+        return (Acquire(f"{_name(replica)}/ready", HOST_WAIT), *load, Release(f"{_name(replica)}/room"))
+
+    def groups(self) -> Iterator[Group]:
+        """The servers' part, one lane per replica."""
+        count = self.update_count * self._plan.options.accumulation_factor
+        for replica, transfer in self._transfers.items() if self.is_live else ():
+            name = _name(replica)
+            one = (Acquire(f"{name}/room", HOST_WAIT), Exchange((transfer,)), Release(f"{name}/ready"))
+            yield Group(name, (name,), (Phase("feed", 1, {name: one * count}, HOST_WAIT),), accounted=False)
+
+    def semaphores(self) -> dict[str, int]:
+        """Buffers at the start: all room, nothing ready."""
+        if not self.is_live:
+            return {}
+        depth = self._plan.options.prefetch_depth
+        rooms = {f"{_name(replica)}/room": depth for replica in self._replicas.kept}
+        return rooms | {f"{_name(replica)}/ready": 0 for replica in self._replicas.kept}
+
+    def _load(self, replica: int) -> tuple[Step, ...]:
+        """From the gateway's buffer, or from I/O tiles that fetched it meanwhile."""
+        plan, byte_count = self._plan, self._plan.workload.host_input_bytes
+        ipu = plan.system.machine.ipu
+        if not plan.options.io_tiles:
+            return (Exchange((host_load(plan.system, self._replicas.ipu(replica, 0), byte_count),)),)
+        # Every I/O tile sends its share; the compute tiles receive theirs meanwhile.
+        cycles = byte_count / plan.options.io_tiles / ipu.exchange_bytes_per_cycle
+        account = Account(exchange=cycles, superstep=ipu.superstep_overhead_cycles)
+        parts = tuple((kind, cycles_to_ps(part, ipu.clock_hz)) for kind, part in account.parts())
+        return (Work("copy from I/O tiles", parts),)
+
+    def _transfer(self, replica: int) -> Transfer:
+        """A micro-batch over all that it occupies at once: it streams through server and links."""
+        plan, workload = self._plan, self._plan.workload
+        system, machine = plan.system, plan.system.machine
+        ipu = self._replicas.ipu(replica, 0)
+        host, sharers = self._replicas.host(replica)
+        decode = workload.host_decode_count * system.host.decode_s_per_image
+        channels: list[Channel] = [
+            Channel(f"machine{ipu // machine.ipu_count}/host_link", machine.host_link.bandwidth_bytes_per_s)
+        ]
+        if plan.options.io_tiles:
+            channels += streaming_channels(system, ipu, "read")
+        occupied = [
+            (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
+        ]
+        occupied.append((f"host{host}/decode", sharers * seconds_to_ps(decode)))
+        return Transfer("micro-batch", HOST, tuple(occupied))
+
+
+def _name(replica: int) -> str:
+    return f"feed{replica}"

@@ -1,0 +1,55 @@
+"""JSON Schemas of the files, for editors that complete and check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podsim.errors import Problem, SpecError
+from podsim.specs.load import KINDS
+from podsim.specs.resolve import REFERENCES
+from podsim.specs.wording import kind_name, known_here
+
+_BASE = {"type": "string", "description": "A file to start from: a name, or a path."}
+_VARIANTS = {
+    "type": "object",
+    "description": "Named differences.",
+    "additionalProperties": {"type": "object"},
+}
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a kind of file.
+
+    A file may leave out whatever its base has, at any depth, so no key is required by the schema;
+    `x-required` lists what must come from somewhere.
+
+    Raises:
+        SpecError: There is no such kind.
+    """
+    if kind not in KINDS:
+        raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, KINDS, "use one"))])
+    schema = KINDS[kind].model_json_schema(by_alias=True)
+    definitions = schema.get("$defs", {})
+    for part in (schema, *definitions.values()):
+        if "required" in part and part.get("title") not in _WHOLE:
+            part["x-required"] = part.pop("required")
+    _refer(kind, schema, definitions)
+    if kind == "scenario":
+        schema["properties"]["variants"] = _VARIANTS
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": f"podsim {kind_name(kind)}"}
+
+
+_WHOLE = {"StageSpec"}
+"""Entries of lists are replaced as a whole."""
+
+
+def _refer(kind: str, part: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Let a part start from a base, and let its references be names."""
+    properties = part["properties"]
+    properties["base"] = _BASE
+    for key, referred in REFERENCES[kind].items():
+        mapping = {"$ref": properties[key]["$ref"]}
+        name = {"type": "string"}
+        properties[key] = properties[key] | {"anyOf": [name, mapping]}
+        del properties[key]["$ref"]
+        _refer(referred, definitions[mapping["$ref"].rpartition("/")[2]], definitions)

@@ -1,0 +1,61 @@
+"""How messages name what was written and what could have been."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+_LONGEST = 40
+_KINDS = {"ipu": "IPU", "software": "software stack"}
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it.
+
+    >>> shown(3.5), shown(True), shown(None), shown([1, 2])
+    ('`3.5`', '`true`', 'nothing', 'a list')
+    """
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = " ".join(str(value).split())
+    return f"`{text[:_LONGEST]}…`" if len(text) > _LONGEST else f"`{text}`"
+
+
+def known_here(written: str, known: Iterable[str], otherwise: str = "remove it") -> str:
+    """The cure for a name that is not known: the closest one, and all that are.
+
+    >>> known_here("colr", ["colour", "size"])
+    'did you mean `colour`? known here: colour, size'
+    """
+    names = list(known)
+    close = difflib.get_close_matches(written, names, n=1)
+    if not names:
+        return otherwise
+    hint = f"did you mean `{close[0]}`?" if close else f"{otherwise};"
+    return f"{hint} known here: {', '.join(names)}"
+
+
+def kind_name(kind: str) -> str:
+    """A kind of file in words.
+
+    >>> kind_name("software"), kind_name("pod")
+    ('software stack', 'pod')
+    """
+    return _KINDS.get(kind, kind)
+
+
+def with_article(kind: str) -> str:
+    """A kind of file with its article.
+
+    >>> with_article("ipu"), with_article("machine")
+    ('an IPU', 'a machine')
+    """
+    name = kind_name(kind)
+    return f"an {name}" if name[0] in "AEIOaeiou" else f"a {name}"

@@ -1,0 +1,172 @@
+"""Whole plans against closed forms: pipeline bubbles, rings, gateways and streaming memory, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from podsim.cost.account import Account
+from podsim.engine import Trace, execute
+from podsim.plan import Plan
+from podsim.program.compile import compile_program
+from tests.examples import Mapping, plan_of, small_bert, small_pod
+
+CLOCK_HZ = 1.33e9
+MS_PS = 10**9
+FORWARD_PS, BACKWARD_PS = 1 * MS_PS, 2 * MS_PS
+MS_CYCLES = CLOCK_HZ / 1000
+
+RAIL = 2 * 16e9 * 0.85
+"""Two links of 16 GB/s, 85 % of which is data. [B/s]"""
+RUNG = 6 * 16e9 * 0.85
+LAYER = 4 * (64 * 64 + 64) + 2 * 2 * 64 + 2 * 64 * 256 + 256 + 64
+"""Weights of a layer: 4 projections with bias, two norms, feed-forward with bias."""
+LARGE_TENSORS = 3
+"""Of a layer, at least 8192 elements: queries, keys and values (64·192), feed-forward in and out (64·256)."""
+
+
+def run(plan: Plan) -> Trace:
+    return execute(compile_program(plan), explicit=False)
+
+
+def time_of(trace: Trace, names: Iterable[str]) -> int:
+    """Time of the first replica's phases whose names start with one of `names`. [ps]"""
+    first = trace.phases[0].group
+    return sum(
+        phase.end_ps - phase.start_ps
+        for phase in trace.phases
+        if phase.group == first and phase.name.startswith(tuple(names))
+    )
+
+
+def balanced(stages: int, accumulation: int, **machine: object) -> Plan:
+    """Stages of 1 ms forward and 2 ms backward, each on an IPU of its own."""
+    scenario = small_bert(small_pod(max(1, stages // 4), **machine), [stages], accumulation=accumulation)
+    placed: list[Mapping] = [{"ipu": number, "layers": 1} for number in range(stages)]
+    placed[0]["embedding"], placed[-1]["head"] = True, True
+    parallelism = {key: value for key, value in scenario["parallelism"].items() if key != "layers_per_ipu"}  # type: ignore[attr-defined]
+    plan = plan_of(scenario | {"parallelism": parallelism | {"stages": placed}})
+    forward, backward = Account(matmul=MS_CYCLES), Account(matmul=2 * MS_CYCLES)
+    return replace(
+        plan,
+        stages=tuple(replace(c, forward=forward, recompute=Account(), backward=backward) for c in plan.stages),
+    )
+
+
+def instant_links() -> dict[str, object]:
+    """Links and syncs that take no time."""
+    link = {"bandwidth_per_direction": "1e9 GB/s", "first_hop_latency": "0 us", "hop_latency": "0 us"}
+    streaming = {"read_bandwidth_per_ipu": "1e9 GB/s", "bandwidth_per_machine": "1e9 GB/s", "latency": "0 us"}
+    return {"ipu_link": link, "streaming_memory": streaming, "ipu": {"multi_ipu_sync": 0}}
+
+
+@pytest.mark.parametrize("accumulation", [24, 48, 96, 192, 384])
+@pytest.mark.parametrize("stages", [1, 2, 4, 8])
+def test_bubble_of_a_balanced_pipeline(stages: int, accumulation: int) -> None:
+    """G + 2S - 2 cycles: S - 1 of forward passes only, G of both, S - 1 of backward passes only.
+
+    (S - 1)·f + G·(f + b) + (S - 1)·b = (G + S - 1)(f + b), of which every IPU is idle for (S - 1)(f + b):
+    a share of (S - 1) ÷ (G + S - 1).
+    """
+    trace = run(balanced(stages, accumulation, **instant_links()))
+    cycle = FORWARD_PS + BACKWARD_PS
+    cycles = [phase for phase in trace.phases if phase.name.startswith(("fill", "main", "flush"))]
+    assert sum(phase.count for phase in cycles) == accumulation + 2 * stages - 2
+    assert time_of(trace, ["fill", "main", "flush"]) == (accumulation + stages - 1) * cycle
+    assert {account.get("bubble", 0) for account in trace.lanes.values()} == {(stages - 1) * cycle}
+    assert {account["matmul"] for account in trace.lanes.values()} == {accumulation * cycle}
+
+
+@pytest.mark.parametrize("accumulation", [24, 384])
+def test_two_stages_with_links_and_syncs(accumulation: int) -> None:
+    """G + 2 cycles, each with a sync of 600 clock cycles; all but the last hand on 4·32·64 halves over a rung.
+
+    IPU 0 loads an input at 11 GB/s, after 1.5 us, in cycles 0 to G - 1; in cycle 1 it has no backward pass and the
+    load is hidden behind IPU 1. So the cycles take f + in, f + b, (G - 2)(f + b + in), f + b, b.
+    """
+    plan = balanced(2, accumulation)
+    trace = run(plan)
+    sync_ps = round(600 / CLOCK_HZ * 1e12)
+    exchange_ps = round(4 * 32 * 64 * 2 / RUNG * 1e12) + 600_000
+    input_ps = round(plan.workload.host_input_bytes / 11e9 * 1e12) + 1_500_000
+    assert {account["sync"] for account in trace.lanes.values()} == {(accumulation + 2) * sync_ps}
+    assert {account["inter_ipu"] for account in trace.lanes.values()} == {accumulation * exchange_ps}
+    assert time_of(trace, ["fill", "main", "flush"]) == (
+        (accumulation + 1) * (FORWARD_PS + BACKWARD_PS + exchange_ps)
+        + (accumulation - 1) * input_ps
+        + (accumulation + 2) * sync_ps
+    )
+
+
+@pytest.mark.parametrize(("fewer", "more"), [(24, 96), (96, 384)])
+def test_one_more_micro_batch_costs_one_main_cycle(fewer: int, more: int) -> None:
+    """Unequal stages: fill and flush do not grow, and the busiest IPU sets the pace of the cycles between."""
+    few, many = (run(plan_of(small_bert(small_pod(), [0, 1, 3, 1], accumulation=g))) for g in (fewer, more))
+    per_cycle = time_of(few, ["main"]) // (fewer - 8)
+    assert time_of(few, ["main"]) == (fewer - 8) * per_cycle
+    assert many.makespan_ps - few.makespan_ps == (more - fewer) * per_cycle
+    assert few.lanes["ipu2"].get("imbalance", 0) < min(few.lanes[f"ipu{n}"]["imbalance"] for n in (0, 1, 3))
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 4, 8])
+def test_ring_all_reduce_of_a_plan(replicas: int) -> None:
+    """2(n - 1)/n·V/B + 2(n - 1)·k·λ for the weights V of IPU 1, one layer in half precision.
+
+    Each of the k large tensors pays the latency of the longest route, from the last replica down all rails to
+    the first: 0.6 us and 0.3 us for each hop after the first; but no step takes less than 0.8 us.
+    """
+    trace = run(plan_of(small_bert(small_pod(4), [1, 1], replicas=replicas)))
+    latency_s = max(0.8e-6, 0.6e-6 + (replicas - 2) * 0.3e-6)
+    steps = 2 * (replicas - 1)
+    expected_s = steps / replicas * LAYER * 2 / RAIL + steps * LARGE_TENSORS * latency_s
+    ring = time_of(trace, ["update IPU 1: reduce-scatter", "update IPU 1: all-gather"])
+    assert ring == pytest.approx(expected_s * 1e12, abs=steps)
+
+
+@pytest.mark.parametrize("domains", [2, 3, 4])
+def test_all_reduce_between_link_domains(domains: int) -> None:
+    """2(d - 1) steps, each of three hops one after the other, of 1/d of the shard; 9 small and 3 large tensors.
+
+    Two replicas of two IPUs per machine: each IPU 1 holds half a layer's gradients. To the gateway at 30 Gb/s,
+    over two ports of 100 Gb/s at 0.85 that two IPUs share, from the gateway at 26.4 Gb/s.
+    """
+    pod = small_pod(domains, domain_machines=1)
+    trace = run(plan_of(small_bert(pod, [1, 1], replicas=2 * domains)))
+    chunk, tensors = LAYER * 2 / 2 / domains, 12
+    hops_s = chunk / 3.75e9 + 2 * chunk / (2 * 12.5e9 * 0.85) + chunk / 3.3e9 + tensors * (1e-6 + 3e-6 + 1e-6)
+    steps = 2 * (domains - 1)
+    assert time_of(trace, ["update IPU 1: all-reduce over GW"]) == pytest.approx(steps * hops_s * 1e12, abs=4 * steps)
+
+
+@pytest.mark.parametrize(("ipus_sharing", "read", "write"), [(1, 11e9, 9e9), (2, 11e9, 9e9), (4, 10e9, 9e9)])
+def test_optimizer_state_is_loaded_and_stored_at_the_memory_s_bandwidth(
+    ipus_sharing: int, read: float, write: float
+) -> None:
+    """Two single-precision moments of every weight, bytes ÷ bandwidth and 1.5 us each way.
+
+    An IPU reads 11 GB/s and writes 9 GB/s; four that read together share the machine's 40 GB/s. The model has
+    words, positions, segments and a norm; one layer; pooler, next-sentence head, and the dense layer and norm of
+    the masked-token head, whose decoder is tied to the words.
+    """
+    scenario = small_bert(small_pod(), [1], replicas=ipus_sharing, storage="streaming_memory", sharding=False)
+    trace = run(plan_of(scenario))
+    embedding = (1000 + 32 + 2) * 64 + 2 * 64
+    heads = (64 * 64 + 64) + (2 * 64 + 2) + (64 * 64 + 64) + 2 * 64
+    state = (embedding + LAYER + heads) * 8
+    expected_s = state / read + state / write + 2 * 1.5e-6
+    assert [account["streaming"] for account in trace.lanes.values()] == pytest.approx(
+        [expected_s * 1e12] * ipus_sharing, abs=2
+    )
+
+
+def test_sharded_state_takes_a_fraction_of_the_time() -> None:
+    """Over 2 replicas half of every large tensor is loaded, and all of the small ones."""
+    whole, shard = (
+        run(plan_of(small_bert(small_pod(), [1, 1], replicas=2, storage="streaming_memory", sharding=sharding)))
+        for sharding in (False, True)
+    )
+    large = 64 * 192 + 2 * 64 * 256
+    saved_s = (large / 2 * 8) * (1 / 11e9 + 1 / 9e9)
+    assert whole.lanes["ipu1"]["streaming"] - shard.lanes["ipu1"]["streaming"] == pytest.approx(saved_s * 1e12, abs=4)

@@ -1,0 +1,135 @@
+"""How fast: each measurement beside its target. The tests allow three times the target, for machines that are busy.
+
+`./dev bench` prints the table.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from podsim.engine import Trace, execute
+from podsim.plan import Plan
+from podsim.program.compile import compile_program
+from podsim.program.task import Program
+from tests.examples import plan_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SLACK = 3
+POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The best of several runs.
+
+    Attributes:
+        what: What was run.
+        value: What was measured.
+        target: What we want to keep, the most or the least.
+        unit: Of both.
+        at_least: Whether more is better.
+        events: Events that the engine handled.
+    """
+
+    what: str
+    value: float
+    target: float
+    unit: str
+    at_least: bool = False
+    events: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the target is met with slack."""
+        return self.value * SLACK >= self.target if self.at_least else self.value <= self.target * SLACK
+
+    @property
+    def line(self) -> str:
+        """One row of the table."""
+        met = self.value >= self.target if self.at_least else self.value <= self.target
+        sign, events = "≥" if self.at_least else "≤", f"{self.events:,}" if self.events else ""
+        verdict = "" if met else "  within slack" if self.holds else "  TOO SLOW"
+        return f"{self.what:<42} {events:>9}  {self.value:>8.3g} {self.unit:<10} {sign} {self.target:g}{verdict}"
+
+
+def best_s(function: Callable[[], object], runs: int) -> float:
+    """Shortest time of several runs. [s]"""
+    times = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def in_engine(program: Program, *, explicit: bool, runs: int) -> tuple[float, Trace]:
+    """Shortest time of a weight update in the engine, and the trace; every run does the same work. [s]"""
+    traces: list[Trace] = []
+    shortest = best_s(lambda: traces.append(execute(program, explicit=explicit)), runs)
+    assert len({(trace.event_count, trace.makespan_ps) for trace in traces}) == 1
+    return shortest, traces[0]
+
+
+def process_s(*arguments: str, runs: int) -> float:
+    """Shortest time of the whole command, files and byte code warm. [s]"""
+    command = [sys.executable, "-c", "from podsim.cli import main; main()", *arguments]
+
+    def run() -> None:
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+    run()
+    return best_s(run, runs)
+
+
+@pytest.fixture(scope="module")
+def plan128() -> Plan:
+    return plan_of(POD128)
+
+
+@pytest.fixture(scope="module")
+def explicit_run(plan128: Plan) -> tuple[float, Trace]:
+    return in_engine(compile_program(plan128, explicit=True), explicit=True, runs=3)
+
+
+@pytest.fixture(scope="module")
+def measurements(plan128: Plan, explicit_run: tuple[float, Trace]) -> dict[str, Measurement]:
+    folded_s, folded = in_engine(compile_program(plan_of(POD64)), explicit=False, runs=20)
+    compile_s = best_s(lambda: compile_program(plan128, explicit=True), 3)
+    explicit_s, explicit = explicit_run
+    speed = explicit.event_count / explicit_s / 1e6
+    found = {
+        "folded": Measurement(
+            "weight update of POD64 in the engine", folded_s * 1e3, 5, "ms", events=folded.event_count
+        ),
+        "explicit": Measurement(
+            "the same of POD128, every IPU explicit", compile_s + explicit_s, 1, "s", events=explicit.event_count
+        ),
+        "events": Measurement("events of that run", speed, 0.5, "M events/s", at_least=True),
+        "help": Measurement("podsim --help, whole process", process_s("--help", runs=3), 0.3, "s"),
+        "run": Measurement(f"podsim run {POD64}", process_s("run", POD64, runs=3), 0.8, "s"),
+    }
+    head = f"{'best of several runs':<42} {'events':>9}  {'measured':>8} {'':<10} target"
+    lines = ["", "", head, "─" * len(head), *(each.line for each in found.values()), "", ""]
+    sys.stdout.write("\n".join(lines))
+    return found
+
+
+@pytest.mark.parametrize("name", ["folded", "explicit", "events", "help", "run"])
+def test_speed(measurements: dict[str, Measurement], name: str) -> None:
+    measured = measurements[name]
+    assert measured.holds, measured.line
+
+
+def test_the_explicit_run_is_not_fast_by_doing_less(plan128: Plan, explicit_run: tuple[float, Trace]) -> None:
+    """Each IPU works and synchronises at least once in each of the G + 2S - 2 pipeline cycles."""
+    options, stages = plan128.options, len(plan128.stages)
+    ipus = options.replication_factor * options.ipus_per_replica
+    assert ipus == 128
+    assert explicit_run[1].event_count >= ipus * (options.accumulation_factor + 2 * stages - 2)

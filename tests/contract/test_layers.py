@@ -1,0 +1,123 @@
+"""Imports go one way: a layer knows those before it and none of those after it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
+FOUNDATION = {"_version", "units", "errors"}
+ORDER = [
+    "specs",
+    "system",
+    "workload",
+    "cost",
+    "plan",
+    "program",
+    "engine",
+    "training",
+    "report",
+    "simulation",
+    "validation",
+    "cli",
+]
+NARROWER = {
+    "workload": set(),  # a model is the same on every machine
+    "engine": {"program.task"},  # lanes and channels, no IPU
+}
+"""Layers that may import less than all before them, beside the foundation."""
+
+
+def module_name(path: Path) -> str:
+    """`engine.network` for podsim/engine/network.py, `engine` for podsim/engine/__init__.py."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def imports_of(source: str, module: str, *, is_package: bool = False) -> Iterator[str]:
+    """What a module imports from podsim, wherever the statement stands, without the `podsim.`."""
+    inside = ["podsim", *module.split(".")]
+    package = inside if is_package else inside[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            home = ".".join([*base, *([node.module] if node.module else [])])
+            # `from podsim import engine` names a layer; `from podsim.engine import Trace` does not.
+            names = [f"{home}.{alias.name}" for alias in node.names] if home == "podsim" else [home]
+        else:
+            continue
+        for name in names:
+            if name == "podsim" or name.startswith("podsim."):
+                yield name.removeprefix("podsim").lstrip(".")
+
+
+def complaint(module: str, imported: str) -> str | None:
+    """Why a module may not import another, or None if it may."""
+    layer, other = module.split(".")[0], imported.split(".")[0]
+    if other in FOUNDATION or other == layer or imported == "__version__":
+        return None
+    if layer in FOUNDATION or other not in ORDER:
+        return f"podsim.{module} imports podsim.{imported}, which no layer may"
+    if layer in NARROWER:
+        return None if imported in NARROWER[layer] else f"podsim.{module} imports podsim.{imported}: too much for it"
+    if ORDER.index(other) > ORDER.index(layer):
+        return f"podsim.{module} imports podsim.{imported}, a layer above it"
+    return None
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    layers = {module_name(path).split(".")[0] for path in MODULES} - {""}
+    assert layers == FOUNDATION | set(ORDER)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path) or "podsim")
+def test_imports_go_up_only(path: Path) -> None:
+    module = module_name(path)
+    imported = list(imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py"))
+    if not module:  # the public names: imported lazily, or for type checkers only
+        assert set(imported) <= {"_version", "errors", "report.result", "simulation", "specs"}
+        return
+    assert [text for text in (complaint(module, name) for name in imported) if text] == []
+
+
+def test_the_engine_knows_tasks_units_and_errors_only() -> None:
+    known = {
+        name
+        for path in (PACKAGE / "engine").glob("*.py")
+        for name in imports_of(path.read_text(encoding="utf-8"), module_name(path), is_package=path.stem == "__init__")
+        if not name.startswith("engine")
+    }
+    assert known <= {"units", "errors", "program.task"}
+
+
+def test_a_task_knows_nothing() -> None:
+    """What plan and engine share must not bring the plan along."""
+    for path in (PACKAGE / "program" / "task.py", PACKAGE / "program" / "__init__.py"):
+        assert list(imports_of(path.read_text(encoding="utf-8"), module_name(path))) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "wrong"),
+    [
+        ("from podsim.engine import Trace", "cost.amp", True),
+        ("def f():\n    import podsim.plan.plan", "cost.amp", True),
+        ("from podsim import simulation", "report.rows", True),
+        ("from ..cli import app", "engine.network", True),
+        ("from podsim.program.compile import compile_program", "engine.executor", True),
+        ("from podsim.system import Ipu", "workload.op", True),
+        ("from podsim.specs import load_scenario", "units", True),
+        ("from podsim.system import Ipu", "cost.amp", False),
+        ("from podsim.program.task import Work", "engine.executor", False),
+        ("from .account import Account", "cost.amp", False),
+    ],
+)
+def test_the_check_itself(source: str, module: str, wrong: bool) -> None:
+    assert any(complaint(module, name) for name in imports_of(source, module)) == wrong

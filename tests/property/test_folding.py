@@ -1,0 +1,130 @@
+"""The folded run of a plan is the explicit run, exactly: small BERTs on small pods, whatever the layout."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsim.engine import Trace, execute
+from podsim.plan import Plan
+from podsim.program.compile import compile_program
+from podsim.report.breakdown import exact_seconds, mean_account
+from podsim.units import ps_to_seconds
+from tests.examples import plan_of, small_bert, small_pod
+
+IPUS_PER_MACHINE = 4
+SLOW_OR_FAST: dict[str, dict[str, list[str]]] = {
+    "ipu_link": {"bandwidth_per_direction": ["0.01 GB/s", "0.3 GB/s", "16 GB/s"]},
+    "gw_link": {"bandwidth_per_direction": ["0.01 GB/s", "12.5 GB/s"]},
+    "streaming_memory": {"bandwidth_per_machine": ["1 GB/s", "20 GB/s"]},
+}
+"""From links that everything waits for to links that nobody notices."""
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> dict[str, Any]:
+    """Changes to the machines that move the bottleneck."""
+    return {
+        part: {key: draw(st.sampled_from(values)) for key, values in numbers.items()}
+        for part, numbers in SLOW_OR_FAST.items()
+    }
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> dict[str, object]:
+    """A small BERT on 1 to 4 machines in 1 to 4 link domains, replicas of 1 to 8 IPUs."""
+    machine_count = draw(st.integers(1, 4))
+    domain_machines = draw(st.sampled_from([n for n in range(1, machine_count + 1) if machine_count % n == 0]))
+    domain_ipus = domain_machines * IPUS_PER_MACHINE
+    ipus = draw(st.sampled_from([n for n in (1, 2, 4, 8) if domain_ipus % n == 0]))
+    first = draw(st.integers(1 if ipus == 1 else 0, 2))
+    layers = [first, *(draw(st.integers(1, 3)) for _ in range(ipus - 1))]
+    per_domain = domain_ipus // ipus
+    whole_domains = [per_domain * count for count in range(2, machine_count // domain_machines + 1)]
+    stages = 1 if ipus == 1 else ipus + 1
+    return small_bert(
+        small_pod(
+            machine_count,
+            topology=draw(st.sampled_from(["ladder", "torus"])),
+            domain_machines=domain_machines,
+            **draw(machines()),
+        ),
+        layers,
+        replicas=draw(st.sampled_from([*range(1, per_domain + 1), *whole_domains])),
+        accumulation=2 * stages - 1 + draw(st.integers(0, 5)),
+        recomputation=draw(st.sampled_from(["none", "layer"])),
+        storage=draw(st.sampled_from(["in_processor_memory", "streaming_memory"])),
+        sharding=draw(st.booleans()),
+    )
+
+
+def folded(plan: Plan, tie_seed: int | None = None) -> Trace:
+    return execute(compile_program(plan), explicit=False, tie_seed=tie_seed)
+
+
+def explicit(plan: Plan, tie_seed: int | None = None) -> Trace:
+    return execute(compile_program(plan, explicit=True), explicit=True, tie_seed=tie_seed)
+
+
+@settings(max_examples=30, deadline=None)
+@given(scenarios(), st.integers(0, 2**31))
+def test_the_folded_run_is_the_explicit_run(scenario: dict[str, object], tie_seed: int) -> None:
+    """To the picosecond, for every kind of time of every lane, with events of one instant in any order."""
+    plan = plan_of(scenario)
+    short = folded(plan)
+    for seed in (None, tie_seed, tie_seed + 1):
+        full = explicit(plan, seed)
+        assert short.makespan_ps == full.makespan_ps
+        assert short.lanes == {lane: full.lanes[lane] for lane in short.lanes}
+    assert len(full.lanes) == plan.options.replication_factor * plan.options.ipus_per_replica
+
+
+@settings(max_examples=12, deadline=None)
+@given(scenarios(), st.integers(0, 2**31))
+def test_shuffled_ties_change_nothing_in_the_folded_run(scenario: dict[str, object], tie_seed: int) -> None:
+    plan = plan_of(scenario)
+    first, other = folded(plan), folded(plan, tie_seed)
+    assert (other.makespan_ps, other.lanes, other.phases) == (first.makespan_ps, first.lanes, first.phases)
+
+
+@settings(max_examples=12, deadline=None)
+@given(scenarios())
+def test_all_replicas_spend_their_time_alike(scenario: dict[str, object]) -> None:
+    """What folding stands on: nothing distinguishes the replicas of one machine from those of another."""
+    plan = plan_of(scenario)
+    size = plan.options.ipus_per_replica
+    per_machine = max(1, IPUS_PER_MACHINE // size)
+    lanes = explicit(plan).lanes
+    full_machines = plan.options.replication_factor // per_machine
+    for replica in range(full_machines * per_machine):
+        for local in range(size):
+            first = lanes[f"ipu{replica % per_machine * size + local}"]
+            assert lanes[f"ipu{replica * size + local}"] == first
+
+
+@settings(max_examples=12, deadline=None)
+@given(scenarios(), st.randoms(use_true_random=False))
+def test_the_breakdown_adds_up_exactly(scenario: dict[str, object], order: Any) -> None:
+    """Every lane in picoseconds; their mean too; and in seconds, in any order of the parts."""
+    trace = folded(plan_of(scenario))
+    assert {sum(account.values()) for account in trace.lanes.values()} == {trace.makespan_ps}
+    mean = mean_account(trace.lanes)
+    assert sum(mean.values()) == trace.makespan_ps
+    seconds = list(exact_seconds(mean).values())
+    order.shuffle(seconds)
+    assert reduce(add, seconds) == ps_to_seconds(trace.makespan_ps)
+
+
+@settings(max_examples=12, deadline=None)
+@given(scenarios())
+def test_phases_follow_one_another_without_a_gap(scenario: dict[str, object]) -> None:
+    trace = folded(plan_of(scenario))
+    for group in {phase.group for phase in trace.phases}:
+        mine = [phase for phase in trace.phases if phase.group == group]
+        assert mine[0].start_ps == 0
+        assert [phase.end_ps for phase in mine[:-1]] == [phase.start_ps for phase in mine[1:]]
+        assert mine[-1].end_ps == trace.makespan_ps
