@@ -265,10 +265,9 @@ class PrecisionSpec(Spec):
     @model_validator(mode="after")
     def _one_format(self) -> PrecisionSpec:
         if self.weights != self.activations:
-            raise ValueError(
-                f"weights in {self.weights} with activations in {self.activations} are not modelled; "
-                "give both the same format (single-precision copies of half-precision weights: "
-                "optimizer.master_weights)"
+            raise BadValueError(
+                f"weights in {self.weights} with activations in {self.activations} are not modelled",
+                "give both the same format; optimizer.master_weights keeps a single-precision copy of half weights",
             )
         return self
 
