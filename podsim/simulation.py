@@ -60,7 +60,7 @@ def _result(loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingO
         name=loaded.name,
         description=loaded.spec.description,
         version=__version__,
-        throughput_samples_per_s=outcome.schedule.samples_per_update / update_s,
+        throughput_samples_per_s=outcome.samples_per_update / update_s,
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),
         mfu=model_flop_utilization(plan, update_s),

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from podsim.specs.quantity import Sourced
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import ScenarioBase
 
 _CERTAIN = ("published", "measured")
 
@@ -39,7 +39,7 @@ class Assumption:
         return asdict(self)
 
 
-def assumptions(spec: ScenarioSpec) -> tuple[Assumption, ...]:
+def assumptions(spec: ScenarioBase) -> tuple[Assumption, ...]:
     """Every number of system and software that is derived, calibrated or assumed."""
     found = (*_walk(spec.system, "system"), *_walk(spec.software, "software"))
     return tuple(

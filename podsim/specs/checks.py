@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
 
 
-def cross_check(spec: ScenarioSpec) -> Iterator[Finding]:
+def cross_check(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     """(key, what is wrong, what to do) for everything that does not add up."""
-    yield from _layers(spec)
     yield from _ipus(spec)
     yield from _proportions(spec)
+    yield from _text(spec) if isinstance(spec, ScenarioSpec) else _image(spec)
+
+
+def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
+    hosts, replicas = spec.system.host_count, spec.parallelism.replication_factor
+    if replicas % hosts and hosts % replicas:
+        yield (
+            ("system", "host_count"),
+            f"{replicas} replicas cannot be divided among {hosts} host servers",
+            "use a power of two",
+        )
+    tiles = int(spec.system.machine.ipu.tile.count)
+    if spec.memory.io_tiles >= tiles:
+        yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
+
+
+def _text(spec: ScenarioSpec) -> Iterator[Finding]:
+    yield from _layers(spec)
     if spec.model.position_count is not None and spec.model.position_count < spec.data.sequence_length:
         yield (
             ("model", "position_count"),
@@ -44,7 +62,7 @@ def _layers(spec: ScenarioSpec) -> Iterator[Finding]:
             )
 
 
-def _ipus(spec: ScenarioSpec) -> Iterator[Finding]:
+def _ipus(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     per_replica, replicas = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor
     available = spec.system.ipu_count
     domain = min(spec.system.machine_count, spec.system.link_domain_machine_count) * int(spec.system.machine.ipu_count)
@@ -69,7 +87,7 @@ def _ipus(spec: ScenarioSpec) -> Iterator[Finding]:
         )
 
 
-def _proportions(spec: ScenarioSpec) -> Iterator[Finding]:
+def _proportions(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     given, count = spec.memory.available_memory_proportion, spec.parallelism.ipus_per_replica
     if isinstance(given, tuple) and len(given) != count:
         yield (

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from podsim.errors import Problem, SpecError
 from podsim.specs.checks import cross_check
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
+from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document, merge, override, resolve
 from podsim.specs.scenario import ScenarioSpec
@@ -22,6 +23,7 @@ from podsim.specs.yaml_source import Document, read_yaml
 
 KINDS: dict[str, type[BaseModel]] = {
     "scenario": ScenarioSpec,
+    "image_scenario": ImageScenarioSpec,
     "pod": PodSpec,
     "machine": MachineSpec,
     "ipu": IpuSpec,
@@ -29,6 +31,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": HostSpec,
     "software": SoftwareSpec,
 }
+AnyScenario = ScenarioSpec | ImageScenarioSpec
 _VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -44,7 +47,7 @@ class LoadedScenario:
     """
 
     name: str
-    spec: ScenarioSpec
+    spec: AnyScenario
     document: Document
 
     @property
@@ -84,13 +87,21 @@ def load_scenario(
         name, beside, chain = path.stem, path.parent, (path.resolve(),)
     document = _with_variant(document, variant)
     document = resolve(override(document, overrides), "scenario", beside, (), chain)
-    spec = _validate(ScenarioSpec, document)
+    spec = _validate_scenario(document)
     problems = [
         Problem(document.where(key), ".".join(map(str, key)), message, do) for key, message, do in cross_check(spec)
     ]
     if problems:
         raise SpecError(problems)
     return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document)
+
+
+def _validate_scenario(document: Document) -> AnyScenario:
+    """As the family of its model wants it."""
+    model = document.data.get("model")
+    if isinstance(model, dict) and model.get("kind") in IMAGE_KINDS:
+        return _validate(ImageScenarioSpec, document)
+    return _validate(ScenarioSpec, document)
 
 
 def _read(source: str) -> tuple[Document, Path]:

@@ -18,6 +18,7 @@ from podsim.specs.yaml_source import Document, KeyPath, parse_value, read_yaml
 BASE = "base"
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
+    "image_scenario": {"system": "pod", "software": "software"},
     "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},
     "ipu": {"vertices": "vertices"},

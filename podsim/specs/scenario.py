@@ -347,8 +347,8 @@ class RunSpec(Spec):
         return self
 
 
-class ScenarioSpec(Spec):
-    """One question: a model, a pod, and how the one runs on the other."""
+class ScenarioBase(Spec):
+    """What all scenarios have in common."""
 
     description: str = ""
     """What the scenario is about."""
@@ -356,6 +356,11 @@ class ScenarioSpec(Spec):
     """The pod: a name, a file, or a mapping with `base`."""
     software: SoftwareSpec
     """The software stack: a name, a file, or a mapping with `base`."""
+
+
+class ScenarioSpec(ScenarioBase):
+    """One question: a model, a pod, and how the one runs on the other."""
+
     model: ModelSpec
     """The model."""
     data: DataSpec

@@ -33,6 +33,10 @@ class SoftwareSpec(Spec):
     """Tensors with fewer elements are not sharded."""
     update_first_ipu_apart: Flag
     """Whether IPU 0, which holds the embedding, updates its weights after the others."""
+    checkpoint: SourcedTime | None = None
+    """What writing a checkpoint adds to the training, data transfer apart."""
+    validation_setup: SourcedTime | None = None
+    """Building and loading the program that validates checkpoints."""
     schedule: Literal["lock_step", "grouped"] = "lock_step"
     """What a pipeline cycle is: all stages of an IPU in turn, or all forward passes and then all backward passes."""
     recompute_last_segment: Flag = True

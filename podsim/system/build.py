@@ -95,6 +95,8 @@ def build_software(spec: SoftwareSpec) -> Software:
         setup_s=spec.setup.value,
         sharding_threshold=int(spec.sharding_threshold),
         update_first_ipu_apart=spec.update_first_ipu_apart,
+        checkpoint_s=spec.checkpoint.value if spec.checkpoint else None,
+        validation_setup_s=spec.validation_setup.value if spec.validation_setup else None,
         schedule=spec.schedule,
         recompute_last_segment=spec.recompute_last_segment,
         reduction_merge_bytes=int(spec.reduction_merge_size or 0),

@@ -209,6 +209,8 @@ class Software:
         setup_s: From the start of a run to its first weight update. [s]
         sharding_threshold: Tensors with fewer elements are not sharded.
         update_first_ipu_apart: Whether IPU 0 updates its weights after the others.
+        checkpoint_s: What writing a checkpoint adds to the training, data transfer apart, if known. [s]
+        validation_setup_s: Building and loading the program that validates checkpoints, if known. [s]
         schedule: `lock_step`, or `grouped`: all forward passes, then all backward passes.
         recompute_last_segment: Whether the segment whose backward pass follows its forward pass is redone too.
         reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
@@ -223,6 +225,8 @@ class Software:
     setup_s: float
     sharding_threshold: int
     update_first_ipu_apart: bool
+    checkpoint_s: float | None = None
+    validation_setup_s: float | None = None
     schedule: str = "lock_step"
     recompute_last_segment: bool = True
     reduction_merge_bytes: int = 0

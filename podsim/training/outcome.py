@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from podsim.errors import MissingDataError
 from podsim.plan import Plan
-from podsim.specs import ScenarioSpec
+from podsim.specs import ImageScenarioSpec, ScenarioSpec
+from podsim.specs.image import ValidationSpec
 from podsim.training.convergence import draw_samples_to_converge, evaluation_interval_samples, mlperf_score
+from podsim.training.epochs import EpochRun
 from podsim.training.reference import reference_points
 from podsim.training.run import (
     Schedule,
     TrainingRun,
     mean_run,
+    mean_update_count,
     percentiles,
     run_of_updates,
     run_to_convergence,
 )
+from podsim.workload.op import DTYPE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +30,35 @@ class TrainingOutcome:
     """Time-to-train and its parts.
 
     Attributes:
-        schedule: What the run is made of.
+        samples_per_update: Samples trained by one weight update.
         time_to_train_s: When convergence is given; the olympic mean over several given runs. [s]
         percentiles: `p10`, `p50`, `p90` of time-to-train when convergence is drawn. [s]
-        breakdown: Mean time of set-up, training and evaluation. [s]
+        breakdown: Mean time of set-up, training, checkpoints and evaluation. [s]
+        update_count: Weight updates of the run, on average.
     """
 
-    schedule: Schedule
-    time_to_train_s: float | None
-    percentiles: Mapping[str, float] | None
-    breakdown: Mapping[str, float]
+    samples_per_update: float
+    time_to_train_s: float | None = None
+    percentiles: Mapping[str, float] | None = None
+    breakdown: Mapping[str, float] = field(default_factory=dict)
+    update_count: float | None = None
 
 
-def train(spec: ScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+def train(spec: ScenarioSpec | ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
     """The run of a scenario, given the time of one weight update.
 
     Raises:
-        MissingDataError: Convergence is to be drawn and the batch size has no reference points.
+        MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
+            software stack does not say what a checkpoint costs.
     """
+    return _epochs(spec, plan, update_s) if isinstance(spec, ImageScenarioSpec) else _samples(spec, plan, update_s)
+
+
+def _samples(spec: ScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
     schedule = _schedule(spec, plan, update_s)
     run = spec.run
     if run is None:
-        return TrainingOutcome(schedule, None, None, {})
+        return TrainingOutcome(schedule.samples_per_update)
     if run.weight_updates is not None:
         return _given([run_of_updates(schedule, run.weight_updates)], schedule)
     samples = run.samples_to_converge
@@ -54,19 +67,26 @@ def train(spec: ScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
     if isinstance(samples, tuple):
         return _given([run_to_convergence(schedule, each) for each in samples], schedule)
     if samples is None:
-        return TrainingOutcome(schedule, None, None, {})
+        return TrainingOutcome(schedule.samples_per_update)
     drawn = draw_samples_to_converge(reference_points("bert"), schedule.samples_per_update, run.draws, run.seed)
     runs = [run_to_convergence(schedule, each) for each in drawn]
-    return TrainingOutcome(schedule, None, percentiles(runs), mean_run(runs))
+    return TrainingOutcome(
+        schedule.samples_per_update, None, percentiles(runs), mean_run(runs), mean_update_count(runs)
+    )
 
 
 def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
-    return TrainingOutcome(schedule, mlperf_score([run.time_to_train_s for run in runs]), None, mean_run(runs))
+    score = mlperf_score([run.time_to_train_s for run in runs])
+    return TrainingOutcome(schedule.samples_per_update, score, None, mean_run(runs), mean_update_count(runs))
+
+
+def _samples_per_update(plan: Plan) -> float:
+    options = plan.options
+    return plan.workload.samples_per_micro_batch * options.accumulation_factor * options.replication_factor
 
 
 def _schedule(spec: ScenarioSpec, plan: Plan, update_s: float) -> Schedule:
-    options = plan.options
-    samples = plan.workload.samples_per_micro_batch * options.accumulation_factor * options.replication_factor
+    samples = _samples_per_update(plan)
     run = spec.run
     evaluation = run.evaluation if run else None
     setup = run.setup.value if run and run.setup else plan.software.setup_s
@@ -74,3 +94,57 @@ def _schedule(spec: ScenarioSpec, plan: Plan, update_s: float) -> Schedule:
     if evaluation is not None:
         every = evaluation.every_samples or evaluation_interval_samples(samples)
     return Schedule(update_s, samples, setup, every, evaluation.samples if evaluation else 0)
+
+
+def _epochs(spec: ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+    samples, run = _samples_per_update(plan), spec.run
+    if run is None:
+        return TrainingOutcome(samples)
+    made = EpochRun(
+        update_s=update_s,
+        samples_per_update=samples,
+        samples_per_epoch=spec.data.samples_per_epoch,
+        epoch_count=run.epochs,
+        updates_per_session_call=plan.options.updates_per_session_call,
+        setup_s=run.setup.value if run.setup else 0.0,
+        checkpoint_every_epochs=run.checkpoint.every_epochs if run.checkpoint else 0,
+        checkpoint_s=_checkpoint_s(plan) if run.checkpoint else 0.0,
+        validation_setup_s=_validation_setup_s(run.validation, plan) if run.validation else 0.0,
+        restore_s=_checkpoint_bytes(plan)
+        * spec.host_process_count
+        / plan.system.machine.host_link.bandwidth_bytes_per_s,
+        evaluation_s=_evaluation_s(run.validation.samples, plan) if run.validation else 0.0,
+    )
+    return TrainingOutcome(samples, made.time_to_train_s, None, made.breakdown, made.update_count)
+
+
+def _checkpoint_bytes(plan: Plan) -> float:
+    """Weights in single precision, as checkpoints hold them. [B]"""
+    return plan.workload.parameter_count * DTYPE_BYTES["fp32"]
+
+
+def _checkpoint_s(plan: Plan) -> float:
+    """Reading the weights back over the host link, and what the framework adds. [s]"""
+    cost = _known(plan.software.checkpoint_s, plan, "checkpoint")
+    return cost + _checkpoint_bytes(plan) / plan.system.machine.host_link.bandwidth_bytes_per_s
+
+
+def _validation_setup_s(validation: ValidationSpec, plan: Plan) -> float:
+    return (
+        validation.setup.value
+        if validation.setup
+        else _known(plan.software.validation_setup_s, plan, "validation_setup")
+    )
+
+
+def _evaluation_s(samples: int, plan: Plan) -> float:
+    """The forward pass over the validation set on all replicas. [s]"""
+    rounds = math.ceil(samples / (plan.options.micro_batch_size * plan.options.replication_factor))
+    slowest = max(stage.forward.cycles for stage in plan.stages)
+    return (rounds + len(plan.stages) - 1) * slowest / plan.system.machine.ipu.clock_hz
+
+
+def _known(value: float | None, plan: Plan, key: str) -> float:
+    if value is None:
+        raise MissingDataError(f"{plan.software.name} does not say what `{key}` costs", do=f"set software.{key}")
+    return value

@@ -99,3 +99,8 @@ def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:
         part: math.fsum(getattr(run, f"{part}_s") for run in runs) / count
         for part in ("setup", "training", "evaluation")
     }
+
+
+def mean_update_count(runs: Sequence[TrainingRun]) -> float:
+    """Weight updates of a run, on average."""
+    return math.fsum(run.update_count for run in runs) / len(runs)
