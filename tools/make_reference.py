@@ -15,6 +15,7 @@ from podsim.specs import json_schema
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
 _FILES = {
+    "HostSpec": "host",
     "IpuSpec": "ipu",
     "MachineSpec": "machine",
     "PodSpec": "pod",

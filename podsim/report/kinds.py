@@ -40,7 +40,6 @@ KINDS: Final = (
     Kind("matmul", "matmul", "matrix products on the AMP", COMPUTE, "#08306b"),
     Kind("vector", "vector", "element-wise, softmax, norms", COMPUTE, "#2171b5"),
     Kind("reduction", "reduction", "sums of partial results", COMPUTE, "#5ba3d6"),
-    Kind("accumulate", "accumulate", "adding up gradients", COMPUTE, "#9ecae1"),
     Kind("optimizer", "optimizer", "updating weights", COMPUTE, "#cfe1f2"),
     Kind("exchange", "exchange", "tile to tile, on the chip", ON_CHIP, "#00544a"),
     Kind("rearrange", "rearrange", "changes of tensor layout", ON_CHIP, "#1f9e80"),

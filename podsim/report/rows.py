@@ -113,8 +113,8 @@ class OperationRow:
 
     Attributes:
         stage: Where it runs, for example `stage 2`.
-        block: The part of the model, for example `encoder layer`.
-        kind: What it does, for example `matmul forward`.
+        block: The part of the model, for example `feed_forward`.
+        kind: What it does, for example `backward`.
         name: Name of the operation.
         count: Runs in one weight update.
         seconds: Time of all runs, by kind of time. [s]

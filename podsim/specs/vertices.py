@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Basis, Count, CountOrZero
 
@@ -37,6 +38,15 @@ class ByFormat(Spec):
     half: CountOrZero
     """Half precision."""
     single: CountOrZero
+    """Single precision."""
+
+
+class ElementsByFormat(Spec):
+    """Elements per format, at least one."""
+
+    half: Count
+    """Half precision."""
+    single: Count
     """Single precision."""
 
 
@@ -79,6 +89,14 @@ class AmpVertexSpec(Spec):
     tail: CountOrZero
     """Cycles between the fastest worker's end and the next start."""
 
+    @model_validator(mode="after")
+    def _saving_is_possible(self) -> AmpVertexSpec:
+        least = min(self.half_worker.later + self.half_worker.first)
+        if self.retention_saving > least:
+            what = f"retention_saving {self.retention_saving} is above the {least} cycles of half_worker"
+            raise BadValueError(what, "lower it")
+        return self
+
 
 class ReductionVertexSpec(Spec):
     """Sums of partial results."""
@@ -91,7 +109,7 @@ class ReductionVertexSpec(Spec):
     """Worker cycles per vector and partial."""
     output_overhead: ByFormat
     """Worker cycles per output vector."""
-    output_vector: ByFormat
+    output_vector: ElementsByFormat
     """Elements per output vector."""
     two_stage_depth: Count
     """Partials from which two stages are used."""

@@ -19,7 +19,7 @@ from podsim.errors import Problem, SpecError
 KeyPath = tuple[str | int, ...]
 
 MAX_FILE_BYTES = 1 << 18
-_MAX_NODES = 20_000
+_MAX_NODES = 5_000
 _MAX_DEPTH = 50
 
 _STANDARD_TAG = "tag:yaml.org,2002:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.software import SoftwareSpec
-from podsim.specs.vertices import ByFormat, Passes, VerticesSpec, WorkerTable
+from podsim.specs.vertices import ByFormat, ElementsByFormat, Passes, VerticesSpec, WorkerTable
 from podsim.system.machine import Amp, Host, Ipu, Link, Machine, Software, StreamingMemory, System
 from podsim.system.vertices import (
     AmpVertex,
@@ -159,5 +159,5 @@ def _table(spec: WorkerTable) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(spec.later), tuple(spec.first)
 
 
-def _formats(spec: ByFormat) -> tuple[int, int]:
+def _formats(spec: ByFormat | ElementsByFormat) -> tuple[int, int]:
     return spec.half, spec.single

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from podsim.engine import Trace, execute
-from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 
 MEET = Barrier("meet", "wait")
 
@@ -156,3 +156,19 @@ def test_a_lock_step_pipeline(stages: int, items: int) -> None:
     trace = execute(program(**lanes))
     assert trace.makespan_ps == (items + stages - 1) * 100
     assert {account.get("wait", 0) for account in trace.lanes.values()} == {(stages - 1) * 100}
+
+
+@pytest.mark.parametrize(("make", "use"), [(10, 3), (3, 10), (7, 7)])
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_a_buffer_between_two_lanes(make: int, use: int, depth: int) -> None:
+    """With room for one item the lanes take turns: n(p + c). With room for more the slower one never waits again.
+
+    The maker if p ≥ c: n·p and the last use. The user if c ≥ p: the first item's p and then n·c.
+    """
+    count = 20
+    maker = (Acquire("room", "wait"), work(make), Release("ready")) * count
+    user = (Acquire("ready", "wait"), work(use), Release("room")) * count
+    trace = execute(Program(program(maker=maker, user=user).groups, {"room": depth, "ready": 0}))
+    together = count * max(make, use) + min(make, use)
+    assert trace.makespan_ps == (count * (make + use) if depth == 1 else together)
+    assert trace.lanes["user"]["wait"] == trace.makespan_ps - count * use

@@ -21,6 +21,7 @@ SLOW_OR_FAST: dict[str, dict[str, list[str]]] = {
     "ipu_link": {"bandwidth_per_direction": ["0.01 GB/s", "0.3 GB/s", "16 GB/s"]},
     "gw_link": {"bandwidth_per_direction": ["0.01 GB/s", "12.5 GB/s"]},
     "streaming_memory": {"bandwidth_per_machine": ["1 GB/s", "20 GB/s"]},
+    "host_link": {"bandwidth_per_direction": ["3 MB/s", "12.5 GB/s"]},
 }
 """From links that everything waits for to links that nobody notices."""
 
@@ -46,13 +47,15 @@ def scenarios(draw: st.DrawFn) -> dict[str, object]:
     per_domain = domain_ipus // ipus
     whole_domains = [per_domain * count for count in range(2, machine_count // domain_machines + 1)]
     stages = 1 if ipus == 1 else ipus + 1
-    return small_bert(
-        small_pod(
-            machine_count,
-            topology=draw(st.sampled_from(["ladder", "torus"])),
-            domain_machines=domain_machines,
-            **draw(machines()),
-        ),
+    pod = small_pod(
+        machine_count,
+        topology=draw(st.sampled_from(["ladder", "torus"])),
+        domain_machines=domain_machines,
+        **draw(machines()),
+    )
+    software = {"base": "popart_sdk_2.3", "schedule": draw(st.sampled_from(["lock_step", "grouped"]))}
+    scenario = small_bert(
+        pod,
         layers,
         replicas=draw(st.sampled_from([*range(1, per_domain + 1), *whole_domains])),
         accumulation=2 * stages - 1 + draw(st.integers(0, 5)),
@@ -60,6 +63,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, object]:
         storage=draw(st.sampled_from(["in_processor_memory", "streaming_memory"])),
         sharding=draw(st.booleans()),
     )
+    return scenario | {"software": software}
 
 
 def folded(plan: Plan, tie_seed: int | None = None) -> Trace:

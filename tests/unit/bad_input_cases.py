@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from podsim.specs import ScenarioSpec, shipped_names
+from podsim.specs.scenario import ModelSpec, ParallelismSpec
+
 Run = Callable[..., tuple[int, str]]
 ERROR, INFEASIBLE = 2, 3
 SCENARIO = """\
@@ -17,9 +20,12 @@ parallelism:
   replication_factor: 4
   layers_per_ipu: [6, 6, 6, 6]
 """
-_PARALLELISM_KEYS = "micro_batch_size, accumulation_factor, replication_factor, layers_per_ipu, stages, recomputation"
-_TOP_KEYS = "description, system, software, model, data, parallelism, memory, optimizer, precision, run"
+PODS, SOFTWARE = (", ".join(shipped_names()[kind]) for kind in ("systems", "software"))
+_TOP_KEYS, _PARALLELISM_KEYS, MODEL_KEYS = (
+    ", ".join(spec.model_fields) for spec in (ScenarioSpec, ParallelismSpec, ModelSpec)
+)
 _CLOCK = "system: {base: ipu_pod16, machine: {ipu: {clock: %s}}}"
+_ZERO_DIVISOR = "{vertices: {reduction: {output_vector: {half: 0}}}}"
 _CLOCK_AT = "s.yaml:1:43 [system.machine.ipu.clock]: "
 _CLOCK_RANGE = "write 1 Hz to 1000 THz, for example `1.85 GHz`"
 
@@ -95,22 +101,18 @@ REFERENCES = {
     "missing system": (
         "system: ipu_pod16",
         "system: ipu_pod17",
-        "s.yaml:1:1 [system]: no pod `ipu_pod17` was found\n"
-        "  do: did you mean `ipu_pod16`? known here: bow_pod128, bow_pod16, bow_pod256, bow_pod4, bow_pod64, "
-        "ipu_pod128, ipu_pod16, ipu_pod256, ipu_pod4, ipu_pod64",
+        f"s.yaml:1:1 [system]: no pod `ipu_pod17` was found\n  do: did you mean `ipu_pod16`? known here: {PODS}",
     ),
     "missing base of a system": (
         "system: ipu_pod16",
         "system: {base: nothing_like_it}",
-        "s.yaml:1:10 [system.base]: no pod `nothing_like_it` was found\n"
-        "  do: check the path; known here: bow_pod128, bow_pod16, bow_pod256, bow_pod4, bow_pod64, "
-        "ipu_pod128, ipu_pod16, ipu_pod256, ipu_pod4, ipu_pod64",
+        f"s.yaml:1:10 [system.base]: no pod `nothing_like_it` was found\n  do: check the path; known here: {PODS}",
     ),
     "missing software": (
         "popart_sdk_2.3",
         "popart_sdk_2.4",
         "s.yaml:2:1 [software]: no software stack `popart_sdk_2.4` was found\n"
-        "  do: did you mean `popart_sdk_2.3`? known here: popart_sdk_2.1, popart_sdk_2.3",
+        f"  do: did you mean `popart_sdk_2.3`? known here: {SOFTWARE}",
     ),
     "missing chip": (
         "system: ipu_pod16",
@@ -303,6 +305,18 @@ SUMS = {
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine_count: 1000000}",
         "s.yaml:1:1 [system]: 4000000 IPUs are more than a pod can have\n  do: use at most 65536 IPUs",
+    ),
+    "a divisor of zero": (
+        "system: ipu_pod16",
+        f"system: {{base: ipu_pod16, machine: {{ipu: {_ZERO_DIVISOR}}}}}",
+        "s.yaml:1:82 [system.machine.ipu.vertices.reduction.output_vector.half]: `0` is too small\n"
+        "  do: write 1 or more",
+    ),
+    "a saving above the whole": (
+        "system: ipu_pod16",
+        "system: {base: ipu_pod16, machine: {ipu: {vertices: {amp: {retention_saving: 22}}}}}",
+        "s.yaml:1:54 [system.machine.ipu.vertices.amp]: retention_saving 22 is above the 21 cycles of half_worker\n"
+        "  do: lower it",
     ),
     "memory of five IPUs": (
         "data: {",

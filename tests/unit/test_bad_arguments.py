@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.bad_input_cases import ERROR, INFEASIBLE, SCENARIO, Run, error_of
+from podsim.specs.load import KINDS
+from tests.unit.bad_input_cases import ERROR, INFEASIBLE, MODEL_KEYS, PODS, SCENARIO, Run, error_of
 
 SETS = {
     "no value": (
@@ -20,9 +21,7 @@ SETS = {
     "no key": ("=3", "--set =3: this is not KEY=VALUE\n  do: write for example `--set system=bow_pod64`"),
     "unknown key": (
         "model.colour=red",
-        "--set model.colour=red [model]: unknown key `colour`\n  do: remove it; known here: kind, size, layer_count, "
-        "hidden_size, feed_forward_size, head_count, vocabulary_size, position_count, attention_bias, split_qkv, "
-        "pooler, mlm_transform",
+        f"--set model.colour=red [model]: unknown key `colour`\n  do: remove it; known here: {MODEL_KEYS}",
     ),
     "wrong type": (
         "model.layer_count=many",
@@ -46,9 +45,8 @@ SETS = {
     ),
     "missing system": (
         "system=ipu_pod17",
-        "--set system=ipu_pod17 [system]: no pod `ipu_pod17` was found\n  do: did you mean `ipu_pod16`? known here: "
-        "bow_pod128, bow_pod16, bow_pod256, bow_pod4, bow_pod64, ipu_pod128, ipu_pod16, ipu_pod256, ipu_pod4, "
-        "ipu_pod64",
+        "--set system=ipu_pod17 [system]: no pod `ipu_pod17` was found\n"
+        f"  do: did you mean `ipu_pod16`? known here: {PODS}",
     ),
     "a mapping in place of a quantity with its source": (
         "system.machine.ipu.clock={value: 1 GHz, source: 3, basis: assumed}",
@@ -87,8 +85,7 @@ def test_variants_that_are_a_list(podsim: Run) -> None:
 
 def test_an_unknown_kind_of_schema(podsim: Run) -> None:
     assert podsim("schema", "scenarios") == error_of(
-        "`scenarios` is not a kind of file\n"
-        "  do: did you mean `scenario`? known here: scenario, pod, machine, ipu, vertices, software"
+        f"`scenarios` is not a kind of file\n  do: did you mean `scenario`? known here: {', '.join(KINDS)}"
     )
 
 
@@ -206,7 +203,7 @@ def _nothing_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("option", "path", "message"), OUTPUTS.values(), ids=OUTPUTS)
 def test_an_output_that_cannot_be_written(podsim: Run, option: str, path: str, message: str) -> None:
     assert podsim("run", "good.yaml", option, path) == error_of(message)
-    assert os.listdir() == ["good.yaml"]
+    assert list(Path().iterdir()) == [Path("good.yaml")]
     assert Path("good.yaml").read_text() == SCENARIO
 
 
@@ -249,8 +246,9 @@ def test_bert_large_on_4_ipus_without_recomputation_is_refused_and_the_cure_work
         r"it has 941 MB \(largest: stash [\d,]+ MB, \w+ \d+ MB, \w+ \d+ MB\)",
         refusal,
     )
-    assert cures.startswith("  do: any of these makes it fit: parallelism.recomputation: layer; ")
-    for cure in cures.removeprefix("  do: any of these makes it fit: ").split("; "):
+    promise = "  do: any of these makes it fit: "
+    assert cures.startswith(f"{promise}parallelism.recomputation: layer")
+    for cure in cures.removeprefix(promise).split("; "):
         changes = [argument for change in cure.split(" and ") for argument in ("--set", change.replace(": ", "="))]
         assert podsim("run", "s.yaml", *changes) == (0, "")
 
@@ -261,6 +259,23 @@ def test_a_product_beyond_any_memory_is_an_impossible_plan(podsim: Run) -> None:
         "  do: make the micro-batch or the model smaller",
         INFEASIBLE,
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "last_line"),
+    [
+        (["run"], "Error: Missing argument 'scenario'."),
+        (["run", "good.yaml", "--format", "xml"], "Error: Invalid value for '--format': "),
+        (["run", "good.yaml", "--colour"], "Error: No such option: --colour"),
+        (["rum", "good.yaml"], "Error: No such command 'rum'."),
+        (["cost", "matmul", "4x4x4", "--memory", "much"], "Error: Invalid value for '--memory': "),
+    ],
+    ids=["nothing to run", "unknown format", "unknown option", "unknown command", "no number"],
+)
+def test_a_command_line_that_is_no_command(podsim: Run, arguments: list[str], last_line: str) -> None:
+    code, message = podsim(*arguments)
+    assert code == ERROR
+    assert message.splitlines()[-1].lower().startswith(last_line.lower())
 
 
 def _in_a_shell(folder: Path, *arguments: str) -> tuple[int, str, str]:

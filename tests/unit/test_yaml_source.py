@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import SpecError
-from podsim.specs.yaml_source import Document, parse_value, parse_yaml, read_yaml
+from podsim.specs.yaml_source import MAX_FILE_BYTES, Document, parse_value, parse_yaml, read_yaml
 
 
 def _refusal(text: str) -> str:
@@ -111,6 +111,14 @@ def test_deep_nesting_is_refused_at_once(text: str) -> None:
     start = time.perf_counter()
     assert "nested in more than 50 levels" in _refusal(text)
     assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize("line", ["- 1", "- {a: 1}", "? ", "# nothing", "a", '"', "k%d: 1", "- |"])
+def test_a_file_as_large_as_may_be_is_answered_soon(line: str) -> None:
+    lines = [line % n if "%d" in line else line for n in range(MAX_FILE_BYTES // (len(line) + 1))]
+    start = time.perf_counter()
+    assert "\n  do: " in _refusal("\n".join(lines)[:MAX_FILE_BYTES])
+    assert time.perf_counter() - start < 2
 
 
 def test_a_file_is_read_with_its_hash(tmp_path: Path) -> None:

@@ -1,0 +1,382 @@
+"""What the documentation says is so: each page is run from top to bottom, and what it names exists.
+
+`yaml` blocks that start with `# name.yaml` become files, `console` and `python` blocks are run, a `text`
+block behind one of them is part of what it printed. CONTRIBUTING.md has the rules for writers.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from pydantic import BaseModel
+from ruamel.yaml import YAML
+
+import podsim
+from podsim.cli import app, main
+from podsim.report.kinds import KINDS
+from podsim.specs import json_schema, load_scenario, shipped_names
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part in {"build", "dist"} for part in path.relative_to(ROOT).parts)
+)
+SLOW = {"validate", "calibrate"}
+"""Commands of more than two seconds; tests of their own run them."""
+TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
+
+
+def in_root(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=in_root)
+
+
+# Reading pages
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    line: int
+
+
+FENCE = re.compile(r"^ *```(\w*)\s*$")
+
+
+def blocks(text: str) -> Iterator[Block]:
+    language, body, start = None, [], 0
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = FENCE.match(line)
+        if language is not None and fence:
+            yield Block(language, "\n".join(body), start)
+            language = None
+        elif language is not None:
+            body.append(line)
+        elif fence:
+            language, body, start = fence[1], [], number
+
+
+def prose(text: str) -> str:
+    """The page without its fenced blocks."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if FENCE.match(line):
+            inside = not inside
+        elif not inside:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def code_spans(text: str) -> list[str]:
+    return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(text))
+
+
+def commands(block: Block) -> list[str]:
+    return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+
+
+def all_commands() -> list[tuple[str, str]]:
+    return [
+        (in_root(page), line)
+        for page, text in TEXTS.items()
+        for block in blocks(text)
+        if block.language == "console"
+        for line in commands(block)
+    ]
+
+
+# Links
+
+
+def anchors(text: str) -> set[str]:
+    """As GitHub makes them: lower case, punctuation gone, spaces to hyphens."""
+    headings = re.findall(r"^#+ +(.+?) *$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@every_page
+def test_relative_links_resolve(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(prose(TEXTS[page])):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        exists = target.exists() and target.is_relative_to(ROOT)
+        if not exists or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_of_the_documentation_is_in_its_map() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(TEXTS[index])}
+    assert {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - linked == {index}
+
+
+# Commands
+
+
+def words(line: str) -> list[str]:
+    return shlex.split(line, comments=True)
+
+
+def parse(arguments: list[str]) -> None:
+    """Let the command line parse its arguments without running anything."""
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
+        assert arguments[0] in command.commands, f"there is no command `{arguments[0]}`"
+        command, arguments = command.commands[arguments[0]], arguments[1:]
+    command.make_context("podsim", arguments)
+
+
+@pytest.mark.parametrize(("page", "line"), all_commands())
+def test_commands_parse(page: str, line: str) -> None:
+    name, *arguments = words(line)
+    if name == "podsim":
+        parse(arguments[: arguments.index(">")] if ">" in arguments else arguments)
+    elif name == "./dev":
+        (usage,) = re.findall(r'USAGE = """(.+?)"""', (ROOT / "dev").read_text(encoding="utf-8"), re.DOTALL)
+        assert re.search(rf"^  {arguments[0]}\b", usage, re.MULTILINE)
+    else:
+        assert name in {"cp", "echo"}, f"the test does not know how to run `{line}`"
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "x", "--sett", "a=b"], ["run", "x", "--format", "xml"]])
+def test_the_parser_refuses_what_is_wrong(arguments: list[str]) -> None:
+    with pytest.raises(Exception, match=r"(?i)missing|no such option|not one of"):
+        parse(arguments)
+
+
+# Pages from top to bottom
+
+
+class Reader:
+    """Follows a page in an empty folder."""
+
+    def __init__(self) -> None:
+        self.printed, self.code = "", 0
+        self.namespace: dict[str, Any] = {"__name__": "page"}
+
+    def follow(self, block: Block) -> None:
+        match block.language:
+            case "yaml":
+                self._yaml(block.text)
+            case "console":
+                self.printed = ""
+                for line, after in zip(lines := block.text.splitlines(), [*lines[1:], ""], strict=True):
+                    if line.startswith("$ "):
+                        self._command(words(line.removeprefix("$ ")), after)
+            case "python":
+                self._python(block)
+            case "text" if self.printed:
+                self._output(block.text)
+
+    def _yaml(self, text: str) -> None:
+        name = re.match(r"# ([\w.]+\.yaml)$", text.splitlines()[0])
+        if name:
+            Path(name[1]).write_text(text + "\n", encoding="utf-8")
+        else:
+            load_scenario({"base": "template", **YAML(typ="safe").load(text)})
+
+    def _command(self, line: list[str], after: str) -> None:
+        name, *arguments = line
+        if name == "cp":
+            shutil.copy(ROOT / arguments[0], arguments[1])
+        elif line == ["echo", "$?"]:
+            assert self.code == int(after)
+            self.code = 0
+        elif name == "podsim" and arguments[0] not in SLOW:
+            assert self.code == 0, self.printed
+            self._podsim(arguments)
+
+    def _podsim(self, arguments: list[str]) -> None:
+        target = None
+        if ">" in arguments:
+            arguments, target = arguments[:-2], arguments[-1]
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["podsim", *arguments])
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    main()
+                    self.code = 0
+                except SystemExit as end:
+                    self.code = int(end.code or 0)
+        self.printed += out.getvalue() + err.getvalue()
+        if target:
+            Path(target).write_text(out.getvalue(), encoding="utf-8")
+
+    def _python(self, block: Block) -> None:
+        out = io.StringIO()
+        code = compile("\n" * block.line + block.text, "page", "exec")
+        with contextlib.redirect_stdout(out):
+            exec(code, self.namespace)
+            for node in ast.parse(block.text).body:
+                if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                    self.namespace[node.name]()
+        self.printed = out.getvalue()
+
+    def _output(self, text: str) -> None:
+        """Each line is printed, in this order; `…` stands for anything."""
+        printed = iter(self.printed.splitlines())
+        for line in filter(None, (line.rstrip() for line in text.splitlines())):
+            pattern = re.compile(".*".join(map(re.escape, line.split("…"))))
+            assert any(pattern.fullmatch(each.rstrip()) for each in printed), f"not printed, or not here: {line}"
+
+
+@every_page
+def test_a_page_works_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    reader = Reader()
+    for block in blocks(TEXTS[page]):
+        reader.follow(block)
+    assert reader.code == 0, reader.printed
+
+
+def test_the_reader_notices_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader = Reader()
+    for language, text in (
+        ("text", "something else"),
+        ("python", "assert 1 == 2"),
+        ("yaml", "parallelism: {micro_bach_size: 2}"),
+        ("console", "$ podsim run template --set parallelism.recomputation=none\n$ echo $?\n0"),
+    ):
+        reader.printed, reader.code = "what was printed", 0
+        with pytest.raises((AssertionError, podsim.PodsimError)):
+            reader.follow(Block(language, text, 1))
+
+
+# Names
+
+
+def shipped() -> set[str]:
+    return {name for names in shipped_names().values() for name in names}
+
+
+NAME = re.compile(r"\b(?:bert_(?:v\d|base|large|pod)[\w.]*\w|(?:ipu|bow)_pod\d+|popart_sdk_[\d.]*\d)(?!\.\w)")
+
+
+@every_page
+def test_scenarios_pods_and_stacks_exist(page: Path) -> None:
+    text = re.sub(r"bert_\w+\.(?:json|png)", "", TEXTS[page])  # files that an example writes
+    assert set(NAME.findall(text)) - shipped() == set()
+
+
+@lru_cache
+def specs() -> tuple[BaseModel, ...]:
+    return tuple(load_scenario(name).spec for name in shipped_names()["scenarios"])
+
+
+def has_key(model: type[BaseModel], value: Any, path: list[str]) -> bool:
+    """Whether a dotted path leads to a field of a model, or of the value that stands there."""
+    if path[0] not in model.model_fields:
+        return False
+    inner = getattr(value, path[0], None)
+    return len(path) == 1 or (isinstance(inner, BaseModel) and has_key(type(inner), inner, path[1:]))
+
+
+def is_key(dotted: str) -> bool:
+    return any(has_key(type(spec), spec, dotted.split(".")) for spec in specs())
+
+
+def dotted_keys(text: str) -> set[str]:
+    """Key paths of scenarios in code spans, with or without a value."""
+    heads = "|".join({name for spec in specs() for name in type(spec).model_fields})
+    found = (re.match(rf"((?:{heads})(?:\.[a-z_]+)+)(?:[:=]|$)", span) for span in code_spans(text))
+    return {match[1] for match in found if match}
+
+
+@every_page
+def test_dotted_keys_exist(page: Path) -> None:
+    if page.parent.name == "reference":
+        pytest.skip("generated from the fields, or about fields of results")
+    keys = dotted_keys(TEXTS[page])
+    assert {key for key in keys if not is_key(key)} == set()
+
+
+def test_a_wrong_key_is_noticed() -> None:
+    (key,) = dotted_keys("see `system.machine.ipu.clok: 2 GHz`")
+    assert not is_key(key)
+
+
+@every_page
+def test_files_and_folders_exist(page: Path) -> None:
+    """Paths in code spans, seen from the root of the repository."""
+    roots = "podsim|hardware_specs|scenarios|reference_data|tests|docs|tools"
+    paths = [span for span in code_spans(TEXTS[page]) if re.fullmatch(rf"(?:{roots})/[\w./]*", span)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@every_page
+def test_cited_sources_are_in_the_bibliography(page: Path) -> None:
+    cited = set(re.findall(r"\[([a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+\d{4}|estimate)\](?!\()", prose(TEXTS[page])))
+    assert cited - set(YAML(typ="safe").load(ROOT / "hardware_specs" / "references.yaml")) == set()
+
+
+# The page about results
+
+
+def json_fields(value: Any, path: str = "") -> set[str]:
+    """Field paths of a result; mappings with free keys end a path."""
+    free = {"breakdown", "breakdown_ps", "run_breakdown", "scenario", "time_to_train_percentiles", "range"}
+    if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
+        return {field for key, each in value.items() for field in json_fields(each, f"{path}.{key}".lstrip("."))}
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return {field for each in value for field in json_fields(each, f"{path}[]")}
+    return {path}
+
+
+def test_every_field_of_a_result_is_explained() -> None:
+    from podsim.simulation import with_references
+    from podsim.validation.references import references_for
+
+    text = TEXTS[ROOT / "docs" / "reference" / "result.md"]
+    name = "bert_v1.1_pod16_open"
+    result = with_references(podsim.simulate(name), references_for(name)).to_dict()
+    rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
+    kinds = [kind.name for kind in KINDS]
+    assert sorted(rows) == sorted([*json_fields(result), *kinds])
+
+
+def test_the_page_about_results_gives_them_in_order() -> None:
+    text = TEXTS[ROOT / "docs" / "reference" / "result.md"]
+    (table,) = re.findall(r"\| kind \| what it is \|\n.+?\n((?:\|.+\n)+)", text)
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [kind.name for kind in KINDS]
+
+
+def test_the_schemas_that_guides_name_exist() -> None:
+    kinds = {words(line)[2] for _, line in all_commands() if line.startswith("podsim schema ")}
+    assert all(json_schema(kind) for kind in kinds)
+
+
+# The house style
+
+
+@every_page
+def test_pages_are_short(page: Path) -> None:
+    assert len(TEXTS[page].splitlines()) <= 150 or page.parent.name == "reference"

@@ -1,0 +1,204 @@
+"""Files to specifications: bases, overrides, variants, names, assumptions and schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from podsim.errors import SpecError
+from podsim.specs import (
+    assumptions,
+    data_file,
+    json_schema,
+    load_hardware,
+    load_ipu,
+    load_scenario,
+    shipped_names,
+    variant_names,
+)
+from podsim.specs.load import KINDS
+from podsim.specs.resolve import merge, override
+from podsim.specs.yaml_source import Document, read_yaml
+from tests.unit.bad_input_cases import SCENARIO
+
+HARDWARE = sorted(path for path in data_file("hardware_specs").glob("*.yaml") if path.stem != "references")
+SOFTWARE = sorted(data_file("hardware_specs/software").glob("*.yaml"))
+SCENARIOS = sorted(data_file("scenarios").rglob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _parsed_once: None) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(SCENARIO)
+
+
+def _kind(path: Path) -> str:
+    return str(read_yaml(path).data.get("kind", "scenario"))
+
+
+@pytest.mark.parametrize("path", HARDWARE + SOFTWARE, ids=lambda path: path.stem)
+def test_every_shipped_part_loads_by_name(path: Path) -> None:
+    spec, _ = load_hardware(path.stem, _kind(path))
+    assert spec.kind == _kind(path)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", shipped_names()["scenarios"])
+def test_every_shipped_scenario_loads_with_every_variant(name: str) -> None:
+    for variant in (None, *variant_names(name)):
+        loaded = load_scenario(name, variant)
+        assert loaded.name == (f"{name}:{variant}" if variant else name)
+        assert all(len(digest) == 64 for _, digest in loaded.inputs)
+
+
+@pytest.mark.parametrize("path", HARDWARE + SOFTWARE + SCENARIOS, ids=lambda path: path.stem)
+def test_the_json_schema_accepts_every_shipped_file(path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator(json_schema(_kind(path))).validate(read_yaml(path).data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["colour: red", "parallelism: {micro_bach_size: 1}", "system: {machine: {ipu_cuont: 4}}", "model: {size: huge}"],
+)
+def test_the_json_schema_refuses_what_loading_refuses(text: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    Path("wrong.yaml").write_text(f"base: mine\n{text}\n")
+    with pytest.raises(SpecError):
+        load_scenario("wrong.yaml")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(json_schema("scenario")).validate(read_yaml(Path("wrong.yaml")).data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_schema_whose_references_resolve(kind: str) -> None:
+    schema = json_schema(kind)
+    text = json.dumps(schema)
+    used = {part.partition('"')[0] for part in text.split('"#/$defs/')[1:]}
+    assert used == set(schema.get("$defs", {}))
+    assert "base" in schema["properties"]
+
+
+def test_a_base_is_taken_over_key_by_key() -> None:
+    Path("child.yaml").write_text("base: mine\nmodel: {layer_count: 12}\nparallelism: {layers_per_ipu: [12]}\n")
+    loaded = load_scenario("child.yaml")
+    assert loaded.spec.model.layer_count == 12
+    assert loaded.spec.model.hidden_size == 1024
+    assert loaded.spec.parallelism.layers_per_ipu == [12]
+    assert loaded.spec.parallelism.accumulation_factor == 96
+    assert {"mine.yaml", "child.yaml"} <= {name for name, _ in loaded.inputs}
+    assert loaded.where("model", "layer_count") == "child.yaml:2:9 [model.layer_count]"
+    assert loaded.where("model", "size") == "mine.yaml:3:21 [model.size]"
+
+
+def test_a_base_of_a_base() -> None:
+    Path("child.yaml").write_text("base: mine\nmodel: {size: tiny}\nparallelism: {layers_per_ipu: [2]}\n")
+    Path("grandchild.yaml").write_text("base: child\ndata: {dropout: 0.0}\n")
+    spec = load_scenario("grandchild.yaml").spec
+    assert (spec.model.layer_count, spec.data.dropout, spec.data.sequence_length) == (2, 0.0, 128)
+
+
+def test_a_quantity_with_its_source_is_replaced_as_a_whole() -> None:
+    spec = load_scenario("mine", overrides=["system.machine.ipu.clock=2 GHz"]).spec
+    clock = spec.system.machine.ipu.clock
+    assert (clock.value, clock.text, clock.source, clock.basis, clock.note) == (2e9, "2 GHz", "given", "assumed", None)
+    assert spec.system.machine.ipu.tile.count.value == 1472
+
+
+def test_lists_are_replaced_as_a_whole() -> None:
+    merged = merge(Document({"a": [1, 2, 3], "b": 1}), Document({"a": [4]}))
+    assert merged.data == {"a": [4], "b": 1}
+
+
+def test_places_of_what_was_replaced_are_forgotten() -> None:
+    base = Document({"a": {"b": 1}}, {("a",): "old:1", ("a", "b"): "old:2"})
+    merged = merge(base, Document({"a": 3}, {("a",): "new:1"}))
+    assert merged.where(("a", "b")) == "new:1"
+
+
+def test_keys_over_a_name_change_a_part_of_what_it_stands_for() -> None:
+    spec = load_scenario("mine", overrides=["system.machine.ipu=ipu_bow", "system.machine_count=8"]).spec
+    assert spec.system.machine.ipu.name == load_ipu("bow").name
+    assert spec.system.ipu_count == 32
+    assert spec.system.machine.ipu_link == load_scenario("mine").spec.system.machine.ipu_link
+
+
+def test_overrides_are_applied_in_order_and_last() -> None:
+    Path("child.yaml").write_text("base: mine\ndata: {dropout: 0.2}\n")
+    overrides = ["data.dropout=0.3", "data.dropout=0.4"]
+    assert load_scenario("child.yaml", overrides=overrides).spec.data.dropout == 0.4
+
+
+def test_an_override_says_where_it_came_from() -> None:
+    document = override(Document({"a": {"b": 1}}, {("a",): "f:1"}), ["a.c = [1, x]"])
+    assert document.data == {"a": {"b": 1, "c": [1, "x"]}}
+    assert document.where(("a", "c", 1)) == "--set a.c = [1, x]"
+
+
+def test_an_override_may_hold_an_equals_sign() -> None:
+    assert load_scenario("mine", overrides=["description=a=b"]).spec.description == "a=b"
+
+
+def test_a_variant_lies_over_the_file_and_under_the_overrides() -> None:
+    with Path("mine.yaml").open("a") as file:
+        file.write("variants:\n  wet: {data: {dropout: 0.2, attention_dropout: 0.3}}\n  dry: {data: {dropout: 0.0}}\n")
+    assert variant_names("mine.yaml") == ("wet", "dry")
+    assert load_scenario("mine").spec.data.dropout == 0.1
+    loaded = load_scenario("mine", "wet", ["data.dropout=0.4"])
+    assert (loaded.spec.data.dropout, loaded.spec.data.attention_dropout) == (0.4, 0.3)
+    assert loaded.name == "mine:wet"
+    assert loaded.where("data", "attention_dropout") == "mine.yaml:11:30 [data.attention_dropout]"
+
+
+def test_variants_of_a_base_are_not_inherited() -> None:
+    Path("child.yaml").write_text("base: template\n")
+    assert variant_names("template") != ()
+    assert variant_names("child.yaml") == ()
+
+
+def test_a_file_beside_goes_before_the_working_folder_and_before_shipped_data() -> None:
+    Path("ipu_pod16.yaml").write_text("base: ipu_pod64\nname: from the working folder\n")
+    assert load_scenario("mine").spec.system.name == "from the working folder"
+    Path("study").mkdir()
+    Path("study/s.yaml").write_text(SCENARIO)
+    Path("study/ipu_pod16.yaml").write_text("base: ipu_pod64\nname: beside the scenario\n")
+    assert load_scenario("study/s.yaml").spec.system.name == "beside the scenario"
+    assert load_scenario("study/s").spec.system.machine_count == 16
+
+
+def test_a_mapping_is_a_scenario_too() -> None:
+    mapping = dict(read_yaml(Path("mine.yaml")).data)
+    loaded = load_scenario(mapping)
+    assert loaded.spec == load_scenario("mine").spec
+    assert loaded.name == "scenario"
+
+
+def test_a_wrong_mapping_is_blamed_by_key_alone() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario({**read_yaml(Path("mine.yaml")).data, "system": 3})
+    assert str(caught.value) == (
+        "[system]: needs the name of a pod, or a mapping, not `3`\n  do: write for example `system: ipu_pod64`"
+    )
+
+
+def test_assumptions_carry_their_basis_and_source() -> None:
+    spec = load_scenario("mine", overrides=["system.machine.ipu.clock=2 GHz"]).spec
+    found = {each.key: each for each in assumptions(spec)}
+    assert all(each.basis in ("derived", "calibrated", "assumed") for each in found.values())
+    assert all(each.source for each in found.values())
+    clock = found["system.machine.ipu.clock"]
+    assert (clock.value, clock.basis, clock.source) == ("2 GHz", "assumed", "given")
+    assert "system.machine.ipu.tile.memory" not in found
+
+
+def test_a_shipped_assumption_says_why() -> None:
+    found = assumptions(load_scenario("mine").spec)
+    assert found
+    assert [each.key for each in found if not each.note and each.basis == "assumed" and each.range is None] == []
+
+
+def test_the_range_of_an_assumption_is_in_base_units() -> None:
+    text = "system.machine.ipu_link.hop_latency={value: 1 us, source: me, basis: assumed, range: [0.5 us, 2 us]}"
+    found = {each.key: each for each in assumptions(load_scenario("mine", overrides=[text]).spec)}
+    assert found["system.machine.ipu_link.hop_latency"].range == (0.5e-6, 2e-6)
