@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage, stash_depth
 from podsim.plan.stage_cost import StageCost
-from podsim.system import Ipu
+from podsim.plan.update import state_bytes, updated_sizes
+from podsim.system import Ipu, Software
 from podsim.workload import Workload
 
 
@@ -76,7 +77,7 @@ def memory_plan(
     workload: Workload,
     ipu: Ipu,
     options: TrainingOptions,
-    code_bytes_per_tile: int,
+    software: Software,
     streaming_capacity_bytes: int,
 ) -> tuple[IpuMemory, ...]:
     """The tenants of every IPU of a replica.
@@ -86,18 +87,23 @@ def memory_plan(
         workload: The model.
         ipu: The chip.
         options: How training is laid out.
-        code_bytes_per_tile: Vertex, control and exchange code with vertex state. [B]
+        software: The software stack, for its code and its sharding.
         streaming_capacity_bytes: Streaming memory per IPU. [B]
     """
     stages = [cost.stage for cost in costs]
     parameters = parameters_per_ipu(stages, workload, options.ipus_per_replica)
+    updated = updated_sizes(stages, workload, options.ipus_per_replica)
     return tuple(
         IpuMemory(
             ipu=index,
             tenants=(
                 Tenant("weights", count * options.weight_bytes),
                 Tenant("accumulators", count * options.accumulator_bytes),
-                Tenant("optimizer_state", _state_bytes(count, options), options.optimizer_storage),
+                Tenant(
+                    "optimizer_state",
+                    state_bytes(updated[index], options, software.sharding_threshold),
+                    options.optimizer_storage,
+                ),
                 Tenant(
                     "stash",
                     _stash_bytes([s for s in stages if s.ipu == index], len(stages), workload, options),
@@ -106,18 +112,13 @@ def memory_plan(
                     "temporaries",
                     _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options),
                 ),
-                Tenant("code", code_bytes_per_tile * ipu.tile_count),
+                Tenant("code", software.code_bytes_per_tile * ipu.tile_count),
             ),
             capacity_bytes=ipu.memory_bytes,
             streaming_capacity_bytes=streaming_capacity_bytes,
         )
         for index, count in enumerate(parameters)
     )
-
-
-def _state_bytes(parameter_count: int, options: TrainingOptions) -> int:
-    shards = options.shard_count if options.replicated_tensor_sharding else 1
-    return -(-parameter_count * options.state_bytes_per_parameter // shards)
 
 
 def _stash_bytes(stages: Sequence[Stage], stage_count: int, workload: Workload, options: TrainingOptions) -> int:

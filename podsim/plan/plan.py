@@ -98,7 +98,7 @@ def _costs_and_memory(
         workload,
         model.ipu,
         options,
-        job.software.code_bytes_per_tile,
+        job.software,
         job.system.machine.streaming.capacity_per_ipu_bytes,
     )
     return workload, costs, memory

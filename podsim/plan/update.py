@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from podsim.cost.account import Account, total
@@ -76,10 +76,16 @@ def update_costs(
         options: Optimizer and its sharding.
         sharding_threshold: Tensors with fewer elements are not sharded.
     """
-    held: list[list[int]] = [[] for _ in range(options.ipus_per_replica)]
-    for stage in stages:
-        held[stage.ipu] += _tensor_sizes(stage, workload)
+    held = updated_sizes(stages, workload, options.ipus_per_replica)
     return tuple(_ipu_cost(ipu, sizes, model, options, sharding_threshold) for ipu, sizes in enumerate(held))
+
+
+def updated_sizes(stages: Sequence[Stage], workload: Workload, ipu_count: int) -> tuple[list[int], ...]:
+    """Elements of every tensor that each IPU of a replica updates."""
+    held: tuple[list[int], ...] = tuple([] for _ in range(ipu_count))
+    for stage in stages:
+        held[stage.ipu].extend(_tensor_sizes(stage, workload))
+    return held
 
 
 def _tensor_sizes(stage: Stage, workload: Workload) -> list[int]:
@@ -97,7 +103,7 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: Trainin
     merged = options.reduction_merge_bytes
     large = [size for size in sizes if merged or size >= threshold]
     shards = options.shard_count if options.replicated_tensor_sharding else 1
-    shares = Counter(-(-size // (shards if size >= threshold else 1)) for size in sizes)
+    shares = Counter(_share(size, options, threshold) for size in sizes)
     weights = sum(sizes)
     clear = model.op(Elementwise(name="clear", shape=(weights,), function="fill"), 1.0).account
     moved = total(
@@ -113,8 +119,19 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: Trainin
         gather=moved,
         optimizer=total(_tensor_cost(share, model, options).times(count) for share, count in shares.items()),
         scatter=moved + clear,
-        state_bytes=options.state_bytes_per_parameter * sum(share * count for share, count in shares.items()),
+        state_bytes=state_bytes(sizes, options, threshold),
     )
+
+
+def _share(size: int, options: TrainingOptions, threshold: int) -> int:
+    """Elements of a tensor that one replica updates."""
+    shards = options.shard_count if options.replicated_tensor_sharding and size >= threshold else 1
+    return -(-size // shards)
+
+
+def state_bytes(sizes: Iterable[int], options: TrainingOptions, threshold: int) -> int:
+    """Optimizer state of tensors of these sizes on one IPU. [B]"""
+    return options.state_bytes_per_parameter * sum(_share(size, options, threshold) for size in sizes)
 
 
 def _norms(options: TrainingOptions) -> tuple[str, ...]:

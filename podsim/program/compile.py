@@ -19,7 +19,7 @@ def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
         plan: Stages, update and layout.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
-    replicas = Replicas(plan.system, plan.options, explicit)
+    replicas = Replicas(plan.system, plan.options, explicit, decodes=plan.workload.host_decode_count > 0)
     feed, stages = Feed(plan, replicas), stage_work(plan)
     groups = (_group(plan, replicas, replica, stages, feed) for replica in replicas.kept)
     return Program((*groups, *feed.groups()), feed.semaphores())

@@ -1,13 +1,15 @@
 """Which replicas a program holds, and the names of its lanes.
 
-All replicas of a data-parallel run do the same thing at the same time, on machines of their own.
-The folded program keeps the first ones only, as many as share one machine; transfers between
-replicas stay on the links they use, so the load on the fullest link of each path is kept as well.
+All replicas of a data-parallel run do the same thing at the same time. The folded program keeps the
+first ones only, as many as it takes until replicas and machines start together again; transfers
+between replicas stay on the links they use, so the load on the fullest link of each path is kept as
+well. Where servers decode for numbers of replicas that differ, all are kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import lcm
 
 from podsim.plan.options import TrainingOptions
 from podsim.system import System
@@ -21,20 +23,25 @@ class Replicas:
         system: The machines.
         options: Replication and sharding.
         explicit: Whether every replica is kept.
+        decodes: Whether host servers decode, and so are shared by their replicas.
     """
 
     system: System
     options: TrainingOptions
     explicit: bool
+    decodes: bool = False
 
     @property
     def kept(self) -> range:
         """Replicas that the program holds."""
         count = self.options.replication_factor
-        if self.explicit:
-            return range(count)
-        per_machine = self.system.machine.ipu_count // self.options.ipus_per_replica
-        return range(min(count, max(1, per_machine)))
+        period = lcm(self.system.machine.ipu_count, self.options.ipus_per_replica) // self.options.ipus_per_replica
+        alike = not self.decodes or (count % self.system.host_count == 0 and self._per_host % period == 0)
+        return range(min(count, period) if alike and not self.explicit else count)
+
+    @property
+    def _per_host(self) -> int:
+        return -(-self.options.replication_factor // self.system.host_count)
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""
@@ -42,9 +49,7 @@ class Replicas:
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""
-        per_host = -(-self.options.replication_factor // self.system.host_count)
-        kept = min(per_host, len(self.kept))
-        return replica // per_host, -(-per_host // kept) if not self.explicit else 1
+        return replica // self._per_host, max(1, self._per_host // len(self.kept))
 
     def lane(self, replica: int, local: int) -> str:
         """Name of an IPU's lane."""

@@ -150,10 +150,13 @@ def test_when_nothing_helps_the_message_says_so() -> None:
 
 
 def test_streaming_memory_can_be_too_small_as_well() -> None:
-    """Two single-precision moments of 7 layers of 12.6 million weights, over 4 replicas: 176 MB."""
+    """Two single-precision moments of 7 layers of 12.6 million weights, over 4 replicas: 176.3 MB.
+
+    The 13,312 elements of a layer's biases and norms are too small to be sharded: 3/4 of them 0.6 MB more.
+    """
     error = refused(bert_large() | {"system": with_streaming_memory("100 MB")})
-    assert error.message.startswith("IPU 1 of each replica needs 176 MB of streaming memory; it has 100 MB")
-    assert error.message.endswith("(largest: optimizer_state 176 MB)")
+    assert error.message.startswith("IPU 1 of each replica needs 177 MB of streaming memory; it has 100 MB")
+    assert error.message.endswith("(largest: optimizer_state 177 MB)")
     plan_of(bert_large() | {"system": with_streaming_memory("177 MB")})
 
 
