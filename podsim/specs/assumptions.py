@@ -8,9 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.quantity import Sourced
-from podsim.specs.scenario import ScenarioBase
+from podsim.specs.scenario import ScenarioSpec
 
+AnyScenario = ScenarioSpec | ImageScenarioSpec
 _CERTAIN = ("published", "measured")
 
 
@@ -39,20 +41,34 @@ class Assumption:
         return asdict(self)
 
 
-def assumptions(spec: ScenarioBase) -> tuple[Assumption, ...]:
-    """Every number of system and software that is derived, calibrated or assumed."""
-    found = (*_walk(spec.system, "system"), *_walk(spec.software, "software"))
+def assumptions(spec: AnyScenario) -> tuple[Assumption, ...]:
+    """Every number that the scenario stands on and that is derived, calibrated or assumed."""
+    unused = tuple(_unused(spec))
     return tuple(
         Assumption(key, number.text, number.basis, number.source, number.note, number.range)
-        for key, number in found
-        if number.basis not in _CERTAIN
+        for key, number in _walk(spec, "")
+        if number.basis not in _CERTAIN and not key.startswith(unused)
     )
+
+
+def _unused(spec: AnyScenario) -> Iterator[str]:
+    """Beginnings of keys that nothing in the scenario asks for."""
+    if spec.parallelism.replication_factor * spec.parallelism.ipus_per_replica <= spec.system.domain_ipu_count:
+        yield "system.machine.gw_link."
+    if isinstance(spec, ScenarioSpec) or not spec.data.decoded_by_host:
+        yield "system.host."
+    if isinstance(spec, ImageScenarioSpec) or spec.run is None or spec.run.setup is not None:
+        yield "software.setup"
+    if isinstance(spec, ScenarioSpec) or spec.run is None or spec.run.checkpoint is None:
+        yield "software.checkpoint"
+    if isinstance(spec, ScenarioSpec) or spec.run is None or spec.run.validation is None or spec.run.validation.setup:
+        yield "software.validation_setup"
 
 
 def _walk(model: BaseModel, path: str) -> Iterator[tuple[str, Sourced]]:
     for name in type(model).model_fields:
-        value = getattr(model, name)
+        value, key = getattr(model, name), f"{path}.{name}".lstrip(".")
         if isinstance(value, Sourced):
-            yield f"{path}.{name}", value
+            yield key, value
         elif isinstance(value, BaseModel):
-            yield from _walk(value, f"{path}.{name}")
+            yield from _walk(value, key)

@@ -65,7 +65,7 @@ def _layers(spec: ScenarioSpec) -> Iterator[Finding]:
 def _ipus(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     per_replica, replicas = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor
     available = spec.system.ipu_count
-    domain = min(spec.system.machine_count, spec.system.link_domain_machine_count) * int(spec.system.machine.ipu_count)
+    domain = spec.system.domain_ipu_count
     if domain % per_replica:
         yield (
             ("parallelism",),

@@ -252,3 +252,8 @@ class PodSpec(Spec):
     def ipu_count(self) -> int:
         """IPUs of the pod."""
         return self.machine_count * int(self.machine.ipu_count)
+
+    @property
+    def domain_ipu_count(self) -> int:
+        """IPUs of a link domain."""
+        return min(self.machine_count, self.link_domain_machine_count) * int(self.machine.ipu_count)

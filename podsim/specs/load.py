@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem, SpecError
+from podsim.specs.assumptions import AnyScenario
 from podsim.specs.checks import cross_check
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
@@ -31,7 +32,6 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": HostSpec,
     "software": SoftwareSpec,
 }
-AnyScenario = ScenarioSpec | ImageScenarioSpec
 _VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
