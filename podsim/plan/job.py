@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from podsim.plan.image_job import image_job
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage, make_stage, stages_of_layers
 from podsim.plan.plan import TrainingJob
-from podsim.specs import ScenarioSpec
+from podsim.specs import ImageScenarioSpec, ScenarioSpec
 from podsim.system import build_software, build_system
 from podsim.workload import BertShape, Workload, bert
 from podsim.workload.op import DTYPE_BYTES
 
 
-def training_job(spec: ScenarioSpec) -> TrainingJob:
-    """The job that a scenario describes."""
+def training_job(spec: ScenarioSpec | ImageScenarioSpec) -> TrainingJob:
+    """The job that a scenario describes.
+
+    Raises:
+        PodsimError: The network cannot be built.
+        BadValueError: The scenario names a block that the network does not have.
+    """
+    return image_job(spec) if isinstance(spec, ImageScenarioSpec) else _text_job(spec)
+
+
+def _text_job(spec: ScenarioSpec) -> TrainingJob:
     system = build_system(spec.system)
     stages = _stages(spec)
 

@@ -21,7 +21,7 @@ class GraphBuilder:
             dtype: Number format of results.
             accumulator: Number format of accumulated gradients.
         """
-        self._prefix, self._dtype, self._accumulator = prefix, dtype, accumulator
+        self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self._ops: dict[str, Op] = {}
 
     def ops(self) -> tuple[Op, ...]:
@@ -55,7 +55,7 @@ class GraphBuilder:
             MatMul(
                 name=self.name(name),
                 shape=shape,
-                dtype=self._dtype,
+                dtype=self.dtype,
                 inner=inner,
                 inputs=inputs,
                 right_arranged=weights,
@@ -78,7 +78,7 @@ class GraphBuilder:
                 shape=shape,
                 inputs=tuple(inputs),
                 function=function,
-                dtype=dtype or self._dtype,
+                dtype=dtype or self.dtype,
             )
         )
 
@@ -95,19 +95,19 @@ class GraphBuilder:
 
     def rearrange(self, name: str, shape: tuple[int, ...], source: str) -> str:
         """Append a change of layout."""
-        return self.add(Rearrange(name=self.name(name), shape=shape, dtype=self._dtype, inputs=(source,)))
+        return self.add(Rearrange(name=self.name(name), shape=shape, dtype=self.dtype, inputs=(source,)))
 
     def gather(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
         """Append a look-up of rows."""
         return self.add(
-            Gather(name=self.name(name), shape=shape, dtype=self._dtype, inputs=inputs, table_rows=table_rows)
+            Gather(name=self.name(name), shape=shape, dtype=self.dtype, inputs=inputs, table_rows=table_rows)
         )
 
     def scatter_add(
         self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, accumulate: bool = False
     ) -> str:
         """Append an update of rows; `accumulate` says that the table is a gradient accumulator."""
-        dtype = self._accumulator if accumulate else self._dtype
+        dtype = self._accumulator if accumulate else self.dtype
         return self.add(
             ScatterAdd(name=self.name(name), shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows)
         )

@@ -1,0 +1,136 @@
+"""From a checked scenario of a convolutional network to a job for the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from podsim.errors import BadValueError
+from podsim.plan.options import TrainingOptions
+from podsim.plan.placement import stages_of_splits
+from podsim.plan.plan import TrainingJob
+from podsim.specs import ImageScenarioSpec
+from podsim.specs.image import EfficientNetSpec, NormSpec, ResNetSpec
+from podsim.system import Software, System, build_software, build_system
+from podsim.workload import Block, Workload
+from podsim.workload.convnet import (
+    ConductivityShape,
+    EfficientNetShape,
+    Formats,
+    NormStyle,
+    ResNetShape,
+    conductivity_cnn,
+    efficientnet,
+    resnet,
+)
+from podsim.workload.convnet.features import Features
+from podsim.workload.op import DTYPE_BYTES
+
+
+def image_job(spec: ImageScenarioSpec) -> TrainingJob:
+    """The job that a scenario describes.
+
+    Raises:
+        PodsimError: The network cannot be built.
+        BadValueError: The scenario names a block that the network does not have.
+    """
+    system, software = build_system(spec.system), build_software(spec.software)
+
+    @lru_cache
+    def workload_of(micro_batch_size: int) -> Workload:
+        return _workload(spec, micro_batch_size)
+
+    order = workload_of(spec.parallelism.micro_batch_size).order
+    splits = _known(spec.parallelism.pipeline_splits, order, "pipeline_splits")
+    checkpoints = _known(spec.parallelism.checkpoints, order, "checkpoints")
+    return TrainingJob(
+        system=system,
+        software=software,
+        workload_of=workload_of,
+        stages=stages_of_splits(order, splits, checkpoints),
+        options=_options(spec, system, software),
+    )
+
+
+def updates_per_call(samples_per_epoch: int, samples_per_update: float, calls_per_epoch: int) -> int:
+    """Weight updates of one session call when an epoch is divided into equal calls.
+
+    >>> updates_per_call(1_281_167, 3200, 5), updates_per_call(1_281_167, 10240, 5)
+    (80, 25)
+    """
+    return max(1, int(samples_per_epoch // samples_per_update) // calls_per_epoch)
+
+
+def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str]:
+    """Names of blocks behind the first, which a split or checkpoint cannot precede."""
+    for name in names:
+        if name not in order[1:]:
+            raise BadValueError(f"`{name}` in {key} is not a block behind the first", f"blocks: {', '.join(order[1:])}")
+    return names
+
+
+def _workload(spec: ImageScenarioSpec, batch: int) -> Workload:
+    images, blocks = _network(spec, batch)
+    return Workload(
+        name=spec.model.kind,
+        blocks={block.name: block for block in blocks},
+        order=tuple(block.name for block in blocks),
+        samples_per_micro_batch=batch,
+        # Images travel with a byte per value.
+        host_input_bytes=images.element_count,
+        host_decode_count=batch if spec.data.decoded_by_host else 0,
+        activation_dtype=spec.precision.activations,
+    )
+
+
+def _network(spec: ImageScenarioSpec, batch: int) -> tuple[Features, tuple[Block, ...]]:
+    """What the network reads, and its blocks."""
+    model = spec.model
+    formats = Formats(spec.precision.activations, spec.precision.gradient_accumulation)
+    if isinstance(model, ResNetSpec):
+        size, classes, norm = model.image_size, model.class_count, _norm(model.norm)
+        shape = ResNetShape(model.depth, model.groups, model.width_per_group, size, classes, norm)
+        return shape.images(batch), resnet(shape, batch, formats)
+    if isinstance(model, EfficientNetSpec):
+        largest, classes, norm = model.image_size, model.class_count, _norm(model.norm)
+        scaled = EfficientNetShape(model.size, model.group_size, model.expand_ratio, largest, classes, norm)
+        return scaled.images(batch), efficientnet(scaled, batch, formats)
+    plain = ConductivityShape(
+        model.image_size, model.dimension_count, model.input_channels, model.channels, model.dense_widths
+    )
+    return plain.images(batch), conductivity_cnn(plain, batch, formats)
+
+
+def _norm(spec: NormSpec) -> NormStyle:
+    return NormStyle(spec.kind, spec.replicas)
+
+
+def _options(spec: ImageScenarioSpec, system: System, software: Software) -> TrainingOptions:
+    parallelism, precision, memory = spec.parallelism, spec.precision, spec.memory
+    ipus, proportion = parallelism.ipus_per_replica, memory.available_memory_proportion
+    batch = parallelism.micro_batch_size * parallelism.accumulation_factor * parallelism.replication_factor
+    state_count = 2 if spec.optimizer.kind == "rmsprop" else 1
+    merged = parallelism.reduction_merge_size
+    calls = spec.run.session_calls_per_epoch if spec.run else 1
+    return TrainingOptions(
+        micro_batch_size=parallelism.micro_batch_size,
+        accumulation_factor=parallelism.accumulation_factor,
+        replication_factor=parallelism.replication_factor,
+        ipus_per_replica=ipus,
+        replicas_per_domain=system.domain_ipu_count // ipus,
+        recompute=bool(parallelism.checkpoints),
+        weight_bytes=DTYPE_BYTES[precision.weights],
+        accumulator_bytes=DTYPE_BYTES[precision.gradient_accumulation],
+        state_bytes_per_parameter=state_count * DTYPE_BYTES[spec.optimizer.state],
+        optimizer_kind=spec.optimizer.kind,
+        optimizer_dtype=spec.optimizer.state,
+        optimizer_storage="in_processor_memory",
+        replicated_tensor_sharding=False,
+        gradient_clipping=False,
+        reduction_merge_bytes=int(merged) if merged else software.reduction_merge_bytes,
+        updates_per_session_call=updates_per_call(spec.data.samples_per_epoch, batch, calls),
+        io_tiles=memory.io_tiles,
+        prefetch_depth=spec.data.prefetch_depth,
+        partials=precision.matmul_partials,
+        available_memory_proportion=(proportion,) * ipus if isinstance(proportion, float) else tuple(proportion),
+    )

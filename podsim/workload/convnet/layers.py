@@ -1,0 +1,411 @@
+"""Layers of convolutional networks, forward and backward, for chains and residual blocks.
+
+A layer knows its input and output, its parameters, what it keeps for the backward pass, and the
+operations of both passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from podsim.workload.block import Parameter
+from podsim.workload.convnet.features import Features, check_groups
+from podsim.workload.layers import GraphBuilder, linear, linear_backward
+from podsim.workload.op import Conv, Direction, Pool, ReplicaSum
+
+Activation = Literal["relu", "swish"]
+
+
+class Layer(Protocol):
+    """What every layer can say."""
+
+    @property
+    def out(self) -> Features:
+        """What it hands on."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Trained tensors."""
+
+    @property
+    def kept_elements(self) -> int:
+        """Elements of its result that the backward pass reads."""
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """Append the forward pass; returns the name of the result."""
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Append the backward pass; returns the name of the input's gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution without bias, padded so that stride 1 keeps the size.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+        out_channels: Channels of the result.
+        window: Length of the filter along every axis.
+        stride: Step between positions.
+        groups: Groups.
+        needs_input_gradient: Whether something in front of it is trained.
+    """
+
+    name: str
+    source: Features
+    out_channels: int
+    window: int
+    stride: int = 1
+    groups: int = 1
+    needs_input_gradient: bool = True
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """Spatial size of the filter."""
+        return (self.window,) * len(self.source.size)
+
+    @property
+    def out(self) -> Features:
+        """Its result."""
+        check_groups(self.name, self.source.channels, self.groups)
+        check_groups(self.name, self.out_channels, self.groups)
+        return self.source.strided(self.name, self.kernel, self.stride).with_channels(self.out_channels)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """(out channels, in channels of a group, *kernel)."""
+        return (self.out_channels, self.source.channels // self.groups, *self.kernel)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The filter."""
+        return (Parameter(f"{self.name}/weight", self.weight_shape),)
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result, which the norm behind it reads again."""
+        return self.out.element_count
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One convolution."""
+        return self._add(g, "forward", self.out.shape, (source, f"@{self.name}/weight"))
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Input gradient, weight gradient and its accumulation."""
+        weights = self._add(g, "weight_grad", self.weight_shape, (f"@{self.name}/input", gradient))
+        g.accumulate(self.name, self.weight_shape, weights)
+        if not self.needs_input_gradient:
+            return gradient
+        return self._add(g, "input_grad", self.source.shape, (gradient, f"@{self.name}/weight"))
+
+    def _add(self, g: GraphBuilder, direction: Direction, shape: tuple[int, ...], inputs: tuple[str, str]) -> str:
+        name = self.name if direction == "forward" else f"{self.name}/{direction}"
+        return g.add(
+            Conv(
+                name=g.name(name),
+                shape=shape,
+                dtype=g.dtype,
+                inputs=inputs,
+                batch=self.source.batch,
+                in_channels=self.source.channels,
+                out_channels=self.out_channels,
+                group_count=self.groups,
+                input_size=self.source.size,
+                output_size=self.out.size,
+                kernel=self.kernel,
+                stride=(self.stride,) * len(self.kernel),
+                direction=direction,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Batch norm, over the replicas of a group if it has more than one, or group norm.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+        replicas: Replicas that share statistics; batch norm only.
+        per_image: Whether statistics are taken per image and group of channels, as group norm does.
+        groups: Groups of channels of group norm.
+    """
+
+    name: str
+    source: Features
+    replicas: int = 1
+    per_image: bool = False
+    groups: int = 4
+
+    @property
+    def out(self) -> Features:
+        """As large as its input."""
+        return self.source
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Scale and shift of every channel."""
+        channels = (self.source.channels,)
+        return (Parameter(f"{self.name}/gamma", channels), Parameter(f"{self.name}/beta", channels))
+
+    @property
+    def kept_elements(self) -> int:
+        """Nothing: its input is kept, and an activation behind it keeps its own result."""
+        return 0
+
+    @property
+    def _statistics(self) -> tuple[int]:
+        return (self.source.batch * self.groups if self.per_image else self.source.channels,)
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """Statistics in one pass each, whiten, scale and shift."""
+        shape = self.source.shape
+        mean, power = self._sums(g, ("mean", "power"), source)
+        inverse = g.elementwise("rsqrt", self._statistics, (mean, power), "fp32", name=f"{self.name}/rsqrt")
+        centred = g.elementwise("bias_add", shape, (source, mean), name=f"{self.name}/centre")
+        white = g.elementwise("bias_add", shape, (centred, inverse), name=f"{self.name}/whiten")
+        scaled = g.elementwise("bias_add", shape, (white, f"@{self.name}/gamma"), name=f"{self.name}/scale")
+        return g.elementwise("bias_add", shape, (scaled, f"@{self.name}/beta"), name=f"{self.name}/shift")
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Whiten the input again, gradients of scale and shift, gradient of the input."""
+        shape, channels = self.source.shape, (self.source.channels,)
+        centred = g.elementwise("bias_add", shape, (f"@{self.name}/input",), name=f"{self.name}/centre")
+        white = g.elementwise("bias_add", shape, (centred,), name=f"{self.name}/whiten")
+        product = g.elementwise("mul", shape, (white, gradient), name=f"{self.name}/mul")
+        sums = self._sums(g, ("gamma_grad", "beta_grad"), product)
+        for parameter, total in zip(("gamma", "beta"), sums, strict=True):
+            g.accumulate(f"{self.name}/{parameter}", channels, total)
+        if self.per_image:
+            self._sums(g, ("mean_grad", "power_grad"), product)
+        scaled = g.elementwise("bias_add", shape, (white, *sums), name=f"{self.name}/project")
+        fixed = g.elementwise("scaled_add", shape, (gradient, scaled), name=f"{self.name}/correct")
+        shifted = g.elementwise("bias_add", shape, (fixed,), name=f"{self.name}/shift_back")
+        return g.elementwise("bias_add", shape, (shifted,), name=f"{self.name}/scale_back")
+
+    def _sums(self, g: GraphBuilder, names: Sequence[str], source: str) -> list[str]:
+        """Sums over all positions, and over the group of replicas."""
+        sums = [g.reduce(f"{self.name}/{name}", self._statistics, self.source.element_count, source) for name in names]
+        if self.replicas == 1:
+            return sums
+        both = (len(names) * self._statistics[0],)
+        name = g.name(f"{self.name}/{names[0]}/replicas")
+        g.add(ReplicaSum(name=name, shape=both, dtype="fp32", inputs=tuple(sums), group_size=self.replicas))
+        return [name] * len(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """An activation function.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+        function: Which.
+    """
+
+    name: str
+    source: Features
+    function: Activation = "relu"
+
+    @property
+    def out(self) -> Features:
+        """As large as its input."""
+        return self.source
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """None."""
+        return ()
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result; a swish keeps its input too."""
+        return self.source.element_count * (1 if self.function == "relu" else 2)
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One pass."""
+        return g.elementwise(self.function, self.source.shape, (source,), name=self.name)
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """One pass."""
+        inputs = (gradient, f"@{self.name}")
+        return g.elementwise(f"{self.function}_grad", self.source.shape, inputs, name=f"{self.name}/grad")
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """Maximum over windows.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+        window: Length of the window along every axis.
+        stride: Step between windows.
+    """
+
+    name: str
+    source: Features
+    window: int
+    stride: int
+
+    @property
+    def out(self) -> Features:
+        """Its result."""
+        return self.source.strided(self.name, (self.window,) * len(self.source.size), self.stride)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """None."""
+        return ()
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result."""
+        return self.out.element_count
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One pass."""
+        return self._add(g, self.name, self.out.shape, source, backward=False)
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """One pass."""
+        return self._add(g, f"{self.name}/grad", self.source.shape, gradient, backward=True)
+
+    def _add(self, g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, backward: bool) -> str:
+        window = self.window ** len(self.source.size)
+        inputs = (source,)
+        return g.add(
+            Pool(name=g.name(name), shape=shape, dtype=g.dtype, inputs=inputs, window=window, backward=backward)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAverage:
+    """The mean over all positions of each channel.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+    """
+
+    name: str
+    source: Features
+
+    @property
+    def out(self) -> Features:
+        """One position."""
+        return Features(self.source.batch, self.source.channels, ())
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """None."""
+        return ()
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result."""
+        return self.out.element_count
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """A sum, and a division of the little that is left."""
+        total = g.reduce(self.name, self.out.shape, self.source.element_count, source)
+        return g.elementwise("scale", self.out.shape, (total,), name=f"{self.name}/scale")
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """The gradient laid out over all positions."""
+        scaled = g.elementwise("scale", self.out.shape, (gradient,), name=f"{self.name}/scale")
+        return g.rearrange(f"{self.name}/broadcast", self.source.shape, scaled)
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A dense layer with bias on features without positions.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads; positions count as channels.
+        width: Channels of the result.
+    """
+
+    name: str
+    source: Features
+    width: int
+
+    @property
+    def out(self) -> Features:
+        """Its result."""
+        return Features(self.source.batch, self.width, ())
+
+    @property
+    def inner(self) -> int:
+        """Elements per image that it reads."""
+        return self.source.channels * math.prod(self.source.size)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Weights and bias."""
+        return (
+            Parameter(f"{self.name}/weight", (self.inner, self.width)),
+            Parameter(f"{self.name}/bias", (self.width,)),
+        )
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result."""
+        return self.out.element_count
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One product, one bias."""
+        return linear(g, self.name, self.source.batch, self.inner, self.width, source)
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Three gradients."""
+        return linear_backward(g, self.name, self.source.batch, self.inner, self.width, gradient)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Layers one after the other.
+
+    Attributes:
+        layers: All of them, each reading what the one before hands on.
+    """
+
+    layers: tuple[Layer, ...] = field(default_factory=tuple)
+
+    @property
+    def out(self) -> Features:
+        """What the last one hands on."""
+        return self.layers[-1].out
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Of all layers."""
+        return tuple(parameter for layer in self.layers for parameter in layer.parameters)
+
+    @property
+    def kept_elements(self) -> int:
+        """Of all layers."""
+        return sum(layer.kept_elements for layer in self.layers)
+
+    @property
+    def widest_elements(self) -> int:
+        """Elements of the largest result."""
+        return max((layer.out.element_count for layer in self.layers), default=0)
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """In order."""
+        for layer in self.layers:
+            source = layer.forward(g, source)
+        return source
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """In reverse order."""
+        for layer in reversed(self.layers):
+            gradient = layer.backward(g, gradient)
+        return gradient
