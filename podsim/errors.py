@@ -2,6 +2,7 @@
 
 PodsimError             everything a user can mend; printed without a traceback
 ├── SpecError           a file is wrong: all its problems in one raise, each with its place
+├── ModelError          a file is well-formed, but its model cannot be built
 ├── InfeasibleError     the answer is "no": a result, not a mistake
 │   ├── DoesNotFitError a memory is too small
 │   └── NoPlanError     no way to divide the work was found
@@ -91,6 +92,19 @@ class SpecError(PodsimError):
         """Report all problems together."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+
+class ModelError(PodsimError):
+    """The dimensions of a model do not go together.
+
+    Attributes:
+        key: Dotted path of the key to blame.
+    """
+
+    def __init__(self, message: str, *, key: str, do: str) -> None:
+        """Keep the key for whoever knows the file."""
+        super().__init__(message, do=do)
+        self.key = key
 
 
 class InfeasibleError(PodsimError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from podsim._version import __version__
 from podsim.engine import Trace, execute
-from podsim.errors import InfeasibleError, MissingDataError
+from podsim.errors import InfeasibleError, MissingDataError, ModelError
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
@@ -41,6 +41,7 @@ def simulate(
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        ModelError: The dimensions of the model do not go together.
         DoesNotFitError: A replica does not fit its IPUs' memory.
         MissingDataError: A number that is needed is not known.
     """
@@ -49,6 +50,8 @@ def simulate(
         plan = make_plan(training_job(loaded.spec))
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
         outcome = train(loaded.spec, plan, ps_to_seconds(trace.makespan_ps))
+    except ModelError as error:
+        raise error.at(loaded.where(*error.key.split("."))) from None
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
     return _result(loaded, plan, trace, outcome)

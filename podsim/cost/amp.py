@@ -37,11 +37,8 @@ def amp_vertex_cycles(
         dtype: Format of the operands.
         partials: Format of the partial results.
     """
-    vertex, amp, workers = ipu.vertices.amp, ipu.amp, ipu.worker_count
-    units = amp.half_partials_float_conv_units if (dtype, partials) == ("fp16", "fp32") else amp.half_conv_units
-    pass_count = ceil_div(amp.half_conv_units, units)
-    # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
-    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_bytes_per_cycle
+    vertex, workers = ipu.vertices.amp, ipu.worker_count
+    pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
     block_later = out_groups * (vertex.out_group[0] + pass_count * (vertex.passes[0] + load + later))
     block_first = out_groups * (vertex.out_group[1] + pass_count * (vertex.passes[1] + load + first))
@@ -50,6 +47,15 @@ def amp_vertex_cycles(
     start = workers * (vertex.worker_fixed + vertex.worker_per_in_group * (in_groups * conv_groups - 1))
     result: Cycles = np.asarray(vertex.fixed + start + conv_groups * per_group)
     return result
+
+
+def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
+    """Passes for a group of output channels, and the cycles to load the weights of one pass."""
+    amp = ipu.amp
+    units = amp.half_partials_float_conv_units if (dtype, partials) == ("fp16", "fp32") else amp.half_conv_units
+    # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
+    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_bytes_per_cycle
+    return int(ceil_div(amp.half_conv_units, units)), load
 
 
 def _coefficient_bytes_per_unit(ipu: Ipu, dtype: str) -> int:

@@ -18,17 +18,22 @@ from numpy.typing import NDArray
 
 from podsim.cost.account import Account
 from podsim.cost.amp import amp_vertex_cycles
-from podsim.cost.vector import ceil_div, elementwise_cycles
+from podsim.cost.split import (
+    ROW_PART_DIVISORS,
+    SERIAL_SLICES,
+    choose,
+    distinct_parts,
+    final_cast_cycles,
+    slice_cycles,
+    sum_partials,
+)
+from podsim.cost.vector import ceil_div
 from podsim.errors import NoPlanError
 from podsim.system import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 LARGEST_EXTENT = 2**24
 _MOST_ELEMENTS = 2**40
-_COLUMN_SLICES = (1, 2, 4, 8, 16)
-_INNER_SLICES = (1, 2, 4, 8)
-# Fewer row parts than tiles allow trade idle tiles for less broadcast of the weights.
-_ROW_PART_DIVISORS = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def plan_matmul(
     parts = _cost(ipu, shape, candidates, dtype, partials)
     cycles = sum(parts.values())
     temporary = _temporary_bytes(candidates, ipu, dtype, partials)
-    index = _choose(np.asarray(cycles), temporary, ipu.tile_memory_bytes, available_memory_proportion)
+    index = choose(np.asarray(cycles), temporary, ipu.tile_memory_bytes, available_memory_proportion)
     account = Account(**{kind: float(values[index]) for kind, values in parts.items()})
     c = candidates
     return MatMulPlan(
@@ -158,27 +163,10 @@ def _refuse_beyond_reason(shape: MatMulShape) -> None:
         )
 
 
-def _choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, proportion: float) -> int:
-    """Index of the cheapest candidate within the bound; ties go to less memory."""
-    bound = proportion * tile_bytes
-    while bound <= 2 * tile_bytes and not (temporary <= bound).any():
-        bound *= 2
-    allowed = temporary <= bound if (temporary <= bound).any() else np.ones_like(temporary, dtype=bool)
-    best = np.where(allowed, cycles, np.inf)
-    cheapest = best == best.min()
-    return int(np.argmin(np.where(cheapest, temporary, np.iinfo(np.int64).max)))
-
-
-def _distinct_parts(length: int) -> NDArray[Any]:
-    """The part counts that give distinct shares: {ceil(length / share)}."""
-    return np.unique(ceil_div(length, np.arange(1, length + 1)))
-
-
 def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
     """All splits worth costing."""
     inner_grain = ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels
-    slices = [(c, 1) for c in _COLUMN_SLICES] + [(1, i) for i in _INNER_SLICES[1:]]
-    rows = [_splits_of_slice(ipu, shape, inner_grain, *pair) for pair in slices]
+    rows = [_splits_of_slice(ipu, shape, inner_grain, *pair) for pair in SERIAL_SLICES]
     return _Candidates(*np.concatenate(rows, axis=1))
 
 
@@ -188,13 +176,13 @@ def _splits_of_slice(
     """The rows of `_Candidates` for one way of slicing serially."""
     column_grains = ceil_div(ceil_div(shape.columns, column_slices), ipu.amp.half_conv_units)
     inner_grains = ceil_div(ceil_div(shape.inner, inner_slices), inner_grain)
-    axes = (_distinct_parts(shape.groups), _distinct_parts(column_grains), _distinct_parts(inner_grains))
+    axes = (distinct_parts(shape.groups), distinct_parts(column_grains), distinct_parts(inner_grains))
     groups, columns, inner = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
     fits = groups * columns * inner <= ipu.tile_count
     groups, columns, inner = groups[fits], columns[fits], inner[fits]
     most = np.minimum(shape.rows, ipu.tile_count // (groups * columns * inner))
-    rows = np.concatenate([np.maximum(most // divisor, 1) for divisor in _ROW_PART_DIVISORS])
-    groups, columns, inner = (np.tile(axis, len(_ROW_PART_DIVISORS)) for axis in (groups, columns, inner))
+    rows = np.concatenate([np.maximum(most // divisor, 1) for divisor in ROW_PART_DIVISORS])
+    groups, columns, inner = (np.tile(axis, len(ROW_PART_DIVISORS)) for axis in (groups, columns, inner))
     row_share = ceil_div(shape.rows, rows)
     rows = ceil_div(shape.rows, row_share)
     one = np.ones_like(rows)
@@ -245,69 +233,14 @@ def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: st
     vertex = amp_vertex_cycles(
         ipu, c.row_share, c.inner_grains, c.column_grains, c.group_share, dtype=dtype, partials=partials
     )
-    sums, sums_exchange, stages = _reduction(ipu, out, c.inner, partials)
+    sums, sums_exchange, stages = sum_partials(ipu, out, c.inner, partials)
     serial = c.column_slices * c.inner_slices
-    slice_in, slice_out = _serial_cycles(ipu, shape, c, dtype)
+    weights, results = shape.groups * shape.inner * shape.columns, shape.groups * shape.rows * shape.columns
+    slices = slice_cycles(ipu, weights, results, c.column_slices, c.inner_slices, dtype)
     return {
         "matmul": serial * vertex,
         "reduction": serial * sums,
         "exchange": serial * (exchange + sums_exchange),
-        "rearrange": serial * (slice_in + slice_out) + _final_cast(ipu, shape, dtype, partials),
+        "rearrange": serial * slices + final_cast_cycles(ipu, results, dtype, partials),
         "superstep": serial * (2 + stages) * ipu.superstep_overhead_cycles * np.ones(len(serial)),
     }
-
-
-def _reduction(
-    ipu: Ipu, out: NDArray[Any], depth: NDArray[Any], partials: str
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile."""
-    vertex = ipu.vertices.reduction
-    stage_count = 1 + (depth >= vertex.two_stage_depth) + (depth >= vertex.three_stage_depth)
-    step = np.ceil(depth ** (1 / stage_count) - 1e-9).astype(int)
-    held, left = out.copy(), depth.copy()
-    cycles, exchange, stages = (np.zeros_like(out) for _ in range(3))
-    for stage in (1, 2, 3):
-        active = left > 1
-        factor = np.where(stage_count == stage, left, np.minimum(step, left))
-        share = ceil_div(held, factor)
-        cycles = cycles + np.where(active, reduce_vertex_cycles(ipu, share, factor, partials), 0)
-        sent = ceil_div(held * DTYPE_BYTES[partials], ipu.exchange_bytes_per_cycle)
-        exchange = exchange + np.where(active, sent, 0)
-        stages = stages + active
-        held, left = np.where(active, share, held), np.where(active, ceil_div(left, factor), left)
-    return cycles, exchange, stages
-
-
-def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
-    """One tile sums `depth` partials for each of `outputs` elements. [cycles]
-
-    Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
-    """
-    vertex, single = ipu.vertices.reduction, int(dtype == "fp32")
-    vectors = ceil_div(ceil_div(outputs, vertex.output_vector[single]), ipu.worker_count)
-    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead[single]
-    return vertex.fixed + ipu.worker_count * (vertex.worker_fixed + vectors * per_vector)
-
-
-def _serial_cycles(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Cycles per slice to cut the operands and to join the results."""
-    vertex = ipu.vertices.slice
-    serial = c.column_slices * c.inner_slices
-    fixed = vertex.fixed + ipu.worker_count * vertex.worker_fixed
-    result = shape.groups * shape.rows * shape.columns
-    rate = ipu.tile_count * vertex.elements_per_cycle
-    weights = shape.groups * shape.inner * shape.columns
-    cut = fixed + ceil_div(weights, rate * serial)
-    join = np.where(
-        c.inner_slices > 1,
-        elementwise_cycles(ipu, "add", ceil_div(result, ipu.tile_count), dtype),
-        fixed + ceil_div(result, rate * serial),
-    )
-    return np.where(serial > 1, cut, 0), np.where(serial > 1, join, 0)
-
-
-def _final_cast(ipu: Ipu, shape: MatMulShape, dtype: str, partials: str) -> int:
-    if dtype == partials:
-        return 0
-    result = ceil_div(shape.groups * shape.rows * shape.columns, ipu.tile_count)
-    return elementwise_cycles(ipu, "cast", result, dtype)

@@ -7,11 +7,26 @@ from dataclasses import dataclass, field
 
 from podsim.cost.account import Account, total
 from podsim.cost.collective import Neighbours
+from podsim.cost.conv import ConvPlan, plan_conv
+from podsim.cost.conv_shape import conv_shape
+from podsim.cost.conv_vertices import pool_cycles
 from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
 from podsim.cost.vector import ceil_div, elementwise_cycles
 from podsim.errors import MissingDataError
 from podsim.system import Ipu
-from podsim.workload.op import DTYPE_BYTES, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ReplicaSum, ScatterAdd
+from podsim.workload.op import (
+    DTYPE_BYTES,
+    Conv,
+    Elementwise,
+    Gather,
+    MatMul,
+    Op,
+    Pool,
+    Rearrange,
+    Reduce,
+    ReplicaSum,
+    ScatterAdd,
+)
 
 _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
@@ -25,18 +40,18 @@ class OpCost:
         op: The operation.
         account: Tile cycles by kind.
         temporary_bytes_per_tile: Temporaries on the fullest tile, operands and result apart. [B]
-        plan: How it is split, for matrix products.
+        plan: How it is split, for matrix products and convolutions.
     """
 
     op: Op
     account: Account
     temporary_bytes_per_tile: int = 0
-    plan: MatMulPlan | None = None
+    plan: MatMulPlan | ConvPlan | None = None
 
 
 @dataclass
 class CostModel:
-    """Costs operations; plans of equal products are made once.
+    """Costs operations; plans of equal products and convolutions are made once.
 
     Attributes:
         ipu: The chip.
@@ -50,6 +65,7 @@ class CostModel:
     partials: str = "fp16"
     neighbours: Neighbours | None = None
     _plans: dict[tuple[object, ...], MatMulPlan] = field(default_factory=dict, repr=False)
+    _conv_plans: dict[tuple[object, ...], ConvPlan] = field(default_factory=dict, repr=False)
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
         """Cost every operation of a sequence."""
@@ -64,6 +80,11 @@ class CostModel:
         match op:
             case MatMul():
                 return self._matmul(op, available_memory_proportion)
+            case Conv():
+                conv = self.conv_plan(op, available_memory_proportion)
+                return OpCost(op, conv.account, conv.temporary_bytes_per_tile, conv)
+            case Pool():
+                return OpCost(op, self._pool(op))
             case Elementwise():
                 return OpCost(op, self._elementwise(op))
             case Reduce():
@@ -95,6 +116,14 @@ class CostModel:
             self._plans[key] = plan_matmul(self.ipu, shape, op.dtype, partials, available_memory_proportion)
         return self._plans[key]
 
+    def conv_plan(self, op: Conv, available_memory_proportion: float) -> ConvPlan:
+        """The plan of one pass of a convolution."""
+        shape, partials = conv_shape(op), "fp32" if op.dtype == "fp32" else self.partials
+        key = (shape, op.dtype, partials, available_memory_proportion)
+        if key not in self._conv_plans:
+            self._conv_plans[key] = plan_conv(self.ipu, shape, op.dtype, partials, available_memory_proportion)
+        return self._conv_plans[key]
+
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
         size = DTYPE_BYTES[op.dtype] * op.group_count
@@ -113,6 +142,15 @@ class CostModel:
         share = ceil_div(op.element_count, self.ipu.tile_count)
         cycles = elementwise_cycles(self.ipu, op.function, share, op.dtype)
         return Account(vector=cycles, superstep=self.ipu.superstep_overhead_cycles)
+
+    def _pool(self, op: Pool) -> Account:
+        """Windows over rows of vectors; an element crosses the exchange for each one of the result."""
+        share = ceil_div(op.element_count, self.ipu.tile_count)
+        return Account(
+            vector=pool_cycles(self.ipu, share, op.shape[-1], op.window, op.dtype, backward=op.backward),
+            exchange=ceil_div(share * DTYPE_BYTES[op.dtype], self.ipu.exchange_bytes_per_cycle),
+            superstep=2 * self.ipu.superstep_overhead_cycles,
+        )
 
     def _reduce(self, op: Reduce) -> Account:
         """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""

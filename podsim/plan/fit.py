@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -17,9 +17,14 @@ _TIGHT_PROPORTION = 0.1
 _MOST_CURES = 4
 
 
+Change = tuple[str, dict[str, Any]]
+"""What to write in the scenario, and the options that it changes."""
+
+
 def does_not_fit(
     memory: Sequence[IpuMemory],
     options: TrainingOptions,
+    changes: Iterable[Change],
     memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]],
 ) -> DoesNotFitError:
     """The error for the fullest IPU, with the cures that were tried and work.
@@ -27,6 +32,7 @@ def does_not_fit(
     Args:
         memory: The memory plan that does not fit.
         options: The layout it belongs to.
+        changes: What the scenario leaves open.
         memory_of: The memory plan of a changed layout.
     """
     worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
@@ -37,7 +43,7 @@ def does_not_fit(
     return DoesNotFitError(
         f"IPU {worst.ipu} of each replica needs {_megabytes(worst.used_bytes(storage))} of "
         f"{_STORAGE_NAMES[storage]}; it has {_megabytes(capacity)} (largest: {largest})",
-        do=_advice(options, memory_of),
+        do=_advice(options, dict(changes), memory_of),
     )
 
 
@@ -53,8 +59,11 @@ def _megabytes(byte_count: int) -> str:
     return f"{byte_count / 1e6:,.0f} MB"
 
 
-def _advice(options: TrainingOptions, memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]]) -> str:
-    changes = dict(_changes(options))
+def _advice(
+    options: TrainingOptions,
+    changes: Mapping[str, dict[str, Any]],
+    memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]],
+) -> str:
     for size in (1, 2, 3):
         working = []
         for names in combinations(changes, size):
@@ -68,14 +77,22 @@ def _advice(options: TrainingOptions, memory_of: Callable[[TrainingOptions], Seq
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
 
 
-def _changes(options: TrainingOptions) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(what to write in the scenario, fields it changes) for every change that is open."""
+def recomputation_on(options: TrainingOptions, word: str) -> Iterator[Change]:
+    """Recomputation, where it is off; `word` is how the scenario calls it."""
     if not options.recompute:
-        yield "parallelism.recomputation: layer", {"recompute": True}
+        yield f"parallelism.recomputation: {word}", {"recompute": True}
+
+
+def less_state_on_chip(options: TrainingOptions) -> Iterator[Change]:
+    """Optimizer state off chip, or a shard of it only."""
     if options.optimizer_storage != "streaming_memory":
         yield "memory.optimizer_state.storage: streaming_memory", {"optimizer_storage": "streaming_memory"}
     if not options.replicated_tensor_sharding and options.replication_factor > 1:
         yield "memory.optimizer_state.replicated_tensor_sharding: true", {"replicated_tensor_sharding": True}
+
+
+def smaller_temporaries(options: TrainingOptions) -> Iterator[Change]:
+    """Less memory for temporaries, or fewer samples at once."""
     if max(options.available_memory_proportion) > _TIGHT_PROPORTION:
         tight = (_TIGHT_PROPORTION,) * options.ipus_per_replica
         yield (

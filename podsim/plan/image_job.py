@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from podsim.errors import BadValueError
+from podsim.errors import ModelError
+from podsim.plan.fit import recomputation_on, smaller_temporaries
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import stages_of_splits
 from podsim.plan.plan import TrainingJob
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.image import EfficientNetSpec, NormSpec, ResNetSpec
+from podsim.specs.wording import known_here
 from podsim.system import Software, System, build_software, build_system
 from podsim.workload import Block, Workload
 from podsim.workload.convnet import (
@@ -31,8 +33,7 @@ def image_job(spec: ImageScenarioSpec) -> TrainingJob:
     """The job that a scenario describes.
 
     Raises:
-        PodsimError: The network cannot be built.
-        BadValueError: The scenario names a block that the network does not have.
+        ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
     system, software = build_system(spec.system), build_software(spec.software)
 
@@ -40,6 +41,7 @@ def image_job(spec: ImageScenarioSpec) -> TrainingJob:
     def workload_of(micro_batch_size: int) -> Workload:
         return _workload(spec, micro_batch_size)
 
+    options = _options(spec, system, software)
     order = workload_of(spec.parallelism.micro_batch_size).order
     splits = _known(spec.parallelism.pipeline_splits, order, "pipeline_splits")
     checkpoints = _known(spec.parallelism.checkpoints, order, "checkpoints")
@@ -48,7 +50,8 @@ def image_job(spec: ImageScenarioSpec) -> TrainingJob:
         software=software,
         workload_of=workload_of,
         stages=stages_of_splits(order, splits, checkpoints),
-        options=_options(spec, system, software),
+        options=options,
+        changes=(*recomputation_on(options, "segment"), *smaller_temporaries(options)),
     )
 
 
@@ -65,7 +68,8 @@ def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str
     """Names of blocks behind the first, which a split or checkpoint cannot precede."""
     for name in names:
         if name not in order[1:]:
-            raise BadValueError(f"`{name}` in {key} is not a block behind the first", f"blocks: {', '.join(order[1:])}")
+            what = f"`{name}` is not a block of the network behind its first"
+            raise ModelError(what, key=f"parallelism.{key}", do=known_here(name, order[1:], "use one of its blocks"))
     return names
 
 
@@ -118,7 +122,7 @@ def _options(spec: ImageScenarioSpec, system: System, software: Software) -> Tra
         replication_factor=parallelism.replication_factor,
         ipus_per_replica=ipus,
         replicas_per_domain=system.domain_ipu_count // ipus,
-        recompute=bool(parallelism.checkpoints),
+        recompute=parallelism.recomputation == "segment",
         weight_bytes=DTYPE_BYTES[precision.weights],
         accumulator_bytes=DTYPE_BYTES[precision.gradient_accumulation],
         state_bytes_per_parameter=state_count * DTYPE_BYTES[spec.optimizer.state],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from podsim.plan.fit import less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.image_job import image_job
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage, make_stage, stages_of_layers
@@ -18,8 +19,7 @@ def training_job(spec: ScenarioSpec | ImageScenarioSpec) -> TrainingJob:
     """The job that a scenario describes.
 
     Raises:
-        PodsimError: The network cannot be built.
-        BadValueError: The scenario names a block that the network does not have.
+        ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
     return image_job(spec) if isinstance(spec, ImageScenarioSpec) else _text_job(spec)
 
@@ -27,6 +27,7 @@ def training_job(spec: ScenarioSpec | ImageScenarioSpec) -> TrainingJob:
 def _text_job(spec: ScenarioSpec) -> TrainingJob:
     system = build_system(spec.system)
     stages = _stages(spec)
+    options = _options(spec, stages, system.domain_ipu_count)
 
     @lru_cache
     def workload_of(micro_batch_size: int) -> Workload:
@@ -37,7 +38,8 @@ def _text_job(spec: ScenarioSpec) -> TrainingJob:
         software=build_software(spec.software),
         workload_of=workload_of,
         stages=stages,
-        options=_options(spec, stages, system.domain_ipu_count),
+        options=options,
+        changes=(*recomputation_on(options, "layer"), *less_state_on_chip(options), *smaller_temporaries(options)),
     )
 
 

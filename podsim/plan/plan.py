@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from podsim.cost.collective import Neighbours
 from podsim.cost.model import CostModel
-from podsim.plan.fit import does_not_fit
+from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, memory_plan
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage
@@ -27,6 +27,7 @@ class TrainingJob:
         workload_of: The model for a micro-batch size.
         stages: Pipeline stages of one replica.
         options: How training is laid out.
+        changes: What the scenario leaves open where the job does not fit.
     """
 
     system: System
@@ -34,6 +35,7 @@ class TrainingJob:
     workload_of: Callable[[int], Workload]
     stages: tuple[Stage, ...]
     options: TrainingOptions
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def make_plan(job: TrainingJob) -> Plan:
     )
     workload, costs, memory = _costs_and_memory(job, model, options)
     if not all(ipu.fits for ipu in memory):
-        raise does_not_fit(memory, options, lambda changed: _costs_and_memory(job, model, changed)[2])
+        raise does_not_fit(memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2])
     updates = update_costs(job.stages, workload, model, options, job.software.sharding_threshold)
     return Plan(system, job.software, workload, options, costs, updates, memory)
 

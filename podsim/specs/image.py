@@ -111,8 +111,10 @@ class ImageParallelismSpec(Spec):
     """Data-parallel copies."""
     pipeline_splits: tuple[str, ...] = ()
     """Blocks that start on the next IPU; without any the whole model is on one IPU."""
+    recomputation: Literal["none", "segment"] = "none"
+    """`segment` keeps the inputs of segments only and redoes their forward pass."""
     checkpoints: tuple[str, ...] = ()
-    """Blocks whose input is kept; from there on the forward pass is redone. Without any, all activations are kept."""
+    """Blocks that start a segment, beside those that start on an IPU."""
     replicas_per_process: Count = 2
     """Replicas that one process on a host serves [tensorflow_cnns]."""
     reduction_merge_size: SourcedBytes | None = None
@@ -122,6 +124,12 @@ class ImageParallelismSpec(Spec):
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
         return len(self.pipeline_splits) + 1
+
+    @model_validator(mode="after")
+    def _checkpoints_serve(self) -> ImageParallelismSpec:
+        if self.checkpoints and self.recomputation == "none":
+            raise BadValueError("checkpoints serve recomputation, which is off", "add `recomputation: segment`")
+        return self
 
     @model_validator(mode="after")
     def _replicas_can_be_placed(self) -> ImageParallelismSpec:

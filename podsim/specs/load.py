@@ -32,6 +32,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": HostSpec,
     "software": SoftwareSpec,
 }
+_TEXT_KIND = "bert"
 _VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -99,8 +100,13 @@ def load_scenario(
 def _validate_scenario(document: Document) -> AnyScenario:
     """As the family of its model wants it."""
     model = document.data.get("model")
-    if isinstance(model, dict) and model.get("kind") in IMAGE_KINDS:
+    kind = model.get("kind") if isinstance(model, dict) else None
+    if kind in IMAGE_KINDS:
         return _validate(ImageScenarioSpec, document)
+    if isinstance(kind, str) and kind != _TEXT_KIND:
+        where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS)
+        message = f"`{kind}` is not a family of models"
+        raise SpecError([Problem(where, "model.kind", message, known_here(kind, known, "use one"))])
     return _validate(ScenarioSpec, document)
 
 

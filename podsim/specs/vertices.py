@@ -11,6 +11,7 @@ from podsim.specs.base import Spec
 from podsim.specs.quantity import Basis, Count, CountOrZero
 
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
+Three = Annotated[list[Count], Field(min_length=3, max_length=3)]
 Four = Annotated[list[Count], Field(min_length=4, max_length=4)]
 
 
@@ -98,6 +99,181 @@ class AmpVertexSpec(Spec):
         return self
 
 
+class ByFilterHeight(Spec):
+    """Cycles by kernel rows held in the matrix unit at once."""
+
+    one: CountOrZero
+    """One row."""
+    two: CountOrZero
+    """Two rows."""
+    four: CountOrZero
+    """Four rows."""
+
+
+class ByStride(Spec):
+    """A number for each output stride."""
+
+    one: Count
+    """Every position."""
+    two: Count
+    """Every other position."""
+
+
+class ByWidth(Spec):
+    """Cycles by width of the vectors."""
+
+    half_width: CountOrZero
+    """Half width."""
+    full_width: CountOrZero
+    """Full width."""
+
+
+class Nx1VertexSpec(Spec):
+    """The matrix vertex for spatial kernels."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Worker cycles of a call."""
+    zero_call: CountOrZero
+    """Supervisor cycles to clear the partials of a group of output channels."""
+    zero_loop: CountOrZero
+    """Supervisor cycles between two of them, and between convolution groups."""
+    zero_end: CountOrZero
+    """Supervisor cycles after the last of them."""
+    zero_worker: CountOrZero
+    """Worker cycles of each, its vectors apart."""
+    conv_group: CountOrZero
+    """Supervisor cycles per convolution group."""
+    in_group: CountOrZero
+    """Supervisor cycles per group of input channels."""
+    out_group: CountOrZero
+    """Supervisor cycles per group of output channels."""
+    kernel_row: CountOrZero
+    """Supervisor cycles per row of the kernel."""
+    kernel_position: CountOrZero
+    """Supervisor cycles per position of the kernel."""
+    filter_load: ByFilterHeight
+    """Supervisor cycles to set up a load of weights."""
+    pass_: CountOrZero = Field(alias="pass")
+    """Supervisor cycles per pass."""
+    worker: CountOrZero
+    """Worker cycles per position of the kernel."""
+    segment: CountOrZero
+    """Worker cycles per row segment."""
+    segment_saving: CountOrZero
+    """Worker cycles saved per row segment by state retention."""
+    half_segment: Four
+    """Worker cycles of a row segment of 0, 1, 2 and 3 positions, half inputs."""
+    single_segment: Four
+    """The same, single inputs."""
+    half_partials: CountOrZero
+    """Worker cycles that half partials cost more per position of the kernel and segment of two."""
+    tail: CountOrZero
+    """Cycles between the fastest worker's end and the next start."""
+
+    @model_validator(mode="after")
+    def _saving_is_possible(self) -> Nx1VertexSpec:
+        least = self.segment + min(self.half_segment + self.single_segment)
+        if self.segment_saving > least:
+            raise BadValueError(f"segment_saving {self.segment_saving} is above the {least} of a segment", "lower it")
+        return self
+
+
+class SlicVertexSpec(Spec):
+    """The vertex for short kernels of grouped convolutions."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    sub_kernel: CountOrZero
+    """Supervisor cycles per part of a kernel row."""
+    kernel_width: Count
+    """Positions of a kernel row taken at once."""
+    channels: Count
+    """Channels taken at once, of one group or several."""
+    weight_load: Three
+    """Cycles to load weights for 1, 2 and 4 channels per group."""
+    work_item: CountOrZero
+    """Worker cycles per row segment."""
+    row: CountOrZero
+    """Worker cycles of a short row segment per pass."""
+    row_positions: ByStride
+    """Positions of such a segment."""
+    row_cycles_per_position: ByStride
+    """Worker cycles of each further position."""
+    passes: ElementsByFormat
+    """Passes over the input, by format of the partials."""
+
+
+class VmacVertexSpec(Spec):
+    """Vector multiply-adds over convolution groups."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    group: CountOrZero
+    """Supervisor cycles per set of groups."""
+    in_channel: CountOrZero
+    """Supervisor cycles per input channel."""
+    worker: ByWidth
+    """Worker cycles of a call."""
+    half_width: Count
+    """Groups in a set of half width."""
+    segment: CountOrZero
+    """Worker cycles per output position and kernel row."""
+    tap: CountOrZero
+    """Worker cycles per position of a kernel row and set of half width."""
+    reduce: CountOrZero
+    """Cycles of the sum over workers."""
+    reduce_cycles_per_output: CountOrZero
+    """Its cycles per output position."""
+
+
+class HmacVertexSpec(Spec):
+    """Dot products over few channels."""
+
+    output: CountOrZero
+    """Worker cycles per output and position of the kernel."""
+    half_products_per_cycle: Count
+    """Products per worker cycle, half."""
+    single_products_per_cycle: Count
+    """Products per worker cycle, single."""
+
+
+class OuterProductVertexSpec(Spec):
+    """Products with a single input channel, in worker cycles."""
+
+    fixed: CountOrZero
+    """A call."""
+    group: CountOrZero
+    """A convolution group."""
+    position: CountOrZero
+    """A position with few output channels."""
+    position_channels: CountOrZero
+    """Output channels of such a position."""
+    channels_per_cycle: Count
+    """Further output channels per cycle."""
+
+
+class PoolVertexSpec(Spec):
+    """Pooling, in worker cycles."""
+
+    row: CountOrZero
+    """A row of outputs."""
+    forward_tap: CountOrZero
+    """A vector and position of the window, forward."""
+    backward_tap: CountOrZero
+    """The same, backward."""
+
+
+class TransformVertexSpec(Spec):
+    """Copies that fold or regroup an operand."""
+
+    cycles: CountOrZero
+    """Cycles per step."""
+    elements: Count
+    """Elements per step."""
+
+
 class ReductionVertexSpec(Spec):
     """Sums of partial results."""
 
@@ -177,6 +353,20 @@ class VerticesSpec(Spec):
     """Starting programs."""
     amp: AmpVertexSpec
     """The matrix vertex."""
+    nx1: Nx1VertexSpec
+    """The matrix vertex for spatial kernels."""
+    slic: SlicVertexSpec
+    """Short kernels of grouped convolutions."""
+    vmac: VmacVertexSpec
+    """Vector multiply-adds over groups."""
+    hmac: HmacVertexSpec
+    """Dot products."""
+    outer_product: OuterProductVertexSpec
+    """A single input channel."""
+    pool: PoolVertexSpec
+    """Pooling."""
+    transform: TransformVertexSpec
+    """Copies of operands."""
     reduction: ReductionVertexSpec
     """Sums of partials."""
     slice: SliceVertexSpec

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.software import SoftwareSpec
-from podsim.specs.vertices import ByFormat, ElementsByFormat, Passes, VerticesSpec, WorkerTable
+from podsim.system.build_vertices import build_vertices
 from podsim.system.machine import Amp, Host, Ipu, Link, Machine, Software, StreamingMemory, System
-from podsim.system.vertices import (
-    AmpVertex,
-    ElementwiseVertex,
-    GatherVertex,
-    ReductionVertex,
-    SliceVertex,
-    Vertices,
-)
 
 
 def build_system(spec: PodSpec) -> System:
@@ -79,7 +71,7 @@ def build_ipu(spec: IpuSpec) -> Ipu:
         tiles_per_exchange_bus=int(spec.exchange.tiles_per_bus),
         superstep_overhead_cycles=spec.superstep.overhead.value,
         multi_ipu_sync_cycles=spec.multi_ipu_sync.value,
-        vertices=_vertices(spec.vertices),
+        vertices=build_vertices(spec.vertices),
     )
 
 
@@ -101,63 +93,3 @@ def build_software(spec: SoftwareSpec) -> Software:
         recompute_last_segment=spec.recompute_last_segment,
         reduction_merge_bytes=int(spec.reduction_merge_size or 0),
     )
-
-
-def _vertices(spec: VerticesSpec) -> Vertices:
-    amp, reduction, gather = spec.amp, spec.reduction, spec.gather
-    return Vertices(
-        launch_cycles=spec.call.launch,
-        copy_cycles=spec.call.copy_cycles,
-        amp=AmpVertex(
-            fixed=amp.fixed,
-            worker_fixed=amp.worker_fixed,
-            worker_per_in_group=amp.worker_per_in_group,
-            conv_group=amp.conv_group,
-            conv_group_last=amp.conv_group_last,
-            in_group=amp.in_group,
-            out_group=_passes(amp.out_group),
-            passes=_passes(amp.pass_),
-            half_worker=_table(amp.half_worker),
-            single_worker=_table(amp.single_worker),
-            single_first_cycles_per_position=amp.single_first_cycles_per_position,
-            retention_saving=amp.retention_saving,
-            tail=amp.tail,
-        ),
-        reduction=ReductionVertex(
-            fixed=reduction.fixed,
-            worker_fixed=reduction.worker_fixed,
-            cycles_per_partial=reduction.cycles_per_partial,
-            output_overhead=_formats(reduction.output_overhead),
-            output_vector=_formats(reduction.output_vector),
-            two_stage_depth=reduction.two_stage_depth,
-            three_stage_depth=reduction.three_stage_depth,
-            general_fixed=reduction.general_fixed,
-        ),
-        slice=SliceVertex(spec.slice.fixed, spec.slice.worker_fixed, spec.slice.elements_per_cycle),
-        gather=GatherVertex(
-            worker_fixed=gather.worker_fixed,
-            per_index=gather.per_index,
-            cycles_per_pair=gather.cycles_per_pair,
-            skip=gather.skip,
-            update_worker_fixed=gather.update_worker_fixed,
-            update_per_index=gather.update_per_index,
-            update_cycles_per_atom=gather.update_cycles_per_atom,
-            update_skip=gather.update_skip,
-        ),
-        elementwise={
-            name: ElementwiseVertex(vertex.half[0], vertex.half[1], vertex.single[0], vertex.single[1], vertex.fixed)
-            for name, vertex in spec.elementwise.items()
-        },
-    )
-
-
-def _passes(spec: Passes) -> tuple[int, int]:
-    return spec.later, spec.first
-
-
-def _table(spec: WorkerTable) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(spec.later), tuple(spec.first)
-
-
-def _formats(spec: ByFormat | ElementsByFormat) -> tuple[int, int]:
-    return spec.half, spec.single

@@ -16,6 +16,8 @@ from podsim.validation.reference_data import rows, scenario_name, submissions
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _SECONDS = {"h": 3600, "min": 60}
 _GEMM_MEMORY = 0.6
+# Name for a reader, and the column with the time of a weight update beside checkpoints.
+_BENCHMARKS = {"bert": ("BERT", "step_ms_median"), "resnet": ("ResNet-50", "step_ms_pure")}
 
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
@@ -30,15 +32,20 @@ def validate(progress: Progress = list) -> tuple[Comparison, ...]:
     bow = build_ipu(load_ipu("bow"))
     published = [row for row in rows("published_throughput") if row["scenario"]]
     names = dict.fromkeys(
-        [*map(scenario_name, submissions("bert")), *(name for row in published for name in row["scenario"].split())]
+        [
+            *(scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark)),
+            *(name for row in published for name in row["scenario"].split()),
+        ]
     )
     results = {name: simulate(name) for name in progress(tuple(names))}
     return (
         *_amp(bow),
         *compare_gemms(bow),
         *_weight_updates(results),
+        *_throughputs(results),
         *_times_to_train(results),
         *_effects(results),
+        *_scaling(results),
         *_published(published, results),
     )
 
@@ -69,28 +76,30 @@ def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
 
 
 def _weight_updates(results: dict[str, RunResult]) -> Iterator[Comparison]:
-    for row in submissions("bert"):
+    for benchmark, (label, column) in _BENCHMARKS.items():
+        for row in submissions(benchmark):
+            name = scenario_name(row)
+            predicted, published = results[name].weight_update_s * _MS_PER_S, float(row[column])
+            yield Comparison(f"{label} weight update", name, predicted, published, "ms", row["role"], row["source"])
+
+
+def _throughputs(results: dict[str, RunResult]) -> Iterator[Comparison]:
+    """Images over the time of training with its checkpoints."""
+    for row in submissions("resnet"):
         name = scenario_name(row)
-        predicted = results[name].weight_update_s * _MS_PER_S
-        published = float(row["step_ms_median"])
-        yield Comparison("BERT weight update", name, predicted, published, "ms", row["role"], row["source"])
+        result, parts = results[name], results[name].run_breakdown
+        predicted = result.throughput_samples_per_s * parts["training"] / (parts["training"] + parts["checkpoint"])
+        published = float(row["throughput_samples_s"])
+        yield Comparison("ResNet-50 throughput", name, predicted, published, "images/s", row["role"], row["source"])
 
 
 def _times_to_train(results: dict[str, RunResult]) -> Iterator[Comparison]:
-    for row in submissions("bert"):
-        name = scenario_name(row)
-        predicted = results[name].time_to_train_s
-        if predicted is not None:
+    for benchmark, (label, _) in _BENCHMARKS.items():
+        for row in submissions(benchmark):
+            name = scenario_name(row)
+            predicted = (results[name].time_to_train_s or 0.0) / _S_PER_MIN
             published = float(row["score_physical_min"])
-            yield Comparison(
-                "BERT time to train",
-                name,
-                predicted / _S_PER_MIN,
-                published,
-                "min",
-                row["role"],
-                row["source"],
-            )
+            yield Comparison(f"{label} time to train", name, predicted, published, "min", row["role"], row["source"])
 
 
 def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
@@ -106,6 +115,36 @@ def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
         predicted = (results[after].weight_update_s - results[before].weight_update_s) * _MS_PER_S
         published = measured[after] - measured[before]
         yield Comparison("BERT effect of a change", name, predicted, published, "ms", "hold-out", "mlperf_logs")
+
+
+def _scaling(results: dict[str, RunResult]) -> Iterator[Comparison]:
+    """What larger pods do for ResNet-50, and how it stands beside another machine."""
+    group, role = "ResNet-50 scaling", "hold-out"
+    measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
+    found = {ipus: results[scenario_name(row)] for ipus, row in measured.items()}
+    logged_ms = {ipus: float(row["step_ms_pure"]) for ipus, row in measured.items()}
+    smallest, largest = min(measured), max(measured)
+    for ipus in sorted(measured)[1:]:
+        published = _rate(measured[ipus]) / _rate(measured[smallest])
+        predicted = found[ipus].throughput_samples_per_s / found[smallest].throughput_samples_per_s
+        name, share = f"efficiency of POD{ipus}", smallest / ipus
+        yield Comparison(group, name, predicted * share, published * share, "x", role, "mlperf_logs")
+    before = largest // 2
+    predicted = (found[largest].weight_update_s - found[before].weight_update_s) * _MS_PER_S
+    published = logged_ms[largest] - logged_ms[before]
+    yield Comparison(group, f"POD{before} to POD{largest}", predicted, published, "ms", role, "mlperf_logs")
+    (gpu,) = (row for row in rows("mlperf_gpu_reference") if (row["round"], row["benchmark"]) == ("v1.1", "resnet"))
+    minutes = float(gpu["score_min"])
+    predicted = (found[smallest].time_to_train_s or 0.0) / _S_PER_MIN / minutes
+    published = float(measured[smallest]["score_physical_min"]) / minutes
+    yield Comparison(
+        group, f"POD{smallest} over DGX A100, time to train", predicted, published, "x", role, "mlperf_logs"
+    )
+
+
+def _rate(row: dict[str, str]) -> float:
+    """Images per ms, checkpoints apart. [1/ms]"""
+    return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
 
 
 def _published(published: Iterable[dict[str, str]], results: dict[str, RunResult]) -> Iterator[Comparison]:

@@ -17,6 +17,8 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 def scenario_name(row: dict[str, str]) -> str:
     """The scenario that replays an MLPerf submission."""
+    if row["benchmark"] == "resnet":
+        return f"resnet50_{row['round']}_pod{row['ipus']}"
     return f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsim.errors import PodsimError
+from podsim.errors import ModelError
 from podsim.workload.block import Block
 from podsim.workload.convnet import (
     ConductivityShape,
@@ -107,6 +107,6 @@ def test_volumes_have_cubic_filters() -> None:
     ],
 )
 def test_what_does_not_fit_together(make: object, message: str) -> None:
-    with pytest.raises(PodsimError) as caught:
+    with pytest.raises(ModelError) as caught:
         make()  # type: ignore[operator]
     assert message in caught.value.message

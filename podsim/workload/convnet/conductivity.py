@@ -43,7 +43,7 @@ def conductivity_cnn(shape: ConductivityShape, batch: int, formats: Formats = HA
     """The blocks `conv1`, `conv2`, …, `head` for a micro-batch of `batch` images.
 
     Raises:
-        PodsimError: Images are too small for so many poolings.
+        ModelError: Images are too small for so many poolings.
     """
     features = shape.images(batch)
     blocks = []

@@ -87,7 +87,7 @@ def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) 
     """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images.
 
     Raises:
-        PodsimError: Images are too small, or the group size does not divide a width.
+        ModelError: Images are too small, or the group size does not divide a width.
     """
     stem, features = stem_block(shape.images(batch), shape.channels(_STEM_CHANNELS), 3, shape.norm, formats, "swish")
     blocks = [stem]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from podsim.errors import PodsimError
+from podsim.errors import ModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,15 @@ class Features:
         """What is left of the positions by a window that moves by `stride`, padded so that stride 1 keeps all.
 
         Raises:
-            PodsimError: A feature map is smaller than the window.
+            ModelError: A feature map is smaller than the window.
         """
         for length, window in zip(self.size, kernel, strict=True):
             if length < window - window // 2:
                 size = "x".join(map(str, self.size))
-                raise PodsimError(
+                raise ModelError(
                     f"{name}: feature maps of {size} are smaller than its {'x'.join(map(str, kernel))} window",
-                    do="raise model.image_size",
+                    key="model.image_size",
+                    do="use larger images",
                 )
         return replace(self, size=tuple(-(-length // stride) for length in self.size))
 
@@ -62,10 +63,11 @@ def check_groups(name: str, channels: int, groups: int) -> None:
     """Refuse groups that do not divide channels.
 
     Raises:
-        PodsimError: They do not.
+        ModelError: They do not.
     """
     if channels % groups:
-        raise PodsimError(
+        raise ModelError(
             f"{name}: {groups} groups do not divide {channels} channels",
-            do="change the number of groups or the width of the model",
+            key="model",
+            do="change the size of the groups or the width of the model",
         )

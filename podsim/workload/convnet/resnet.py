@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podsim.errors import PodsimError
+from podsim.errors import ModelError
 from podsim.workload.block import Block
 from podsim.workload.convnet.blocks import (
     BATCH_NORM,
@@ -57,12 +57,13 @@ def resnet(shape: ResNetShape, batch: int, formats: Formats = HALF) -> tuple[Blo
     """The blocks `stem`, `stage1/unit1`, …, `head` for a micro-batch of `batch` images.
 
     Raises:
-        PodsimError: Images are too small, or groups are given to a network without bottlenecks.
+        ModelError: Images are too small, or groups are given to a network without bottlenecks.
     """
     if shape.depth < _FIRST_BOTTLENECK and (shape.groups, shape.width_per_group) != (1, _WIDTH):
-        raise PodsimError(
+        raise ModelError(
             f"a ResNet of {shape.depth} layers has no groups",
-            do="leave model.groups and model.width_per_group out, or use 50 layers or more",
+            key="model.depth",
+            do="leave groups and width_per_group out, or use 50 layers or more",
         )
     stem, features = _stem(shape, batch, formats)
     blocks = [stem]
