@@ -10,7 +10,7 @@ from typing import Any
 import typer.main
 
 from podsim.cli import app
-from podsim.specs import json_schema
+from podsim.specs import part_schema
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
@@ -33,6 +33,8 @@ def type_text(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"{_FILES[name]} file, or mapping with `base`" if name in _FILES else "mapping, below"
+    if "oneOf" in schema:
+        return "mapping, below"
     if "anyOf" in schema:
         texts = [type_text(option) for option in schema["anyOf"] if not _is_sourced(option)]
         texts = [text for text in texts if "file, or" in text] or texts
@@ -91,15 +93,12 @@ def _default_text(key: str, schema: dict[str, Any], required: list[str]) -> str:
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def _definition(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:
-    """The mapping that a key, or each entry of its list, refers to."""
-    options = schema.get("anyOf", [schema])
-    for option in [*options, *(each["items"] for each in options if each.get("type") == "array")]:
-        name = option.get("$ref", "").rpartition("/")[2]
-        if name and name not in _FILES:
-            found: dict[str, Any] = definitions[name]
-            return found
-    return None
+def _definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> list[dict[str, Any]]:
+    """The mappings that a key, or each entry of its list, may refer to."""
+    options = schema.get("anyOf", schema.get("oneOf", [schema]))
+    entries = [each["items"] for each in options if each.get("type") == "array"]
+    names = [option.get("$ref", "").rpartition("/")[2] for option in [*options, *entries]]
+    return [definitions[name] for name in names if name and name not in _FILES]
 
 
 def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], level: int = 2) -> Iterator[str]:
@@ -110,13 +109,19 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
     yield "| key | value | default | meaning |\n|---|---|---|---|"
     required, inner = schema.get("x-required", schema.get("required", [])), []
     for key, value in schema["properties"].items():
-        meaning = value.get("description") or (_definition(value, definitions) or {}).get("description", "")
+        found = _definitions(value, definitions)
+        meaning = value.get("description") or (found[0].get("description", "") if found else "")
         yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
-        if (found := _definition(value, definitions)) is not None:
-            path = key if level == 2 and title == "Scenario" else f"{title.strip('`')}.{key}"
-            inner.append((f"`{path}`", found))
-    for path, found in inner:
-        yield from section(path, found, definitions, 3)
+        path = key if level == 2 and title in ("Scenario", "Image scenario") else f"{title.split(' of kind ')[0].strip('`')}.{key}"
+        inner += [(f"`{path}`{_family(each)}", each) for each in found]
+    for path, part in inner:
+        yield from section(path, part, definitions, 3)
+
+
+def _family(schema: dict[str, Any]) -> str:
+    """Of several mappings that may stand at a key, which one."""
+    kind = schema["properties"].get("kind", {}).get("const")
+    return f" of kind `{kind}`" if kind else ""
 
 
 def _one_line(text: str) -> str:
@@ -127,7 +132,7 @@ def schema_page(title: str, intro: str, kinds: dict[str, str]) -> str:
     """A page about one or more kinds of file."""
     lines = [_NOTE, f"\n# {title}\n", intro, "", _QUANTITIES]
     for kind, heading in kinds.items():
-        schema = json_schema(kind)
+        schema = part_schema(kind)
         lines += section(heading, schema, schema.get("$defs", {}))
     return "\n".join(lines) + "\n"
 
@@ -172,13 +177,13 @@ def pages() -> dict[str, str]:
         "scenario.md": schema_page(
             "Scenario files",
             "One question per file. [The template](../../scenarios/template.yaml) has every key with a comment.",
-            {"scenario": "Scenario"},
+            {"scenario": "Scenario", "image_scenario": "Image scenario"},
         ),
         "hardware.md": schema_page(
             "Hardware files",
-            "A file describes one pod, one machine or one chip, and names the file of what it is made of.\n"
+            "A file describes one pod, machine, chip or host server, and names the files of what it is made of.\n"
             "`base` names a file to start from; the keys that follow replace its keys, at any depth.",
-            {"pod": "Pod", "machine": "Machine", "ipu": "IPU"},
+            {"pod": "Pod", "machine": "Machine", "ipu": "IPU", "host": "Host server"},
         ),
         "software.md": schema_page(
             "Software files",

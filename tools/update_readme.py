@@ -10,16 +10,16 @@ from podsim.validation.show import markdown_summary
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BEGIN, END = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->"
-_ROWS = "BERT weight update"
+_ROWS = ("BERT weight update", "ResNet-50 weight update")
 
 
 def accuracy(comparisons: tuple[Comparison, ...]) -> str:
     """The summary of all comparisons, then every weight update."""
-    lines = ["| MLPerf BERT-Large | predicted | measured | error | role |", "|---|--:|--:|--:|---|"]
+    lines = ["| MLPerf submission | predicted | measured | error | role |", "|---|--:|--:|--:|---|"]
     for c in comparisons:
-        if c.group == _ROWS:
-            name = c.name.removeprefix("bert_").replace("_", " ")
-            lines.append(f"| {name} | {c.predicted:,.0f} ms | {c.published:,.0f} ms | {c.error:+.1%} | {c.role} |")
+        if c.group in _ROWS:
+            name, times = c.name.replace("_", " "), (f"{time:,.1f} ms" for time in (c.predicted, c.published))
+            lines.append(f"| {name} | {' | '.join(times)} | {c.error:+.1%} | {c.role} |")
     return markdown_summary(comparisons) + "\n" + "\n".join(lines) + "\n"
 
 

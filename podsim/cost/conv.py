@@ -133,6 +133,7 @@ def plan_conv(
     dtype: str = "fp16",
     partials: str = "fp16",
     available_memory_proportion: float = 0.6,
+    copy_cycles_per_byte: float | None = None,
 ) -> ConvPlan:
     """The cheapest method and split whose temporaries fit.
 
@@ -145,12 +146,14 @@ def plan_conv(
         dtype: Format of the operands, `fp16` or `fp32`.
         partials: Format of the partial results.
         available_memory_proportion: Share of tile memory for temporaries, above 0.
+        copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]
 
     Raises:
         NoPlanError: The convolution is larger than any memory.
     """
     _refuse_beyond_reason(shape)
-    planner = _Planner(ipu, dtype, partials, available_memory_proportion * ipu.tile_memory_bytes)
+    bound_bytes = available_memory_proportion * ipu.tile_memory_bytes
+    planner = _Planner(ipu, dtype, partials, bound_bytes, copy_cycles_per_byte)
     costed = planner.whole(methods(ipu, shape, dtype))
     costed += planner.sliced(costed)
     cycles = np.concatenate([one.cycles for one in costed])
@@ -200,6 +203,7 @@ class _Planner:
         dtype: Format of the operands.
         partials: Format of the partial results.
         bound_bytes: Allowed temporaries per tile. [B]
+        copy_cycles_per_byte: Rate of copies; the library's own estimate if None. [cycles/B]
         cheapest: Least cycles so far of a split within the bound.
     """
 
@@ -207,13 +211,14 @@ class _Planner:
     dtype: str
     partials: str
     bound_bytes: float
+    copy_cycles_per_byte: float | None
     cheapest: float = math.inf
 
     def whole(self, every: Iterable[Method]) -> list[_Costed]:
         """Splits without serial slices."""
         costed = []
         for method in every:
-            copies = copy_cycles(self.ipu, method.moved_count, self.dtype)
+            copies = copy_cycles(self.ipu, method.moved_count, self.dtype, self.copy_cycles_per_byte)
             if _least_cycles(self.ipu, method, self.dtype) + copies < self.cheapest:
                 costed.append(self._cost(method, SERIAL_SLICES[:1]))
         return costed
@@ -228,7 +233,7 @@ class _Planner:
 
     def _cost(self, method: Method, slices: Sequence[tuple[int, int]]) -> _Costed:
         candidates = _enumerate(self.ipu, method, self.dtype, self.partials, slices)
-        parts, temporary = _cost(self.ipu, method, candidates, self.dtype, self.partials)
+        parts, temporary = _cost(self.ipu, method, candidates, self.dtype, self.partials, self.copy_cycles_per_byte)
         costed = _Costed(method, candidates, parts, parts.sum(axis=0), temporary)
         fitting = costed.cycles[temporary <= self.bound_bytes]
         self.cheapest = min(self.cheapest, float(fitting.min(initial=math.inf)))
@@ -284,7 +289,9 @@ def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_s
     return np.stack((index.ravel(), *parts, one * out_slices, one * in_slices, *shares))
 
 
-def _cost(ipu: Ipu, method: Method, c: _Candidates, dtype: str, partials: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _cost(
+    ipu: Ipu, method: Method, c: _Candidates, dtype: str, partials: str, copy_cycles_per_byte: float | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Cycles of every candidate by kind, in the order of `_KINDS`, and its temporaries. [cycles], [B]"""
     shape, rows, operand = method.shape, c.rows, DTYPE_BYTES[dtype]
     batch, field = rows.batch[c.index], rows.field[:, c.index]
@@ -304,7 +311,7 @@ def _cost(ipu: Ipu, method: Method, c: _Candidates, dtype: str, partials: str) -
     exchange = exchange + ceil_div(right * operand * (tiles - 1) // tiles, ipu.exchange_bytes_per_cycle)
     sums, sums_exchange, stages = sum_partials(ipu, result, c.inner * c.kernel, partials)
     serial = c.out_slices * c.in_slices
-    copies = copy_cycles(ipu, method.moved_count, dtype)
+    copies = copy_cycles(ipu, method.moved_count, dtype, copy_cycles_per_byte)
     slices = slice_cycles(ipu, shape.weight_count, shape.result_count, c.out_slices, c.in_slices, dtype)
     parts = (
         serial * _vertex_cycles(ipu, method, c, first, positions, dtype, partials),

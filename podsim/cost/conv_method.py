@@ -62,16 +62,19 @@ def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
             )
 
 
-def copy_cycles(ipu: Ipu, element_count: int, dtype: str) -> float:
+def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float | None) -> float:
     """One call that copies elements into another order on all tiles, with their exchange. [cycles]
 
-    Source: [poplibs_poplin], cost of transforms: 1.25·bytes/min(8, element size), and the exchange.
+    Source: [poplibs_poplin] for the rate where none is given: 1.25·bytes/min(8, element size).
     """
     if not element_count:
         return 0.0
     share, vertex = ceil_div(element_count, ipu.tile_count), ipu.vertices.transform
-    exchange = ceil_div(share * DTYPE_BYTES[dtype], ipu.exchange_bytes_per_cycle)
-    return float(ipu.vertices.copy_cycles + ceil_div(share * vertex.cycles, vertex.elements) + exchange)
+    byte_count = share * DTYPE_BYTES[dtype]
+    copies = (
+        ceil_div(share * vertex.cycles, vertex.elements) if cycles_per_byte is None else byte_count * cycles_per_byte
+    )
+    return float(ipu.vertices.copy_cycles + copies + ceil_div(byte_count, ipu.exchange_bytes_per_cycle))
 
 
 def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvShape, int]]:

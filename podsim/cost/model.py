@@ -121,7 +121,9 @@ class CostModel:
         shape, partials = conv_shape(op), "fp32" if op.dtype == "fp32" else self.partials
         key = (shape, op.dtype, partials, available_memory_proportion)
         if key not in self._conv_plans:
-            self._conv_plans[key] = plan_conv(self.ipu, shape, op.dtype, partials, available_memory_proportion)
+            self._conv_plans[key] = plan_conv(
+                self.ipu, shape, op.dtype, partials, available_memory_proportion, self.layout_change_cycles_per_byte
+            )
         return self._conv_plans[key]
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:

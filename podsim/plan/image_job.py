@@ -106,7 +106,7 @@ def _network(spec: ImageScenarioSpec, batch: int) -> tuple[Features, tuple[Block
 
 
 def _norm(spec: NormSpec) -> NormStyle:
-    return NormStyle(spec.kind, spec.replicas)
+    return NormStyle(spec.replicas, spec.groups if spec.kind == "group" else 0)
 
 
 def _options(spec: ImageScenarioSpec, system: System, software: Software) -> TrainingOptions:

@@ -12,7 +12,7 @@ from podsim.specs.load import (
     variant_names,
 )
 from podsim.specs.scenario import ScenarioSpec
-from podsim.specs.schema import json_schema
+from podsim.specs.schema import json_schema, part_schema
 from podsim.specs.software import SoftwareSpec
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "load_hardware",
     "load_ipu",
     "load_scenario",
+    "part_schema",
     "shipped_names",
     "variant_names",
 ]

@@ -19,6 +19,8 @@ class NormSpec(Spec):
     """Batch norm, or group norm, which needs no statistics over the batch."""
     replicas: Count = 1
     """Neighbouring replicas over which batch norm takes its statistics."""
+    groups: Count = 4
+    """Groups of channels of group norm."""
 
     @model_validator(mode="after")
     def _group_norm_is_local(self) -> NormSpec:

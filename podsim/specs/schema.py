@@ -17,11 +17,28 @@ _VARIANTS = {
 }
 
 
+_FAMILIES = ("scenario", "image_scenario")
+_DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
 def json_schema(kind: str) -> dict[str, Any]:
     """JSON Schema of a kind of file.
 
     A file may leave out whatever its base has, at any depth, so no key is required by the schema;
-    `x-required` lists what must come from somewhere.
+    `x-required` lists what must come from somewhere. A scenario may be of any family.
+
+    Raises:
+        SpecError: There is no such kind.
+    """
+    if kind == "scenario":
+        parts = [part_schema(family) for family in _FAMILIES]
+        definitions = {name: part for each in parts for name, part in each.pop("$defs").items()}
+        return _DIALECT | {"title": "podsim scenario", "anyOf": parts, "$defs": definitions}
+    return _DIALECT | part_schema(kind)
+
+
+def part_schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a kind of file; of one family of scenarios.
 
     Raises:
         SpecError: There is no such kind.
@@ -34,9 +51,9 @@ def json_schema(kind: str) -> dict[str, Any]:
         if "required" in part and part.get("title") not in _WHOLE:
             part["x-required"] = part.pop("required")
     _refer(kind, schema, definitions)
-    if kind == "scenario":
+    if kind in _FAMILIES:
         schema["properties"]["variants"] = _VARIANTS
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": f"podsim {kind_name(kind)}"}
+    return schema | {"title": f"podsim {kind_name(kind)}"}
 
 
 _WHOLE = {"StageSpec"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _LONGEST = 40
-_KINDS = {"ipu": "IPU", "software": "software stack"}
+_KINDS = {"ipu": "IPU", "software": "software stack", "image_scenario": "image scenario"}
 
 
 def shown(value: Any) -> str:

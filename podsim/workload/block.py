@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from podsim.workload.op import DTYPE_BYTES, MatMul, Op
+from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Block:
 
     @property
     def forward_flop(self) -> int:
-        """Matrix-product work of the forward pass. [FLOP]"""
-        return sum(op.flop for op in self.forward if isinstance(op, MatMul))
+        """Work of matrix products and convolutions in the forward pass. [FLOP]"""
+        return sum(op.flop for op in self.forward if isinstance(op, (Conv, MatMul)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Workload:
 
     @property
     def forward_flop(self) -> int:
-        """Matrix-product work of one forward pass of one micro-batch. [FLOP]"""
+        """Work of matrix products and convolutions in one forward pass of one micro-batch. [FLOP]"""
         return sum(self.repeats(name) * block.forward_flop for name, block in self.blocks.items())
 
     @property

@@ -48,9 +48,21 @@ class GraphBuilder:
         inputs: tuple[str, str],
         *,
         weights: bool = False,
+        left_arranged: bool = False,
         gradient_of_weights: bool = False,
     ) -> str:
-        """Append a product; `weights` says that the right operand is a parameter in the plan's layout."""
+        """Append a product.
+
+        Args:
+            name: Its name.
+            shape: Shape of the result.
+            inner: Length of the contracted axis.
+            inputs: Both operands.
+            weights: The right operand is a parameter in the plan's layout, and the left one an activation
+                that keeps its groups of channels from one operation to the next.
+            left_arranged: The left operand keeps its groups of channels.
+            gradient_of_weights: The result goes where the weights lie.
+        """
         return self.add(
             MatMul(
                 name=self.name(name),
@@ -58,6 +70,7 @@ class GraphBuilder:
                 dtype=self.dtype,
                 inner=inner,
                 inputs=inputs,
+                left_arranged=weights or left_arranged,
                 right_arranged=weights,
                 output_arranged=not gradient_of_weights,
             )
@@ -123,7 +136,9 @@ def linear_backward(
     g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str, *, bias: bool = True
 ) -> str:
     """Input gradient, weight gradient with its accumulation, and bias gradient of a dense layer."""
-    grad_in = g.matmul(f"{name}/input_grad", (1, rows, inner), columns, (gradient, f"@{name}/weight"))
+    grad_in = g.matmul(
+        f"{name}/input_grad", (1, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
+    )
     grad_w = g.matmul(
         f"{name}/weight_grad",
         (1, inner, columns),

@@ -162,7 +162,7 @@ class Pool(Op):
     """Maximum or mean over windows; `shape` is the result's, which in the backward pass is the input's.
 
     Attributes:
-        window: Elements under one window.
+        window: Elements under one window; in the backward pass windows over one element.
         backward: Whether it is the gradient.
     """
 

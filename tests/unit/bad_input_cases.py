@@ -19,6 +19,7 @@ parallelism:
   accumulation_factor: 96
   replication_factor: 4
   layers_per_ipu: [6, 6, 6, 6]
+optimizer: {first_moment: fp16}
 """
 PODS, SOFTWARE = (", ".join(shipped_names()[kind]) for kind in ("systems", "software"))
 _TOP_KEYS, _PARALLELISM_KEYS, MODEL_KEYS = (
@@ -217,10 +218,11 @@ NUMBERS = {
         "size: lagre",
         "s.yaml:3:21 [model.size]: `lagre` is not one of `tiny`, `base` or `large`\n  do: did you mean `large`?",
     ),
-    "the only choice": (
+    "a family that is not known": (
         "kind: bert",
-        "kind: gpt",
-        "s.yaml:3:9 [model.kind]: needs `bert`, not `gpt`\n  do: write `bert`",
+        "kind: resnext",
+        "s.yaml:3:9 [model.kind]: `resnext` is not a family of models\n"
+        "  do: did you mean `resnet`? known here: bert, resnet, efficientnet, conductivity_cnn",
     ),
     "an empty list": (
         "[6, 6, 6, 6]",

@@ -65,7 +65,7 @@ def test_an_unknown_variant(podsim: Run) -> None:
     with Path("good.yaml").open("a") as file:
         file.write("variants:\n  bow: {system: bow_pod16}\n  tiny: {model: {size: tiny}}\n")
     assert podsim("run", "good.yaml", "--variant", "bwo") == error_of(
-        "good.yaml:10:1 [variants]: there is no variant `bwo`\n  do: did you mean `bow`? known here: bow, tiny"
+        "good.yaml:11:1 [variants]: there is no variant `bwo`\n  do: did you mean `bow`? known here: bow, tiny"
     )
 
 
@@ -79,7 +79,7 @@ def test_variants_that_are_a_list(podsim: Run) -> None:
     with Path("good.yaml").open("a") as file:
         file.write("variants: [bow]\n")
     assert podsim("run", "good.yaml") == error_of(
-        "good.yaml:10:1 [variants]: needs a mapping of names to mappings\n  do: write `variants: {name: {key: value}}`"
+        "good.yaml:11:1 [variants]: needs a mapping of names to mappings\n  do: write `variants: {name: {key: value}}`"
     )
 
 

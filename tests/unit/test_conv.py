@@ -209,8 +209,8 @@ def test_pool_vertex() -> None:
 
 def test_copy_of_a_transform() -> None:
     """1000 halves per tile: 288 + 1.25 cycles each, 2000 bytes at 4 per cycle."""
-    assert copy_cycles(GC200, 1000 * TILES, "fp16") == 288 + 1250 + 500
-    assert copy_cycles(GC200, 0, "fp16") == 0
+    assert copy_cycles(GC200, 1000 * TILES, "fp16", None) == 288 + 1250 + 500
+    assert copy_cycles(GC200, 0, "fp16", None) == 0
 
 
 # Plans

@@ -82,7 +82,7 @@ def test_a_bottleneck_by_hand() -> None:
 
 def test_statistics_cross_replicas_once_per_norm_and_pass() -> None:
     """53 norms; each sends two sums per channel in single precision."""
-    blocks = resnet(ResNetShape(50, norm=NormStyle("batch", replicas=2)), 1)
+    blocks = resnet(ResNetShape(50, norm=NormStyle(replicas=2)), 1)
     for ops in ([op for b in blocks for op in b.forward], [op for b in blocks for op in b.backward]):
         sums = [op for op in ops if isinstance(op, ReplicaSum)]
         assert len(sums) == 53

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from podsim.workload.block import Block, Parameter
-from podsim.workload.convnet.features import Features
+from podsim.workload.convnet.features import Features, check_groups
 from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, GlobalAverage, Layer, Norm
 from podsim.workload.layers import GraphBuilder, softmax
 from podsim.workload.op import DType
+
+# In the backward pass of a norm: its input, whitened, the gradient and their product.
+LIVE_TENSORS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,17 @@ class NormStyle:
     """How a network normalises.
 
     Attributes:
-        kind: `batch` or `group`.
-        replicas: Replicas that share batch statistics.
+        replicas: Replicas that share the statistics of batch norm.
+        groups: Groups of channels of group norm; 0 for batch norm.
     """
 
-    kind: str = "batch"
     replicas: int = 1
+    groups: int = 0
 
     def after(self, name: str, source: Features) -> Norm:
         """The norm behind a layer."""
-        return Norm(name, source, self.replicas, per_image=self.kind == "group")
+        check_groups(name, source.channels, self.groups or 1)
+        return Norm(name, source, self.replicas, self.groups)
 
 
 BATCH_NORM: Final = NormStyle()
@@ -76,7 +80,9 @@ def chain_block(name: str, source: Features, chain: Chain, formats: Formats) -> 
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
     chain.forward(forward, "@input")
     chain.backward(backward, "@gradient")
-    return _block(name, source, chain, forward, backward, chain.kept_elements)
+    last = chain.layers[-1]
+    unkept = 0 if last.kept_elements else last.out.element_count
+    return _block(name, source, chain, forward, backward, chain.kept_elements + unkept)
 
 
 def residual_block(
@@ -114,8 +120,7 @@ def _block(
         parameters=layers.parameters,
         output_elements=(out or layers.out).element_count,
         saved_elements=kept,
-        # A layer's operand and result, and the gradient or the other way beside them.
-        live_elements=2 * layers.widest_elements + source.element_count,
+        live_elements=LIVE_TENSORS * layers.widest_elements,
     )
 
 
@@ -133,7 +138,8 @@ def classifier_block(name: str, layers: tuple[Layer, ...], source: Features, cla
     smooth = backward.elementwise("scale", shape, ("@labels",), name="loss/smooth")
     gradient = backward.elementwise("sub", shape, ("@probabilities", smooth), name="loss/grad")
     chain.backward(backward, gradient)
-    return _block(name, source, chain, forward, backward, chain.kept_elements + source.batch * classes)
+    kept = chain.kept_elements + source.batch * classes
+    return replace(_block(name, source, chain, forward, backward, kept), output_elements=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ The publication names no dimensions, so that all of them are parameters. Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.workload.block import Block
 from podsim.workload.convnet.blocks import HALF, Formats, chain_block
@@ -48,11 +48,24 @@ def conductivity_cnn(shape: ConductivityShape, batch: int, formats: Formats = HA
     features = shape.images(batch)
     blocks = []
     for number, channels in enumerate(shape.channels, start=1):
-        conv = Convolution("conv", features, channels, _WINDOW, needs_input_gradient=number > 1)
+        conv = Convolution("conv", features, channels, _WINDOW, needs_input_gradient=number > 1, result_is_read=False)
         chain = Chain((conv, Activate("relu", conv.out), Pooling("pool", conv.out, _POOL, _POOL)))
         blocks.append(chain_block(f"conv{number}", features, chain, formats))
         features = chain.out
-    return (*blocks, chain_block("head", features, Chain(_dense(shape, features)), formats))
+    return (*blocks, _head(features, Chain(_dense(shape, features)), formats))
+
+
+def _head(source: Features, chain: Chain, formats: Formats) -> Block:
+    """The dense layers and a squared error, whose few operations per image count as supersteps do."""
+    block = chain_block("head", source, chain, formats)
+    loss, gradient = formats.builder("loss"), formats.builder("loss_backward")
+    shape = (source.batch, 1)
+    error = loss.elementwise("sub", shape, ("@output", "@labels"))
+    loss.reduce("sum", (1,), source.batch, loss.elementwise("square", shape, (error,)))
+    gradient.elementwise("scale", shape, (error,))
+    return replace(
+        block, forward=block.forward + loss.ops(), backward=gradient.ops() + block.backward, output_elements=0
+    )
 
 
 def _dense(shape: ConductivityShape, features: Features) -> tuple[Layer, ...]:

@@ -53,6 +53,7 @@ class Convolution:
         stride: Step between positions.
         groups: Groups.
         needs_input_gradient: Whether something in front of it is trained.
+        result_is_read: Whether the backward pass of the layer behind it reads its result again, as a norm does.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Convolution:
     stride: int = 1
     groups: int = 1
     needs_input_gradient: bool = True
+    result_is_read: bool = True
 
     @property
     def kernel(self) -> tuple[int, ...]:
@@ -87,8 +89,8 @@ class Convolution:
 
     @property
     def kept_elements(self) -> int:
-        """Its result, which the norm behind it reads again."""
-        return self.out.element_count
+        """Its result, if it is read again."""
+        return self.out.element_count if self.result_is_read else 0
 
     def forward(self, g: GraphBuilder, source: str) -> str:
         """One convolution."""
@@ -131,15 +133,13 @@ class Norm:
         name: Its name within the block.
         source: What it reads.
         replicas: Replicas that share statistics; batch norm only.
-        per_image: Whether statistics are taken per image and group of channels, as group norm does.
-        groups: Groups of channels of group norm.
+        groups: Groups of channels with statistics per image, as in group norm; 0 for batch norm.
     """
 
     name: str
     source: Features
     replicas: int = 1
-    per_image: bool = False
-    groups: int = 4
+    groups: int = 0
 
     @property
     def out(self) -> Features:
@@ -159,7 +159,7 @@ class Norm:
 
     @property
     def _statistics(self) -> tuple[int]:
-        return (self.source.batch * self.groups if self.per_image else self.source.channels,)
+        return (self.source.batch * self.groups if self.groups else self.source.channels,)
 
     def forward(self, g: GraphBuilder, source: str) -> str:
         """Statistics in one pass each, whiten, scale and shift."""
@@ -172,19 +172,23 @@ class Norm:
         return g.elementwise("bias_add", shape, (scaled, f"@{self.name}/beta"), name=f"{self.name}/shift")
 
     def backward(self, g: GraphBuilder, gradient: str) -> str:
-        """Whiten the input again, gradients of scale and shift, gradient of the input."""
+        """Whiten the input again; gradients of scale and shift; gradient of the input with sums of its own.
+
+        Source: [poplibs_popnn], which computes the two apart.
+        """
         shape, channels = self.source.shape, (self.source.channels,)
         centred = g.elementwise("bias_add", shape, (f"@{self.name}/input",), name=f"{self.name}/centre")
         white = g.elementwise("bias_add", shape, (centred,), name=f"{self.name}/whiten")
         product = g.elementwise("mul", shape, (white, gradient), name=f"{self.name}/mul")
-        sums = self._sums(g, ("gamma_grad", "beta_grad"), product)
-        for parameter, total in zip(("gamma", "beta"), sums, strict=True):
+        for parameter, source in (("gamma", product), ("beta", gradient)):
+            total = g.reduce(f"{self.name}/{parameter}_grad", channels, self.source.element_count, source)
             g.accumulate(f"{self.name}/{parameter}", channels, total)
-        if self.per_image:
-            self._sums(g, ("mean_grad", "power_grad"), product)
-        scaled = g.elementwise("bias_add", shape, (white, *sums), name=f"{self.name}/project")
-        fixed = g.elementwise("scaled_add", shape, (gradient, scaled), name=f"{self.name}/correct")
-        shifted = g.elementwise("bias_add", shape, (fixed,), name=f"{self.name}/shift_back")
+        scaled = g.elementwise("bias_add", shape, (gradient, f"@{self.name}/gamma"), name=f"{self.name}/scale")
+        product = g.elementwise("mul", shape, (white, scaled), name=f"{self.name}/mul")
+        mean, power = self._sums(g, ("mean_grad", "power_grad"), product)
+        projected = g.elementwise("bias_add", shape, (white, power), name=f"{self.name}/project")
+        fixed = g.elementwise("add", shape, (scaled, projected), name=f"{self.name}/correct")
+        shifted = g.elementwise("bias_add", shape, (fixed, mean), name=f"{self.name}/shift_back")
         return g.elementwise("bias_add", shape, (shifted,), name=f"{self.name}/scale_back")
 
     def _sums(self, g: GraphBuilder, names: Sequence[str], source: str) -> list[str]:
@@ -277,8 +281,9 @@ class Pooling:
         return self._add(g, f"{self.name}/grad", self.source.shape, gradient, backward=True)
 
     def _add(self, g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, backward: bool) -> str:
-        window = self.window ** len(self.source.size)
-        inputs = (source,)
+        axes, inputs = len(self.source.size), (source,)
+        # Going back, an element of the input lies under as many windows as overlap.
+        window = -(-(self.window**axes) // self.stride**axes) if backward else self.window**axes
         return g.add(
             Pool(name=g.name(name), shape=shape, dtype=g.dtype, inputs=inputs, window=window, backward=backward)
         )
