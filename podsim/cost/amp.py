@@ -40,8 +40,8 @@ def amp_vertex_cycles(
     vertex, workers = ipu.vertices.amp, ipu.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
-    block_later = out_groups * (vertex.out_group[0] + pass_count * (vertex.passes[0] + load + later))
-    block_first = out_groups * (vertex.out_group[1] + pass_count * (vertex.passes[1] + load + first))
+    block_later = out_groups * (vertex.out_group[0] + pass_count * (vertex.pass_[0] + load + later))
+    block_first = out_groups * (vertex.out_group[1] + pass_count * (vertex.pass_[1] + load + first))
     per_group = vertex.conv_group + (in_groups - 1) * (vertex.in_group + block_later)
     per_group = per_group + vertex.conv_group_last + block_first
     start = workers * (vertex.worker_fixed + vertex.worker_per_in_group * (in_groups * conv_groups - 1))

@@ -108,7 +108,7 @@ def nx1_cycles(
     """
     v, count = ipu.vertices.nx1, ipu.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
-    load += v.filter_load[filter_height.bit_length() - 1] + v.per_pass
+    load += v.filter_load[filter_height.bit_length() - 1] + v.pass_
     taps = share.kernel_rows * share.kernel_width
     slowest, fastest = workers
     inner = share.kernel_rows * v.kernel_row + taps * (v.kernel_position + passes * load)

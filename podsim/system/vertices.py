@@ -37,7 +37,7 @@ class AmpVertex:
         conv_group_last: The same, for its last group of input channels.
         in_group: Supervisor cycles per group of input channels.
         out_group: Supervisor cycles per group of output channels.
-        passes: Supervisor cycles per pass.
+        pass_: Supervisor cycles per pass.
         half_worker: Worker cycles for 0, 1, 2 and 3 positions, half inputs, for later and first pass.
         single_worker: The same for single inputs.
         single_first_cycles_per_position: What a position more costs in the first pass, single inputs.
@@ -52,7 +52,7 @@ class AmpVertex:
     conv_group_last: int
     in_group: int
     out_group: tuple[int, int]
-    passes: tuple[int, int]
+    pass_: tuple[int, int]
     half_worker: tuple[tuple[int, ...], tuple[int, ...]]
     single_worker: tuple[tuple[int, ...], tuple[int, ...]]
     single_first_cycles_per_position: int
@@ -77,7 +77,7 @@ class Nx1Vertex:
         kernel_row: Supervisor cycles per row of the kernel.
         kernel_position: Supervisor cycles per position of the kernel.
         filter_load: Supervisor cycles to set up a load of weights of one, two and four kernel rows at once.
-        per_pass: Supervisor cycles per pass.
+        pass_: Supervisor cycles per pass.
         worker: Worker cycles per position of the kernel.
         segment: Worker cycles per row segment.
         segment_saving: Worker cycles saved per row segment by state retention.
@@ -99,7 +99,7 @@ class Nx1Vertex:
     kernel_row: int
     kernel_position: int
     filter_load: tuple[int, int, int]
-    per_pass: int
+    pass_: int
     worker: int
     segment: int
     segment_saving: int

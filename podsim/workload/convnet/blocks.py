@@ -7,7 +7,8 @@ from typing import Final
 
 from podsim.workload.block import Block, Parameter
 from podsim.workload.convnet.features import Features, check_groups
-from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, GlobalAverage, Layer, Norm
+from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, GlobalAverage, Layer
+from podsim.workload.convnet.norm import Norm
 from podsim.workload.layers import GraphBuilder, softmax
 from podsim.workload.op import DType
 
