@@ -22,12 +22,16 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
+    from podsim.generation import generate
+    from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
     from podsim.simulation import simulate
     from podsim.specs import load_scenario
 
 _HOMES = {
     "simulate": "podsim.simulation",
+    "generate": "podsim.generation",
+    "GenerationResult": "podsim.report.generation",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
 } | dict.fromkeys(
@@ -45,6 +49,7 @@ _HOMES = {
 
 __all__ = [
     "DoesNotFitError",
+    "GenerationResult",
     "InfeasibleError",
     "MissingDataError",
     "NoPlanError",
@@ -53,6 +58,7 @@ __all__ = [
     "RunResult",
     "SpecError",
     "__version__",
+    "generate",
     "load_scenario",
     "simulate",
 ]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from podsim.specs import LoadedScenario
 
 app = typer.Typer(
     name="podsim",
@@ -77,6 +80,7 @@ def run(
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
     from podsim.simulation import simulate, with_references
+    from podsim.specs import InferenceScenarioSpec, load_scenario
     from podsim.validation.references import references_for
 
     check_distinct(scenario=scenario, trace=trace, plot=plot)
@@ -86,13 +90,12 @@ def run(
         from podsim.report.plot import check_plot_path
 
         check_plot_path(plot)
-    result = simulate(
-        scenario,
-        variant=variant,
-        overrides=overrides or (),
-        explicit=explicit,
-        record=trace is not None or plot is not None,
-    )
+    loaded = load_scenario(scenario, variant, overrides or ())
+    record = trace is not None or plot is not None
+    if isinstance(loaded.spec, InferenceScenarioSpec):
+        _generate(loaded, output_format, explicit=explicit, records=record)
+        return
+    result = simulate(loaded, explicit=explicit, record=record)
     if variant is None and not overrides:
         result = with_references(result, references_for(result.name))
     if trace is not None:
@@ -109,6 +112,22 @@ def run(
         from podsim.report.table import print_result
 
         print_result(result)
+
+
+def _generate(loaded: LoadedScenario, output_format: Format, *, explicit: bool, records: bool) -> None:
+    """Text generation: the same options, another result."""
+    from podsim.errors import PodsimError
+    from podsim.generation import generate
+    from podsim.report.generation_table import print_generation
+
+    if records:
+        what = "timelines and charts are written for training only"
+        raise PodsimError(what, do="leave --trace and --plot out")
+    result = generate(loaded, explicit=explicit)
+    if output_format is Format.JSON:
+        typer.echo(result.to_json())
+    else:
+        print_generation(result)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from podsim._version import __version__
 from podsim.engine import Trace, execute
-from podsim.errors import InfeasibleError, MissingDataError, ModelError
+from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
@@ -17,7 +17,7 @@ from podsim.report.breakdown import mean_account
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow, Reference
-from podsim.specs import LoadedScenario, assumptions, load_scenario
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
 
@@ -46,10 +46,13 @@ def simulate(
         MissingDataError: A number that is needed is not known.
     """
     loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    spec = loaded.spec
+    if isinstance(spec, InferenceScenarioSpec):
+        raise PodsimError(f"{loaded.name} describes text generation", do="use podsim.generate")
     try:
-        plan = make_plan(training_job(loaded.spec))
+        plan = make_plan(training_job(spec))
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
-        outcome = train(loaded.spec, plan, ps_to_seconds(trace.makespan_ps))
+        outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
     except ModelError as error:
         raise error.at(loaded.where(*error.key.split("."))) from None
     except (InfeasibleError, MissingDataError) as error:

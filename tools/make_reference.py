@@ -23,6 +23,11 @@ _FILES = {
     "VerticesSpec": "vertices",
 }
 _BEYOND_REASON = 10**12
+_SCENARIOS = {
+    "scenario": "Scenario",
+    "image_scenario": "Image scenario",
+    "inference_scenario": "Inference scenario",
+}
 _QUANTITIES = """A quantity is text with its unit: `k M G T` are decimal, `Ki Mi Gi` binary, `b` is bits and `B` bytes.
 Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does too and says what the number stands on:
 `basis` is `published`, `measured`, `derived`, `calibrated` or `assumed`; `note` and `range` are optional."""
@@ -112,7 +117,8 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
         found = _definitions(value, definitions)
         meaning = value.get("description") or (found[0].get("description", "") if found else "")
         yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
-        path = key if level == 2 and title in ("Scenario", "Image scenario") else f"{title.split(' of kind ')[0].strip('`')}.{key}"
+        whole = level == 2 and title in _SCENARIOS.values()
+        path = key if whole else f"{title.split(' of kind ')[0].strip('`')}.{key}"
         inner += [(f"`{path}`{_family(each)}", each) for each in found]
     for path, part in inner:
         yield from section(path, part, definitions, 3)
@@ -177,7 +183,7 @@ def pages() -> dict[str, str]:
         "scenario.md": schema_page(
             "Scenario files",
             "One question per file. [The template](../../scenarios/template.yaml) has every key with a comment.",
-            {"scenario": "Scenario", "image_scenario": "Image scenario"},
+            _SCENARIOS,
         ),
         "hardware.md": schema_page(
             "Hardware files",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from podsim.errors import DoesNotFitError
 from podsim.plan.memory import IpuMemory
 from podsim.plan.options import TrainingOptions
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _STORAGE_NAMES = {"in_processor_memory": "In-Processor-Memory", "streaming_memory": "streaming memory"}
 _LARGEST_TENANTS = 3
@@ -17,15 +20,16 @@ _TIGHT_PROPORTION = 0.1
 _MOST_CURES = 4
 
 
+Options = TypeVar("Options", bound="DataclassInstance")
 Change = tuple[str, dict[str, Any]]
 """What to write in the scenario, and the options that it changes."""
 
 
 def does_not_fit(
     memory: Sequence[IpuMemory],
-    options: TrainingOptions,
+    options: Options,
     changes: Iterable[Change],
-    memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]],
+    memory_of: Callable[[Options], Sequence[IpuMemory]],
 ) -> DoesNotFitError:
     """The error for the fullest IPU, with the cures that were tried and work.
 
@@ -60,9 +64,9 @@ def _megabytes(byte_count: int) -> str:
 
 
 def _advice(
-    options: TrainingOptions,
+    options: Options,
     changes: Mapping[str, dict[str, Any]],
-    memory_of: Callable[[TrainingOptions], Sequence[IpuMemory]],
+    memory_of: Callable[[Options], Sequence[IpuMemory]],
 ) -> str:
     for size in (1, 2, 3):
         working = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from podsim.plan.options import TrainingOptions
+from podsim.program.rings import peripheral_ring
 from podsim.system import System
 
 
@@ -70,7 +71,7 @@ class Replicas:
         members = tuple(self.ipu(number, local) for number in range(first, last))
         if self.options.ipus_per_replica > 1:
             return members
-        return members[0::2] + members[1::2][::-1]
+        return peripheral_ring(members)
 
     def peers_in_domains(self, replica: int, local: int) -> tuple[int, ...]:
         """The corresponding IPU of every link domain that takes part."""

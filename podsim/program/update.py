@@ -18,9 +18,9 @@ from podsim.plan.plan import Plan
 from podsim.plan.update import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
+from podsim.program.rings import step_latency_s
 from podsim.program.task import Barrier, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, gw_hops, link_transfer, streaming_transfer
-from podsim.system import route
 from podsim.units import seconds_to_ps
 
 ALL_REDUCE, OPTIMIZER, HOST, UPDATE_WAIT = "all_reduce", "optimizer", "host", "update_wait"
@@ -90,7 +90,7 @@ class _Turn:
         if self._both_ways(ring):
             neighbours.add(ring[place - 1])
         chunk = cost.parameter_count * bytes_per_parameter / len(ring) / len(neighbours)
-        latency_s = cost.collective_count * self._step_latency_s(ring)
+        latency_s = cost.collective_count * step_latency_s(self._plan.system, self._plan.software, ring)
         transfers = tuple(
             link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(neighbours)
         )
@@ -100,16 +100,6 @@ class _Turn:
         """A ring that closes along a torus is used in both directions, half the data each."""
         full = len(ring) * self._plan.options.ipus_per_replica == self._plan.system.domain_ipu_count
         return self._plan.system.topology == "torus" and full and self._plan.options.ipus_per_replica > 1
-
-    def _step_latency_s(self, ring: tuple[int, ...]) -> float:
-        """Sync and longest route of one step of a ring. [s]"""
-        system = self._plan.system
-        longest = max(
-            route(system, source, target).latency_s
-            for source, target in zip(ring, ring[1:] + ring[:1], strict=True)
-            if source != target
-        )
-        return max(longest, self._plan.software.collective_step_latency_s)
 
     def _across_domains(self) -> Iterator[Phase]:
         """All-reduce of every shard between the corresponding IPUs of the link domains."""
@@ -135,7 +125,12 @@ class _Turn:
         if len(ring) == 1:
             return []
         passes = 2 * (len(ring) - 1) * (cost.small_tensor_count + cost.norm_count)
-        return [Work("small all-reduces", ((ALL_REDUCE, seconds_to_ps(passes * self._step_latency_s(ring))),))]
+        return [
+            Work(
+                "small all-reduces",
+                ((ALL_REDUCE, seconds_to_ps(passes * step_latency_s(self._plan.system, self._plan.software, ring))),),
+            )
+        ]
 
     def _optimizer(self, cost: UpdateCost) -> list[Step]:
         """Load the state, update the shard, store the state."""

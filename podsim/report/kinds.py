@@ -54,6 +54,7 @@ KINDS: Final = (
     Kind("imbalance", "imbalance", "waiting for a slower stage", WAITING, "#a6a6a6"),
     Kind("update_wait", "update wait", "while another IPU updates", WAITING, "#cccccc"),
     Kind("host_wait", "host wait", "waiting for data from hosts", WAITING, "#dadada"),
+    Kind("weights_wait", "weights wait", "waiting for weights", WAITING, "#e2e2e2"),
     Kind("idle", "idle", "nothing left to do", WAITING, "#ebebeb"),
 )
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}

@@ -23,7 +23,7 @@ from podsim.report.format import (
 from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
-from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, PhaseTime
+from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, PhaseTime
 
 _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
@@ -64,8 +64,8 @@ def _page(result: RunResult, *, ascii_only: bool) -> Group:
         _phases(result.phases),
         _ipus(result),
         _operations(result),
-        _memory(result),
-        _assumptions(result.assumptions),
+        memory_lines(result.memory),
+        assumption_table(result.assumptions),
     ]
     shown = [section for section in sections if section is not None]
     return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
@@ -126,23 +126,28 @@ def _measured(quantity: str, value: float) -> str:
 def _breakdown(result: RunResult, *, ascii_only: bool) -> Group:
     count = len(result.ipus)
     over = f", mean over {count} IPUs" if count > 1 else ""
-    unit, scale_s = ("ms", 1e-3) if result.weight_update_s >= _MS_FROM_S else ("us", 1e-6)
-    table = _table("kind", "", ">share", f">{unit}", "what it is")
-    largest = max(result.breakdown.values(), default=0.0)
-    for name, time_s in sorted(result.breakdown.items(), key=lambda item: -item[1]):
+    return breakdown_table(f"Where one weight update goes{over}", result.breakdown, ascii_only=ascii_only)
+
+
+def breakdown_table(title: str, breakdown: Mapping[str, float], *, ascii_only: bool) -> Group:
+    """Time by kind, largest first."""
+    total_s, largest = sum(breakdown.values()), max(breakdown.values(), default=0.0)
+    unit, scale_s = ("ms", 1e-3) if total_s >= _MS_FROM_S else ("us", 1e-6)
+    table = plain_table("kind", "", ">share", f">{unit}", "what it is")
+    for name, time_s in sorted(breakdown.items(), key=lambda item: -item[1]):
         if time_s:
             kind = kind_of(name)
             table.add_row(
                 Text(kind.label),
-                Text(_bar(time_s / largest, ascii_only=ascii_only), style=kind.colour),
-                Text(format_percent(time_s / result.weight_update_s)),
+                Text(bar(time_s / largest, ascii_only=ascii_only), style=kind.colour),
+                Text(format_percent(time_s / total_s)),
                 Text(f"{time_s / scale_s:,.1f}"),
                 Text(kind.meaning, style="dim"),
             )
-    return _titled(f"Where one weight update goes{over}", table)
+    return titled(title, table)
 
 
-def _bar(fraction: float, *, ascii_only: bool) -> str:
+def bar(fraction: float, *, ascii_only: bool) -> str:
     """A bar of `fraction` of the full width, never empty."""
     if ascii_only:
         return "#" * max(1, round(fraction * _BAR_WIDTH))
@@ -166,7 +171,7 @@ def _phases(phases: Sequence[PhaseTime]) -> Text | None:
 def _ipus(result: RunResult) -> Group | None:
     if not result.ipus:
         return None
-    table = _table(">IPU", "holds", ">compute", ">data", ">waiting", ">used", ">free")
+    table = plain_table(">IPU", "holds", ">compute", ">data", ">waiting", ">used", ">free")
     slowest = result.slowest_ipu
     for account in result.ipus[:_MOST_IPUS]:
         used = result.memory.used_bytes(account.ipu)
@@ -180,7 +185,7 @@ def _ipus(result: RunResult) -> Group | None:
     if slowest is not None and len(result.ipus) > 1:
         share = format_percent(slowest.busy_s / (result.weight_update_s or 1.0))
         lines.append(f"IPU {slowest.ipu} sets the pace: at work {share} of the time")
-    return _titled("IPUs of one replica: shares of the weight update, In-Processor-Memory", table, *lines)
+    return titled("IPUs of one replica: shares of the weight update, In-Processor-Memory", table, *lines)
 
 
 def _shares(account: IpuAccount) -> tuple[float, float, float]:
@@ -203,45 +208,46 @@ def _operations(result: RunResult) -> Group | None:
     slowest = max(stages, key=lambda stage: stages[stage])
     total_s = stages[slowest] or 1.0
     title = f"Slowest: {slowest}, {format_duration_s(stages[slowest])} of operations; the longest are"
-    table = _table("block", "operation", ">runs", ">each", ">time", ">share")
+    table = plain_table("block", "operation", ">runs", ">each", ">time", ">share")
     rows = [row for row in result.operations if row.stage == slowest]
     for row in sorted(rows, key=lambda row: -row.total_s)[:_MOST_OPERATIONS]:
         cells = (row.block, f"{row.name} ({row.kind})", format_count(row.count))
         times = (format_duration_s(row.total_s / max(1, row.count)), format_duration_s(row.total_s))
         table.add_row(*(Text(cell) for cell in (*cells, *times, format_percent(row.total_s / total_s))))
-    return _titled(title, table)
+    return titled(title, table)
 
 
-def _memory(result: RunResult) -> Text | None:
+def memory_lines(memory: MemoryReport) -> Text | None:
     """One line per memory: its fullest IPU, what is left there and the largest tenants."""
-    lines = [line for where in _MEMORY_NAMES if (line := _fullest(result, where))]
+    lines = [line for where in _MEMORY_NAMES if (line := _fullest(memory, where))]
     return Text.assemble(("Memory, fullest IPU", "bold"), "\n", "\n".join(lines)) if lines else None
 
 
-def _fullest(result: RunResult, where: str) -> str:
-    ipu = result.memory.fullest_ipu(where)
+def _fullest(memory: MemoryReport, where: str) -> str:
+    ipu = memory.fullest_ipu(where)
     if ipu is None:
         return ""
-    used, capacity = result.memory.used_bytes(ipu, where), result.memory.capacity_bytes(where)
-    largest = list(result.memory.tenants(ipu, where).items())[:3]
+    used, capacity = memory.used_bytes(ipu, where), memory.capacity_bytes(where)
+    largest = list(memory.tenants(ipu, where).items())[:3]
     tenants = ", ".join(f"{tenant.replace('_', ' ')} {format_bytes(size)}" for tenant, size in largest)
     share = f" ({format_percent(used / capacity)})" if capacity else ""
     sizes = f"{format_bytes(used)} of {format_bytes(capacity)}{share}"
     return f"{_MEMORY_NAMES[where]}: IPU {ipu} uses {sizes}; {tenants}"
 
 
-def _assumptions(assumptions: Sequence[Mapping[str, object]]) -> Group | None:
+def assumption_table(assumptions: Sequence[Mapping[str, object]]) -> Group | None:
+    """The first of them, and how many there are of each basis."""
     if not assumptions:
         return None
     ordered = sorted(assumptions, key=lambda each: _basis_rank(str(each.get("basis", ""))))
     counts = Counter(str(each.get("basis", "")) for each in ordered)
     summary = ", ".join(f"{count} {basis}" for basis, count in counts.items())
-    table = _table("input", "value", "basis")
+    table = plain_table("input", "value", "basis")
     for each in ordered[:_MOST_ASSUMPTIONS]:
         table.add_row(*(Text(_assumption_cell(each, column)) for column in ("key", "value", "basis")))
     left = len(ordered) - _MOST_ASSUMPTIONS
     more = [f"and {left} more; `--format json` lists them all"] if left > 0 else []
-    return _titled(f"Stands on {summary} inputs", table, *more)
+    return titled(f"Stands on {summary} inputs", table, *more)
 
 
 def _basis_rank(basis: str) -> int:
@@ -253,12 +259,12 @@ def _assumption_cell(assumption: Mapping[str, object], column: str) -> str:
     return format_significant(value, _HEADLINE_DIGITS) if isinstance(value, float) else str(value or "")
 
 
-def _titled(title: str, table: Table, *lines: str) -> Group:
+def titled(title: str, table: Table, *lines: str) -> Group:
     """A table below its title and above a few lines of text."""
     return Group(Text(title, style="bold"), table, *(Text(line, style="dim") for line in lines))
 
 
-def _table(*headers: str) -> Table:
+def plain_table(*headers: str) -> Table:
     """A table without a frame; a header that begins with `>` is of a right-aligned column."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, padding=(0, 1))
     for header in headers:

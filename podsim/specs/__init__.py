@@ -3,6 +3,7 @@
 from podsim.specs.assumptions import Assumption, assumptions
 from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import ImageScenarioSpec
+from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.library import data_file, shipped_names
 from podsim.specs.load import (
     LoadedScenario,
@@ -18,6 +19,7 @@ from podsim.specs.software import SoftwareSpec
 __all__ = [
     "Assumption",
     "ImageScenarioSpec",
+    "InferenceScenarioSpec",
     "IpuSpec",
     "LoadedScenario",
     "MachineSpec",

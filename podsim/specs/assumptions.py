@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from podsim.specs.image import ImageScenarioSpec
+from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Sourced
 from podsim.specs.scenario import ScenarioSpec
 
-AnyScenario = ScenarioSpec | ImageScenarioSpec
+AnyScenario = ScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec
 _CERTAIN = ("published", "measured")
 
 
@@ -53,15 +54,24 @@ def assumptions(spec: AnyScenario) -> tuple[Assumption, ...]:
 
 def _unused(spec: AnyScenario) -> Iterator[str]:
     """Beginnings of keys that nothing in the scenario asks for."""
+    if isinstance(spec, InferenceScenarioSpec):
+        yield from ("system.machine.gw_link.", "system.host.", "software.host_call", "software.code_memory_per_tile")
+        yield from ("software.setup", "software.checkpoint", "software.validation_setup")
+        return
+    yield from ("software.token_call", "software.inference_code_memory_per_tile")
     if spec.parallelism.replication_factor * spec.parallelism.ipus_per_replica <= spec.system.domain_ipu_count:
         yield "system.machine.gw_link."
-    if isinstance(spec, ScenarioSpec) or not spec.data.decoded_by_host:
+    if isinstance(spec, ScenarioSpec):
+        yield from ("system.host.", "software.checkpoint", "software.validation_setup")
+        if spec.run is None or spec.run.setup is not None:
+            yield "software.setup"
+        return
+    yield "software.setup"
+    if not spec.data.decoded_by_host:
         yield "system.host."
-    if isinstance(spec, ImageScenarioSpec) or spec.run is None or spec.run.setup is not None:
-        yield "software.setup"
-    if isinstance(spec, ScenarioSpec) or spec.run is None or spec.run.checkpoint is None:
+    if spec.run is None or spec.run.checkpoint is None:
         yield "software.checkpoint"
-    if isinstance(spec, ScenarioSpec) or spec.run is None or spec.run.validation is None or spec.run.validation.setup:
+    if spec.run is None or spec.run.validation is None or spec.run.validation.setup:
         yield "software.validation_setup"
 
 

@@ -4,18 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from podsim.specs.assumptions import AnyScenario
 from podsim.specs.image import ImageScenarioSpec
+from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
 
 
-def cross_check(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
+def cross_check(spec: AnyScenario) -> Iterator[Finding]:
     """(key, what is wrong, what to do) for everything that does not add up."""
+    if isinstance(spec, InferenceScenarioSpec):
+        yield from _inference(spec)
+        return
     yield from _ipus(spec)
     yield from _proportions(spec)
     yield from _text(spec) if isinstance(spec, ScenarioSpec) else _image(spec)
+
+
+def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
+    need, domain = spec.parallelism.ipu_count, spec.system.domain_ipu_count
+    if need > domain:
+        yield (
+            ("parallelism",),
+            f"{spec.parallelism.tensor_parallel} x {spec.parallelism.pipeline_stages} = {need} IPUs are wanted; "
+            f"a link domain of {spec.system.name} has {domain}",
+            f"use at most {domain} IPUs for one copy of the model",
+        )
+    for key in ("head_count", "feed_forward_size"):
+        count = getattr(spec.model, key)
+        if count % spec.parallelism.tensor_parallel:
+            yield (
+                ("parallelism", "tensor_parallel"),
+                f"{spec.parallelism.tensor_parallel} shards do not divide {key} {count}",
+                "use fewer shards",
+            )
+    if spec.parallelism.pipeline_stages > spec.model.layer_count:
+        what = f"{spec.parallelism.pipeline_stages} stages for {spec.model.layer_count} layers"
+        yield ("parallelism", "pipeline_stages"), what, "use fewer stages"
+    if not spec.model.rotary and spec.generation.sequence_length > spec.model.position_count:
+        what = f"{spec.generation.sequence_length} tokens, the model has {spec.model.position_count} positions"
+        yield ("generation", "output_tokens"), what, "shorten prompt or output"
+    tiles = int(spec.system.machine.ipu.tile.count)
+    if spec.memory.io_tiles >= tiles:
+        yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
+    if isinstance(spec.memory.available_memory_proportion, tuple):
+        yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 
 
 def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from podsim.specs.assumptions import AnyScenario
 from podsim.specs.checks import cross_check
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
+from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document, merge, override, resolve
 from podsim.specs.scenario import ScenarioSpec
@@ -25,6 +26,7 @@ from podsim.specs.yaml_source import Document, read_yaml
 KINDS: dict[str, type[BaseModel]] = {
     "scenario": ScenarioSpec,
     "image_scenario": ImageScenarioSpec,
+    "inference_scenario": InferenceScenarioSpec,
     "pod": PodSpec,
     "machine": MachineSpec,
     "ipu": IpuSpec,
@@ -32,7 +34,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": HostSpec,
     "software": SoftwareSpec,
 }
-_TEXT_KIND = "bert"
+_TEXT_KIND, _DECODER_KIND = "bert", "decoder"
 _VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -103,8 +105,10 @@ def _validate_scenario(document: Document) -> AnyScenario:
     kind = model.get("kind") if isinstance(model, dict) else None
     if kind in IMAGE_KINDS:
         return _validate(ImageScenarioSpec, document)
+    if kind == _DECODER_KIND:
+        return _validate(InferenceScenarioSpec, document)
     if isinstance(kind, str) and kind != _TEXT_KIND:
-        where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS)
+        where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS, _DECODER_KIND)
         message = f"`{kind}` is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, known, "use one"))])
     return _validate(ScenarioSpec, document)

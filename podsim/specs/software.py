@@ -23,8 +23,14 @@ class SoftwareSpec(Spec):
     """Tile cycles per byte that is copied when a tensor changes its layout."""
     code_memory_per_tile: SourcedBytes
     """Vertex, control and exchange code with vertex state, for training."""
+    inference_code_memory_per_tile: SourcedBytes
+    """The same for inference."""
+    collective_both_ways: Flag = False
+    """Whether rings use both directions of their links."""
     collective_step_latency: SourcedTime
     """Least time of one step of a collective."""
+    token_call: SourcedTime | None = None
+    """A call for one generated token, with sampling on the host."""
     host_call: SourcedTime
     """A session call for one weight update, device work apart."""
     setup: SourcedTime

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 _LONGEST = 40
-_KINDS = {"ipu": "IPU", "software": "software stack", "image_scenario": "image scenario"}
+_KINDS = {
+    "ipu": "IPU",
+    "software": "software stack",
+    "image_scenario": "image scenario",
+    "inference_scenario": "inference scenario",
+}
 
 
 def shown(value: Any) -> str:

@@ -204,11 +204,14 @@ class Software:
         framework: For example `PopART`.
         layout_change_cycles_per_byte: Copies on a tile when a tensor changes its layout. [cycles/B]
         code_bytes_per_tile: Vertex, control and exchange code with vertex state, training. [B]
+        inference_code_bytes_per_tile: The same for inference. [B]
         collective_step_latency_s: Least time of one step of a collective. [s]
         host_call_s: A session call for one weight update, device work apart. [s]
         setup_s: From the start of a run to its first weight update. [s]
         sharding_threshold: Tensors with fewer elements are not sharded.
         update_first_ipu_apart: Whether IPU 0 updates its weights after the others.
+        collective_both_ways: Whether rings use both directions of their links.
+        token_call_s: A call for one generated token, with sampling on the host, if known. [s]
         checkpoint_s: What writing a checkpoint adds to the training, data transfer apart, if known. [s]
         validation_setup_s: Building and loading the program that validates checkpoints, if known. [s]
         schedule: `lock_step`, or `grouped`: all forward passes, then all backward passes.
@@ -220,11 +223,14 @@ class Software:
     framework: str
     layout_change_cycles_per_byte: float
     code_bytes_per_tile: int
+    inference_code_bytes_per_tile: int
     collective_step_latency_s: float
     host_call_s: float
     setup_s: float
     sharding_threshold: int
     update_first_ipu_apart: bool
+    collective_both_ways: bool = False
+    token_call_s: float | None = None
     checkpoint_s: float | None = None
     validation_setup_s: float | None = None
     schedule: str = "lock_step"

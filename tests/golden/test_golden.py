@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from podsim import InfeasibleError, RunResult, simulate
-from podsim.specs import shipped_names, variant_names
+from podsim import GenerationResult, InfeasibleError, RunResult, generate, simulate
+from podsim.specs import InferenceScenarioSpec, load_scenario, shipped_names, variant_names
 
 FOLDER = Path(__file__).resolve().parent / "results"
 DIGITS = 9
@@ -51,10 +51,27 @@ def key_results(result: RunResult) -> dict[str, Any]:
     }
 
 
+def key_results_of_generation(result: GenerationResult) -> dict[str, Any]:
+    """The same for text generation."""
+    return {
+        "time_to_first_token_s": rounded(result.time_to_first_token_s),
+        "time_per_output_token_s": rounded(result.time_per_output_token_s),
+        "tokens_per_s": rounded(result.tokens_per_s),
+        "breakdowns_s": {
+            step.name: {kind: round(seconds, DIGITS) for kind, seconds in step.breakdown.items()}
+            for step in (result.prefill, result.decode)
+        },
+        "event_count": result.event_count,
+    }
+
+
 def outcome(name: str, variant: str | None) -> dict[str, Any]:
     """Key results, or why there are none: "it does not fit" is an answer too."""
+    loaded = load_scenario(name, variant)
     try:
-        result = simulate(name, variant=variant)
+        if isinstance(loaded.spec, InferenceScenarioSpec):
+            return json.loads(json.dumps(key_results_of_generation(generate(loaded))))
+        result = simulate(loaded)
     except InfeasibleError as error:
         return {"infeasible": error.message, "do": error.do}
     return json.loads(json.dumps(key_results(result)))

@@ -1,0 +1,85 @@
+"""The few lines that join the stages for text generation: from a scenario to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from podsim._version import __version__
+from podsim.engine import Trace, execute
+from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.plan.inference import InferencePlan, StepCost, plan_inference
+from podsim.plan.inference_job import inference_job
+from podsim.program.inference import compile_step
+from podsim.report.breakdown import mean_account
+from podsim.report.generation import GenerationResult, StepReport
+from podsim.report.phases import phase_times
+from podsim.report.rows import MemoryReport, MemoryRow
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+
+
+def generate(
+    scenario: str | Path | Mapping[str, object] | LoadedScenario,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+) -> GenerationResult:
+    """Simulate text generation: the step that takes in a prompt, and the step that makes one more token.
+
+    Args:
+        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        variant: One of the variants named in the file.
+        overrides: `key.path=value` texts that replace keys of the scenario.
+        explicit: Simulate every layer; the result is the same, more slowly.
+        record: Keep the timeline of a decode step, for `GenerationResult.trace`.
+
+    Raises:
+        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        DoesNotFitError: The model does not fit the memories.
+        MissingDataError: A number that is needed is not known.
+    """
+    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    spec = loaded.spec
+    if not isinstance(spec, InferenceScenarioSpec):
+        raise PodsimError(f"{loaded.name} describes training", do="use podsim.simulate")
+    try:
+        plan = plan_inference(inference_job(spec))
+        prefill, decode = (
+            execute(compile_step(plan, cost, explicit=explicit), explicit=explicit, record=record)
+            for cost in (plan.prefill, plan.decode)
+        )
+    except (InfeasibleError, MissingDataError) as error:
+        raise error.at(loaded.where("parallelism")) from None
+    return GenerationResult(
+        name=loaded.name,
+        description=spec.description,
+        version=__version__,
+        batch_size=spec.generation.batch_size,
+        batches_in_flight=spec.parallelism.batches_in_flight,
+        output_tokens=spec.generation.output_tokens,
+        prefill=_report(plan.prefill, prefill),
+        decode=_report(plan.decode, decode),
+        memory=_memory(plan),
+        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
+        inputs=loaded.inputs,
+        event_count=prefill.event_count + decode.event_count,
+        scenario=loaded.resolved,
+        trace=decode if decode.records else None,
+    )
+
+
+def _report(cost: StepCost, trace: Trace) -> StepReport:
+    return StepReport(cost.name, trace.makespan_ps, mean_account(trace.lanes), phase_times(trace.phases))
+
+
+def _memory(plan: InferencePlan) -> MemoryReport:
+    rows = tuple(
+        MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
+        for ipu in plan.memory
+        for tenant in ipu.tenants
+        if tenant.byte_count
+    )
+    first = plan.memory[0]
+    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)

@@ -1,0 +1,269 @@
+"""Inference: what prefill and decode steps cost on each IPU, and whether the model fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from podsim.cost.account import Account, total
+from podsim.cost.model import CostModel, OpCost
+from podsim.plan.fit import Change, does_not_fit
+from podsim.plan.memory import IpuMemory, Tenant
+from podsim.system import Ipu, Software, System
+from podsim.workload.decoder import (
+    DecoderShape,
+    Step,
+    attention_ops,
+    embedding_ops,
+    feed_forward_ops,
+    head_ops,
+    unpack_ops,
+)
+from podsim.workload.op import DTYPE_BYTES, DType
+
+Storage = Literal["none", "in_processor_memory", "streaming_memory"]
+ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
+_BITS_PER_BYTE = 8
+WEIGHT_BITS = {"fp16": 16, "fp8": 8, "int4": 4}
+# A layer's input, the norm of it, and what two dense layers make of it.
+_LIVE_TENSORS = 4
+_TIGHT_PROPORTION = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceOptions:
+    """How generation is laid out.
+
+    Attributes:
+        batch_size: Sequences that go through the network together.
+        prompt_tokens: Tokens of a prompt.
+        output_tokens: Tokens generated for it.
+        kv_cache: Where keys and values are; `none` to compute the whole sequence for each token.
+        tensor_parallel: IPUs that share every layer.
+        pipeline_stages: Groups of such IPUs.
+        batches_in_flight: Batches that go through the stages one behind the other.
+        weights_streamed: Whether weights are loaded layer by layer for every step.
+        io_tiles: Tiles that load while the others compute.
+        weight_format: `fp16`, `fp8` or `int4`.
+        dtype: Format of activations, keys and values.
+        partials: Format of the partial results of matrix products.
+        available_memory_proportion: Share of tile memory for temporaries of a product.
+    """
+
+    batch_size: int
+    prompt_tokens: int
+    output_tokens: int
+    kv_cache: Storage
+    tensor_parallel: int
+    pipeline_stages: int
+    batches_in_flight: int
+    weights_streamed: bool
+    io_tiles: int
+    weight_format: str
+    dtype: DType
+    partials: str
+    available_memory_proportion: float
+
+    @property
+    def ipu_count(self) -> int:
+        """IPUs of one copy of the model."""
+        return self.tensor_parallel * self.pipeline_stages
+
+    @property
+    def sequence_length(self) -> int:
+        """Prompt and output together."""
+        return self.prompt_tokens + self.output_tokens
+
+    def weight_bytes(self, element_count: int) -> int:
+        """Bytes of one shard of so many weights. [B]"""
+        return -(-element_count * WEIGHT_BITS[self.weight_format] // _BITS_PER_BYTE // self.tensor_parallel)
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceJob:
+    """What is to be planned.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        shape: The model.
+        options: How generation is laid out.
+    """
+
+    system: System
+    software: Software
+    shape: DecoderShape
+    options: InferenceOptions
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """One step on one shard.
+
+    Attributes:
+        name: `prefill` or `decode`.
+        step: What it computes.
+        blocks: Operations of `embedding`, `attention`, `feed_forward` and `head`.
+        kv_load_bytes: Keys and values read from streaming memory per layer and IPU. [B]
+        kv_store_bytes: The same, written. [B]
+    """
+
+    name: str
+    step: Step
+    blocks: dict[str, tuple[OpCost, ...]]
+    kv_load_bytes: int
+    kv_store_bytes: int
+
+    def account(self, block: str) -> Account:
+        """All operations of a block. [cycles]"""
+        return total(cost.account for cost in self.blocks[block])
+
+    @property
+    def hidden_bytes(self) -> int:
+        """Activations that shards add up and stages hand on. [B]"""
+        return self.step.rows * self.blocks["feed_forward"][-1].op.shape[-1] * DTYPE_BYTES[self.step.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class InferencePlan:
+    """Everything that is decided before time starts.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        shape: The model.
+        options: How generation is laid out.
+        prefill: The step that takes in a prompt.
+        decode: The step that makes one token, in the middle of the output.
+        layers: Layers of each stage.
+        memory: Tenants of the first IPU of each stage; those that share it are alike.
+    """
+
+    system: System
+    software: Software
+    shape: DecoderShape
+    options: InferenceOptions
+    prefill: StepCost
+    decode: StepCost
+    layers: tuple[int, ...]
+    memory: tuple[IpuMemory, ...]
+
+
+def plan_inference(job: InferenceJob) -> InferencePlan:
+    """Cost both kinds of step and check that the model fits.
+
+    Raises:
+        DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
+    """
+    prefill, decode, memory = _costs_and_memory(job, job.options)
+    if not all(ipu.fits for ipu in memory):
+        raise does_not_fit(
+            memory, job.options, _changes(job.options), lambda changed: _costs_and_memory(job, changed)[2]
+        )
+    layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
+    return InferencePlan(job.system, job.software, job.shape, job.options, prefill, decode, layers, memory)
+
+
+def layers_per_stage(layer_count: int, stage_count: int) -> tuple[int, ...]:
+    """As even as can be, the first stages one more.
+
+    >>> layers_per_stage(10, 4)
+    (3, 3, 2, 2)
+    """
+    share, rest = divmod(layer_count, stage_count)
+    return tuple(share + (stage < rest) for stage in range(stage_count))
+
+
+def _changes(options: InferenceOptions) -> Iterator[Change]:
+    if not options.weights_streamed:
+        yield "memory.weights: streamed", {"weights_streamed": True}
+    if options.kv_cache == ON_CHIP:
+        yield "generation.kv_cache: streaming_memory", {"kv_cache": STREAMING}
+    if options.weight_format != "int4":
+        yield "precision.weights: int4", {"weight_format": "int4"}
+    if options.available_memory_proportion > _TIGHT_PROPORTION:
+        change = {"available_memory_proportion": _TIGHT_PROPORTION}
+        yield f"memory.available_memory_proportion: {_TIGHT_PROPORTION}", change
+    if options.batch_size > 1:
+        half = options.batch_size // 2
+        yield f"generation.batch_size: {half}", {"batch_size": half}
+
+
+def _costs_and_memory(job: InferenceJob, options: InferenceOptions) -> tuple[StepCost, StepCost, tuple[IpuMemory, ...]]:
+    ipu = job.system.machine.ipu
+    compute = replace(ipu, tile_count=ipu.tile_count - options.io_tiles)
+    model = CostModel(compute, job.software.layout_change_cycles_per_byte, options.partials)
+    prefill, decode = (_step_cost(name, step, job.shape, options, model) for name, step in _steps(options))
+    memory = tuple(_memory(stage, job, options, (prefill, decode), compute) for stage in range(options.pipeline_stages))
+    return prefill, decode, memory
+
+
+def _steps(options: InferenceOptions) -> Iterator[tuple[str, Step]]:
+    """The prompt, then one token; without a cache both are the whole sequence, padded to its full length."""
+    batch, shards, dtype = options.batch_size, options.tensor_parallel, options.dtype
+    if options.kv_cache == "none":
+        whole = Step(batch, options.sequence_length, options.sequence_length, shards, dtype, cached=False)
+        yield from (("prefill", whole), ("decode", whole))
+        return
+    yield "prefill", Step(batch, options.prompt_tokens, options.prompt_tokens, shards, dtype)
+    yield "decode", Step(batch, 1, options.prompt_tokens + max(1, options.output_tokens // 2), shards, dtype)
+
+
+def _step_cost(name: str, step: Step, shape: DecoderShape, options: InferenceOptions, model: CostModel) -> StepCost:
+    proportion = options.available_memory_proportion
+    makers = {
+        "embedding": embedding_ops,
+        "attention": attention_ops,
+        "feed_forward": feed_forward_ops,
+        "head": head_ops,
+    }
+    blocks = {block: model.sequence(make(shape, step), proportion) for block, make in makers.items()}
+    if options.weight_format != "fp16":
+        unpack = unpack_ops(-(-shape.layer_parameter_count // options.tensor_parallel), step.dtype)
+        blocks["attention"] = model.sequence(unpack, proportion) + blocks["attention"]
+    kept = 2 * step.share(shape.kv_head_count) * shape.head_size * DTYPE_BYTES[step.dtype] * step.batch
+    streamed = options.kv_cache == STREAMING
+    earlier = step.context - step.tokens
+    return StepCost(name, step, blocks, kept * earlier * streamed, kept * step.tokens * streamed)
+
+
+def _memory(
+    stage: int, job: InferenceJob, options: InferenceOptions, steps: Sequence[StepCost], compute: Ipu
+) -> IpuMemory:
+    """The tenants of one IPU of a stage."""
+    shape, layers = job.shape, layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage]
+    last = options.pipeline_stages - 1
+    layer = options.weight_bytes(shape.layer_parameter_count)
+    ends = [options.weight_bytes(shape.embedding_parameter_count)] if stage == 0 or shape.tied_embedding else []
+    ends += [options.weight_bytes(shape.head_parameter_count)] if stage == last else []
+    weights = layers * layer + sum(ends)
+    # Loads that overlap need a second slot; the largest thing that is loaded sets its size.
+    slots = (2 if options.io_tiles else 1) * max([layer, *ends])
+    tenants = [Tenant("weights", slots if options.weights_streamed else weights)]
+    if options.weights_streamed:
+        tenants.append(Tenant("weights", weights, STREAMING))
+    if options.kv_cache != "none":
+        tenants += _kv_tenants(job.shape, options, layers)
+    temporaries = max(_temporary_bytes(cost, compute) for cost in steps)
+    code = job.software.inference_code_bytes_per_tile * compute.tile_count
+    tenants += [Tenant("temporaries", temporaries), Tenant("code", code)]
+    streaming = job.system.machine.streaming.capacity_per_ipu_bytes
+    return IpuMemory(stage * options.tensor_parallel, tuple(tenants), compute.memory_bytes, streaming)
+
+
+def _kv_tenants(shape: DecoderShape, options: InferenceOptions, layers: int) -> list[Tenant]:
+    """Keys and values of all layers; in streaming memory, with those of one layer on the chip."""
+    heads = -(-shape.kv_head_count // options.tensor_parallel)
+    one = 2 * heads * shape.head_size * options.sequence_length * options.batch_size * DTYPE_BYTES[options.dtype]
+    every = one * layers * options.batches_in_flight
+    if options.kv_cache == ON_CHIP:
+        return [Tenant("kv_cache", every)]
+    return [Tenant("kv_cache", one), Tenant("kv_cache", every, STREAMING)]
+
+
+def _temporary_bytes(cost: StepCost, ipu: Ipu) -> int:
+    """Peak of activations and temporaries of operations while a layer runs. [B]"""
+    widest = max(each.op.byte_count for costs in cost.blocks.values() for each in costs)
+    largest = max(each.temporary_bytes_per_tile for costs in cost.blocks.values() for each in costs)
+    return _LIVE_TENSORS * cost.hidden_bytes + 2 * widest + largest * ipu.tile_count

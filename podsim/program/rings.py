@@ -1,0 +1,23 @@
+"""Rings of IPUs for collectives. Source: [gcl_topologies]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsim.system import Software, System, route
+
+
+def peripheral_ring(members: Sequence[int]) -> tuple[int, ...]:
+    """Neighbouring IPUs up one side of the ladder and down the other.
+
+    >>> peripheral_ring(range(6))
+    (0, 2, 4, 5, 3, 1)
+    """
+    return (*members[0::2], *members[1::2][::-1])
+
+
+def step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:
+    """Sync and longest route of one step of a ring. [s]"""
+    ends = zip(ring, (*ring[1:], ring[0]), strict=True)
+    longest = max((route(system, here, there).latency_s for here, there in ends if here != there), default=0.0)
+    return max(longest, software.collective_step_latency_s)

@@ -1,0 +1,72 @@
+"""A result of text generation for a person at a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from podsim.report.format import format_count, format_duration_s, format_error, format_significant
+from podsim.report.generation import GenerationResult, StepReport
+from podsim.report.table import assumption_table, breakdown_table, memory_lines
+
+_DIGITS = 4
+
+
+def print_generation(result: GenerationResult, console: Console | None = None) -> None:
+    """Print the tables of a result.
+
+    Args:
+        result: What to show.
+        console: Where; standard output if left out.
+    """
+    target = console or Console()
+    target.print(_page(result, ascii_only=target.options.ascii_only))
+
+
+def _page(result: GenerationResult, *, ascii_only: bool) -> Group:
+    sections: list[RenderableType | None] = [
+        Text.assemble(
+            (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
+        ),
+        _headline(result),
+        *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
+        memory_lines(result.memory),
+        assumption_table(result.assumptions),
+    ]
+    shown = [section for section in sections if section is not None]
+    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+
+
+def _headline(result: GenerationResult) -> RenderableType:
+    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
+    sequences = result.batch_size * result.batches_in_flight
+    first, later, whole = (
+        format_duration_s(time_s, _DIGITS)
+        for time_s in (result.time_to_first_token_s, result.time_per_output_token_s, result.latency_s)
+    )
+    rows = (
+        ("Time to first token", "time_to_first_token_s", first),
+        ("Time per output token", "time_per_output_token_s", later),
+        ("Steps", "steps_per_s", f"{format_significant(result.steps_per_s, _DIGITS)}/s"),
+        ("Throughput", "tokens_per_s", f"{format_significant(result.tokens_per_s, _DIGITS)} tokens/s"),
+        ("Latency", "latency_s", f"{whole} for {result.output_tokens} tokens"),
+        ("Sequences", "", format_count(sequences)),
+    )
+    for label, quantity, value in rows:
+        table.add_row(Text(label), Text(value), Text(_compared(result, quantity)))
+    return table
+
+
+def _compared(result: GenerationResult, quantity: str) -> str:
+    return "\n".join(
+        f"measured {format_significant(each.measured, _DIGITS)}, error {format_error(result.error_of(each))}"
+        for each in result.references
+        if each.quantity == quantity
+    )
+
+
+def _step(step: StepReport, *, ascii_only: bool) -> Group:
+    title = f"Where a {step.name} step goes: {format_duration_s(step.time_s, _DIGITS)}, bound by {step.bound}"
+    return breakdown_table(title, step.breakdown, ascii_only=ascii_only)

@@ -1,0 +1,186 @@
+"""Text generation: models against their published sizes, steps by hand, the published run of LLaMa 2."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+import podsim
+from podsim.errors import PodsimError, SpecError
+from podsim.plan.inference import InferencePlan, layers_per_stage, plan_inference
+from podsim.plan.inference_job import inference_job
+from podsim.program.rings import peripheral_ring
+from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.workload.decoder import DecoderShape, Step, attention_ops, feed_forward_ops, head_ops
+from podsim.workload.op import MatMul
+
+PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
+LLAMA = DecoderShape(32, 4096, 11008, 32, 32, 32000)
+
+
+def plan_of(name: str, *overrides: str) -> InferencePlan:
+    spec = load_scenario(name, overrides=overrides).spec
+    assert isinstance(spec, InferenceScenarioSpec)
+    return plan_inference(inference_job(spec))
+
+
+@pytest.mark.parametrize(
+    ("size", "millions"),
+    [
+        ("llama2_7b", 6738.4),
+        ("llama2_13b", 13015.9),
+        ("llama2_70b", 68976.6),
+        ("gpt2_small", 124.44),
+        ("gpt2_xl", 1557.6),
+    ],
+)
+def test_parameters(size: str, millions: float) -> None:
+    scenario = {
+        "system": "ipu_pod64",
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": size},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+    }
+    spec = load_scenario(scenario).spec
+    assert isinstance(spec, InferenceScenarioSpec)
+    assert inference_job(spec).shape.parameter_count / 1e6 == pytest.approx(millions, abs=0.06)
+
+
+def test_work_of_a_whole_sequence_of_llama2_7b() -> None:
+    """26,526 GFLOP in dense layers and 2,199 in attention for 2,048 tokens, without a cache and undivided."""
+    step = Step(1, 2048, 2048, 1, cached=False)
+    layer = [op for op in attention_ops(LLAMA, step) + feed_forward_ops(LLAMA, step) if isinstance(op, MatMul)]
+    attention = sum(op.flop for op in layer if op.name.split("/")[-1] in ("scores", "context"))
+    dense = sum(op.flop for op in layer) - attention
+    assert 32 * dense / 1e9 == pytest.approx(26525.7, abs=0.1)
+    assert 32 * attention / 1e9 == pytest.approx(2199.0, abs=0.1)
+
+
+@pytest.mark.parametrize("shards", [2, 4, 16])
+def test_shards_divide_the_work(shards: int) -> None:
+    def flop(count: int) -> int:
+        step = Step(2, 64, 64, count)
+        ops = attention_ops(LLAMA, step) + feed_forward_ops(LLAMA, step) + head_ops(LLAMA, step)
+        return sum(op.flop for op in ops if isinstance(op, MatMul))
+
+    assert flop(shards) * shards == flop(1)
+
+
+def test_grouped_queries_share_keys() -> None:
+    """64 query heads on 8 key heads, over 4 shards: 2 groups of 8 queries each per sequence."""
+    scores = next(
+        op
+        for op in attention_ops(DecoderShape(80, 8192, 28672, 64, 8, 32000), Step(3, 1, 100, 4))
+        if isinstance(op, MatMul) and op.name.endswith("scores")
+    )
+    assert (scores.group_count, scores.rows, scores.inner, scores.columns) == (3 * 2, 8, 128, 100)
+
+
+def test_layers_are_spread_evenly() -> None:
+    assert layers_per_stage(32, 4) == (8, 8, 8, 8)
+    assert layers_per_stage(80, 32) == (3,) * 16 + (2,) * 16
+
+
+def test_a_ring_goes_up_one_side_and_down_the_other() -> None:
+    assert peripheral_ring(range(4, 12)) == (4, 6, 8, 10, 11, 9, 7, 5)
+
+
+def test_streamed_weights_by_hand() -> None:
+    """13.477 GB of half weights over 16 IPUs, four of which share 40 GB/s: 84.2 ms, and 1.5 us for each of 34 loads."""
+    result = podsim.generate(PUBLISHED)
+    time_s = 6738.4e6 * 2 / 16 / 10e9 + 34 * 1.5e-6
+    assert result.decode.breakdown["streaming"] == pytest.approx(time_s, rel=1e-3)
+    assert result.decode.bound == "streaming memory"
+
+
+def test_sums_over_shards_by_hand() -> None:
+    """65 sums of 2·1024·4096 halves around 16 IPUs, both ways at 27.2 GB/s each, 30 steps of at least 0.8 us."""
+    result = podsim.generate(PUBLISHED)
+    volume, steps = 2 * 1024 * 4096 * 2, 30
+    once_s = steps * (volume / 16 / 2 / 27.2e9)
+    assert result.decode.breakdown["all_reduce"] == pytest.approx(65 * (once_s + steps * 0.9e-6), rel=0.03)
+
+
+def test_the_published_rate_of_llama2_7b() -> None:
+    """7.0 steps per second; nothing was fitted to it."""
+    assert podsim.generate(PUBLISHED).steps_per_s == pytest.approx(7.0, rel=0.10)
+
+
+def test_more_ipus_are_faster_and_later_tokens_cheaper_than_the_first() -> None:
+    results = [podsim.generate(PODS, variant=variant) for variant in ("pod4", "pod8", "pod16", "pod32")]
+    rates = [each.tokens_per_s for each in results]
+    assert all(1.7 * slow < fast < 2.0 * slow for slow, fast in pairwise(rates))
+    assert all(each.time_per_output_token_s < each.time_to_first_token_s for each in results)
+
+
+def test_overlapped_loads_hide_what_they_can() -> None:
+    """Loads of 84 ms set the pace where everything else takes less."""
+    waited, hidden = (podsim.generate(PODS, variant=variant) for variant in ("pod16", "overlapped"))
+    loads_s = waited.decode.breakdown["streaming"]
+    assert loads_s < hidden.time_per_output_token_s < waited.time_per_output_token_s
+
+
+@pytest.mark.parametrize("name", [PUBLISHED, f"{PODS}:overlapped", f"{PODS}:pod32_resident"])
+def test_every_layer_written_out_gives_the_same(name: str) -> None:
+    scenario, _, variant = name.partition(":")
+    short, full = (podsim.generate(scenario, variant=variant or None, explicit=explicit) for explicit in (False, True))
+    for one, other in ((short.prefill, full.prefill), (short.decode, full.decode)):
+        assert (one.time_ps, one.breakdown_ps) == (other.time_ps, other.breakdown_ps)
+
+
+def test_a_breakdown_adds_up() -> None:
+    for step in (podsim.generate(PUBLISHED).prefill, podsim.generate(PUBLISHED).decode):
+        assert sum(step.breakdown.values()) == step.time_s
+
+
+def test_memory_by_hand() -> None:
+    """Keys and values: 2·32 layers·1024 tokens·(4096/16) halves. Weights: the largest of layer, words and head."""
+    tenants = {(t.name, t.storage): t.byte_count for t in plan_of(PODS).memory[0].tenants}
+    assert tenants["kv_cache", "in_processor_memory"] == 2 * 32 * 1024 * 256 * 2
+    assert tenants["weights", "in_processor_memory"] == LLAMA.layer_parameter_count * 2 // 16
+    assert tenants["weights", "streaming_memory"] == pytest.approx(LLAMA.parameter_count * 2 / 16, rel=1e-6)
+
+
+def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> None:
+    with pytest.raises(podsim.DoesNotFitError) as caught:
+        podsim.generate(PODS, variant="pod16_resident")
+    cures = (caught.value.do or "").removeprefix("any of these makes it fit: ").split("; ")
+    assert cures
+    for cure in cures:
+        key, _, value = cure.partition(": ")
+        podsim.generate(PODS, variant="pod16_resident", overrides=[f"{key}={value}"])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("parallelism.tensor_parallel=3", "tensor_parallel 3 cannot be placed"),
+        ("parallelism.tensor_parallel=32", "32 x 1 = 32 IPUs are wanted; a link domain of IPU-POD16 has 16"),
+        ("model.kv_head_count=5", "5 key and value heads do not divide 32 query heads"),
+        ("model.hidden_size=4001", "32 heads do not divide a width of 4001"),
+        ("model.feed_forward_size=11000", "16 shards do not divide feed_forward_size 11000"),
+        ("parallelism.batches_in_flight=2", "2 batches for 1 pipeline stages"),
+        ("generation.prompt_tokens=0", "`0` is too small"),
+        ("memory.weights=cached", "`cached` is not one of `resident` or `streamed`"),
+        ("memory.io_tiles=1472", "1472 of 1472 tiles"),
+        ("model.rotary=false", "learned positions have no rows"),
+    ],
+)
+def test_bad_input(override: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario(PUBLISHED, overrides=[override])
+    assert any(message in problem.message for problem in caught.value.problems)
+    assert all(problem.do for problem in caught.value.problems)
+
+
+def test_training_and_generation_are_not_mixed_up() -> None:
+    with pytest.raises(PodsimError, match=r"podsim\.generate"):
+        podsim.simulate(PUBLISHED)
+    with pytest.raises(PodsimError, match=r"podsim\.simulate"):
+        podsim.generate("bert_v1.1_pod16_open")
+
+
+def test_a_software_stack_without_a_call_for_a_token() -> None:
+    with pytest.raises(podsim.MissingDataError, match=r"software\.token_call"):
+        podsim.generate(PUBLISHED, overrides=["software=popart_sdk_2.3"])
