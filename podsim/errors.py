@@ -120,7 +120,18 @@ class NoPlanError(InfeasibleError):
 
 
 class MissingDataError(PodsimError):
-    """A number is needed that is not known."""
+    """A number is needed that is not known.
+
+    Attributes:
+        key: Dotted path of the key that asks for it.
+    """
+
+    def __init__(
+        self, message: str, *, where: str | None = None, do: str | None = None, key: str = "parallelism"
+    ) -> None:
+        """Keep the key for whoever knows the file."""
+        super().__init__(message, where=where, do=do)
+        self.key = key
 
 
 class OutputError(PodsimError):

@@ -17,6 +17,7 @@ from podsim.report.breakdown import mean_account
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow, Reference
+from podsim.report.warnings import warnings_of
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
@@ -53,9 +54,9 @@ def simulate(
         plan = make_plan(training_job(spec))
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    except ModelError as error:
+    except (ModelError, MissingDataError) as error:
         raise error.at(loaded.where(*error.key.split("."))) from None
-    except (InfeasibleError, MissingDataError) as error:
+    except InfeasibleError as error:
         raise error.at(loaded.where("parallelism")) from None
     return _result(loaded, plan, trace, outcome)
 
@@ -77,6 +78,7 @@ def _result(loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingO
         ipus=_ipus(plan, trace),
         memory=_memory(plan),
         operations=_operations(plan),
+        warnings=tuple(warnings_of(plan, trace)),
         assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
         inputs=loaded.inputs,
         event_count=trace.event_count,

@@ -19,10 +19,15 @@ def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
         plan: Stages, update and layout.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
-    replicas = Replicas(plan.system, plan.options, explicit, decodes=plan.workload.host_decode_count > 0)
+    replicas = replicas_of(plan, explicit=explicit)
     feed, stages = Feed(plan, replicas), stage_work(plan)
     groups = (_group(plan, replicas, replica, stages, feed) for replica in replicas.kept)
     return Program((*groups, *feed.groups()), feed.semaphores())
+
+
+def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:
+    """The replicas that a program of this plan holds."""
+    return Replicas(plan.system, plan.options, explicit, decodes=plan.workload.host_decode_count > 0)
 
 
 def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> Group:

@@ -43,11 +43,21 @@ class Feed:
 
     def interval_ps(self) -> int:
         """From one micro-batch of a replica to its next, if nothing but servers and links set the pace. [ps]"""
+        return max(self._totals().values(), default=0)
+
+    @property
+    def slowest_channel(self) -> str:
+        """The channel that sets this interval, for example `host0/decode`."""
+        totals = self._totals()
+        return max(totals, key=lambda channel: totals[channel])
+
+    def _totals(self) -> dict[str, int]:
+        """Time that each channel takes for one micro-batch of every replica on it. [ps]"""
         totals: dict[str, int] = {}
         for transfer in self._transfers.values():
             for channel, work in transfer.channels:
                 totals[channel] = totals.get(channel, 0) + work
-        return max(totals.values(), default=0)
+        return totals
 
     def input_steps(self, replica: int) -> tuple[Step, ...]:
         """What the first IPU of a replica does to get a micro-batch."""

@@ -6,8 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Spec(BaseModel):
-    """Frozen, refuses unknown keys, and described by the docstrings of its fields."""
+    """Frozen, and refuses unknown keys; the text under a field says what it means."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=False, validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False, validate_default=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.specs.assumptions import AnyScenario
-from podsim.specs.image import ImageScenarioSpec
+from podsim.specs.image import EfficientNetSpec, ImageScenarioSpec, ResNetSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.yaml_source import KeyPath
@@ -59,11 +59,39 @@ def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
         yield (
             ("system", "host_count"),
             f"{replicas} replicas cannot be divided among {hosts} host servers",
-            "use a power of two",
+            f"use a number of servers that divides {replicas}",
         )
     tiles = int(spec.system.machine.ipu.tile.count)
     if spec.memory.io_tiles >= tiles:
-        yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
+        yield (
+            ("memory", "io_tiles"),
+            f"{spec.memory.io_tiles} I/O tiles leave none of {tiles} tiles to compute",
+            "use 32 or 64",
+        )
+    yield from _norm(spec)
+    yield from _epochs(spec)
+
+
+def _norm(spec: ImageScenarioSpec) -> Iterator[Finding]:
+    replicas = spec.parallelism.replication_factor
+    together = spec.model.norm.replicas if isinstance(spec.model, ResNetSpec | EfficientNetSpec) else 1
+    if replicas % together:
+        yield (
+            ("model", "norm", "replicas"),
+            f"{replicas} replicas cannot be divided into groups of {together} for batch norm",
+            f"use a number that divides {replicas}",
+        )
+
+
+def _epochs(spec: ImageScenarioSpec) -> Iterator[Finding]:
+    layout = spec.parallelism
+    batch = layout.micro_batch_size * layout.accumulation_factor * layout.replication_factor
+    if spec.run and spec.data.samples_per_epoch * spec.run.epochs < batch:
+        yield (
+            ("run", "epochs"),
+            f"{spec.run.epochs:g} epochs of {spec.data.samples_per_epoch} samples are less than a batch of {batch}",
+            "use more epochs, or a smaller batch",
+        )
 
 
 def _text(spec: ScenarioSpec) -> Iterator[Finding]:

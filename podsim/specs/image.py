@@ -134,6 +134,13 @@ class ImageParallelismSpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _splits_differ(self) -> ImageParallelismSpec:
+        for name in self.pipeline_splits:
+            if self.pipeline_splits.count(name) > 1:
+                raise BadValueError(f"pipeline split `{name}` is given more than once", "name each block once")
+        return self
+
+    @model_validator(mode="after")
     def _replicas_can_be_placed(self) -> ImageParallelismSpec:
         count = self.ipus_per_replica
         if count & (count - 1):

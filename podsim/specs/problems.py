@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem
+from podsim.specs.docstrings import field_docs
 from podsim.specs.wording import known_here, shown
 from podsim.specs.yaml_source import Document, KeyPath
 
@@ -68,8 +69,8 @@ def _dotted(path: KeyPath) -> str:
 
 def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
     owner, key = _model_at(model, path[:-1]), str(path[-1])
-    fields = {field.alias or name: field for name, field in owner.model_fields.items()} if owner else {}
-    meaning = (fields[key].description or "").rstrip(".") if key in fields else ""
+    names = {field.alias or name: name for name, field in owner.model_fields.items()} if owner else {}
+    meaning = field_docs(owner).get(names.get(key, ""), "").rstrip(".") if owner else ""
     do = f"add `{key}:` ({meaning})" if meaning else f"add `{key}:`"
     return Problem(document.where(path[:-1]), _dotted(path[:-1]), f"key `{key}` is missing", do)
 

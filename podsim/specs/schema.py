@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.specs.base import Spec
+from podsim.specs.docstrings import field_docs
 from podsim.specs.load import KINDS
 from podsim.specs.resolve import REFERENCES
 from podsim.specs.wording import kind_name, known_here
@@ -47,13 +50,30 @@ def part_schema(kind: str) -> dict[str, Any]:
         raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, KINDS, "use one"))])
     schema = KINDS[kind].model_json_schema(by_alias=True)
     definitions = schema.get("$defs", {})
+    described = {model.__name__: model for model in _models(Spec)}
     for part in (schema, *definitions.values()):
+        if (model := described.get(part.get("title", ""))) is not None:
+            _describe(part, model)
         if "required" in part and part.get("title") not in _WHOLE:
             part["x-required"] = part.pop("required")
     _refer(kind, schema, definitions)
     if kind in _FAMILIES:
         schema["properties"]["variants"] = _VARIANTS
     return schema | {"title": f"podsim {kind_name(kind)}"}
+
+
+def _models(root: type[Spec]) -> Iterator[type[Spec]]:
+    for model in root.__subclasses__():
+        yield model
+        yield from _models(model)
+
+
+def _describe(part: dict[str, Any], model: type[Spec]) -> None:
+    """Say what each property means."""
+    for name, text in field_docs(model).items():
+        if name in model.model_fields:
+            key = model.model_fields[name].alias or name
+            part["properties"][key] = part["properties"][key] | {"description": text}
 
 
 _WHOLE = {"StageSpec"}

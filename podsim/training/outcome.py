@@ -125,16 +125,26 @@ def _checkpoint_bytes(plan: Plan) -> float:
 
 def _checkpoint_s(plan: Plan) -> float:
     """Reading the weights back over the host link, and what the framework adds. [s]"""
-    cost = _known(plan.software.checkpoint_s, plan, "checkpoint")
+    cost = plan.software.checkpoint_s
+    if cost is None:
+        raise MissingDataError(
+            f"{plan.software.name} does not say what a checkpoint costs",
+            do="set `software.checkpoint`, for example to `2.5 s`",
+            key="run.checkpoint",
+        )
     return cost + _checkpoint_bytes(plan) / plan.system.machine.host_link.bandwidth_bytes_per_s
 
 
 def _validation_setup_s(validation: ValidationSpec, plan: Plan) -> float:
-    return (
-        validation.setup.value
-        if validation.setup
-        else _known(plan.software.validation_setup_s, plan, "validation_setup")
-    )
+    if validation.setup:
+        return validation.setup.value
+    if plan.software.validation_setup_s is None:
+        raise MissingDataError(
+            f"{plan.software.name} does not say how long the set-up of a validation takes",
+            do="set `run.validation.setup`, for example to `20 s`",
+            key="run.validation",
+        )
+    return plan.software.validation_setup_s
 
 
 def _evaluation_s(samples: int, plan: Plan) -> float:
@@ -142,9 +152,3 @@ def _evaluation_s(samples: int, plan: Plan) -> float:
     rounds = math.ceil(samples / (plan.options.micro_batch_size * plan.options.replication_factor))
     slowest = max(stage.forward.cycles for stage in plan.stages)
     return (rounds + len(plan.stages) - 1) * slowest / plan.system.machine.ipu.clock_hz
-
-
-def _known(value: float | None, plan: Plan, key: str) -> float:
-    if value is None:
-        raise MissingDataError(f"{plan.software.name} does not say what `{key}` costs", do=f"set software.{key}")
-    return value

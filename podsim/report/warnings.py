@@ -1,0 +1,30 @@
+"""What a reader must know before using the numbers of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from podsim.engine import Trace
+from podsim.plan import Plan
+from podsim.program.compile import replicas_of
+from podsim.program.feed import HOST_WAIT, Feed
+from podsim.report.format import format_percent
+
+_SHORT_WAIT: Final = 0.05
+_CURES: Final = {
+    "decode": ("host servers", "more servers or faster decoding"),
+    "host_link": ("host links", "faster host links or smaller samples"),
+}
+_STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
+
+
+def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
+    """All that there is to say about a weight update."""
+    lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.options.ipus_per_replica)]
+    # One IPU of a replica takes the data; those behind it wait for what it hands on.
+    share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
+    if share > _SHORT_WAIT:
+        channel = Feed(plan, replicas_of(plan)).slowest_channel
+        who, cure = _CURES.get(channel.rpartition("/")[2], _STREAMING)
+        yield f"{who} set the pace: IPUs wait for data {format_percent(share)} of the time; {cure} would help"
