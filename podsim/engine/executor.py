@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from simpy import Environment, Event
@@ -12,7 +14,7 @@ from podsim.engine.environment import events_of, make_environment
 from podsim.engine.network import Flow, Loads, Network, Waiter
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.errors import DeadlockError
-from podsim.program.task import Acquire, Barrier, Group, Program, Release, Step, Transfer, Work
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
 
 IDLE = "idle"
 _MOST_NAMED = 5
@@ -134,6 +136,19 @@ class _Busy:
 
 
 _Move = _Busy | _Wait | _Send | _Take | _Give
+_NOTHING = _Busy(0, (), ())
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """Events go as their last reference goes; looking for cycles among them takes a twentieth of a run."""
+    searched = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searched:
+            gc.enable()
 
 
 class _Execution:
@@ -152,6 +167,7 @@ class _Execution:
         self._start = 0
         # By the identity of tasks, which lanes and phases share and the program keeps alive.
         self._busy_moves: dict[tuple[int, ...], tuple[_Busy, ...]] = {}
+        self._known: dict[int, _Move] = {}
         self._loads: dict[int, Loads] = {}
 
     def run(self) -> Trace:
@@ -162,7 +178,8 @@ class _Execution:
             join.parties = len(group.lanes)
             for lane in group.lanes:
                 self._env.process(self._lane(group, lane, join))
-        self._env.run()
+        with _no_search_for_garbage():
+            self._env.run()
         self._check_ended()
         makespan = int(self._env.now) - self._start
         for account in self._accounts.values():
@@ -174,10 +191,7 @@ class _Execution:
             lanes=self._accounts,
             records=tuple(sorted(self._shifted(), key=lambda r: (r.start_ps, r.lane, r.end_ps, r.name))),
             channels=frozenset(self._channels),
-            phases=tuple(
-                replace(each, start_ps=each.start_ps - self._start, end_ps=each.end_ps - self._start)
-                for each in sorted(self._phases, key=lambda p: (p.group, p.start_ps))
-            ),
+            phases=tuple(sorted(self._phases, key=lambda p: (p.group, p.start_ps))),
             event_count=events_of(self._env, self._ids),
         )
 
@@ -224,7 +238,8 @@ class _Execution:
             if number == group.warm_up and number > 0:
                 account.clear()
                 self._start = now
-            moves = (*self._moves(phase.steps.get(lane, ())), _Wait(join, phase.wait_kind))
+            moves = self._moves(phase.steps.get(lane, ()))
+            moves.append(_Wait(join, phase.wait_kind))
             _charge(account, moves, phase.count)
             begin = now
             rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
@@ -263,28 +278,38 @@ class _Execution:
                 yield Timeout(env, rest)
                 now += rest
             if counts and lane == group.lanes[0]:
-                self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin, now))
+                start = self._start
+                self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin - start, now - start))
 
-    def _moves(self, steps: Sequence[Step]) -> Iterator[_Move]:
+    def _moves(self, steps: Sequence[Step]) -> list[_Move]:
         """Steps with names looked up; an exchange of nothing is left out."""
+        moves: list[_Move] = []
         works: list[Work] = []
         for step in steps:
             if isinstance(step, Work):
                 works.append(step)
                 continue
             if works:
-                yield from self._busy(works)
+                moves += self._busy(works)
                 works = []
-            if isinstance(step, Barrier):
-                yield _Wait(self._meetings[step.key], step.kind)
-            elif isinstance(step, Acquire):
-                yield _Take(self._semaphores[step.key], step.kind)
-            elif isinstance(step, Release):
-                yield _Give(self._semaphores[step.key])
-            elif step.transfers:
-                yield _Send([(each, self._loads_of(each)) for each in sorted(step.transfers, key=_latency)])
+            if (move := self._known.get(id(step))) is None:
+                move = self._known[id(step)] = self._move(step)
+            if move is not _NOTHING:
+                moves.append(move)
         if works:
-            yield from self._busy(works)
+            moves += self._busy(works)
+        return moves
+
+    def _move(self, step: Step) -> _Move:
+        if isinstance(step, Barrier):
+            return _Wait(self._meetings[step.key], step.kind)
+        if isinstance(step, Acquire):
+            return _Take(self._semaphores[step.key], step.kind)
+        if isinstance(step, Release):
+            return _Give(self._semaphores[step.key])
+        assert isinstance(step, Exchange)
+        ordered = sorted(step.transfers, key=_latency)
+        return _Send([(each, self._loads_of(each)) for each in ordered]) if ordered else _NOTHING
 
     def _busy(self, works: Sequence[Work]) -> tuple[_Busy, ...]:
         """Stretches of work one by one, or as a single event where only their sum matters."""
