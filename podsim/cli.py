@@ -93,7 +93,7 @@ def run(
     loaded = load_scenario(scenario, variant, overrides or ())
     record = trace is not None or plot is not None
     if isinstance(loaded.spec, InferenceScenarioSpec):
-        _generate(loaded, output_format, explicit=explicit, records=record)
+        _generate(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
     result = simulate(loaded, explicit=explicit, record=record)
     if variant is None and not overrides:
@@ -114,16 +114,21 @@ def run(
         print_result(result)
 
 
-def _generate(loaded: LoadedScenario, output_format: Format, *, explicit: bool, records: bool) -> None:
+def _generate(
+    loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
+) -> None:
     """Text generation: the same options, another result."""
     from podsim.errors import PodsimError
     from podsim.generation import generate
     from podsim.report.generation_table import print_generation
 
-    if records:
-        what = "timelines and charts are written for training only"
-        raise PodsimError(what, do="leave --trace and --plot out")
-    result = generate(loaded, explicit=explicit)
+    if plot is not None:
+        raise PodsimError("charts are drawn for training only", do="leave --plot out; --trace writes a timeline")
+    result = generate(loaded, explicit=explicit, record=trace is not None)
+    if trace is not None:
+        from podsim.report.perfetto import write_trace
+
+        write_trace(result, trace)
     if output_format is Format.JSON:
         typer.echo(result.to_json())
     else:

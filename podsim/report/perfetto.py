@@ -17,6 +17,7 @@ from podsim.engine.trace import PhaseRecord, Record, Trace, expand
 from podsim.errors import MissingDataError
 from podsim.report.files import write_atomically
 from podsim.report.format import natural_key
+from podsim.report.generation import GenerationResult
 from podsim.report.result import RunResult
 
 Event = dict[str, object]
@@ -69,7 +70,9 @@ def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT) -> Time
     return Timeline((*metadata, *slices), len(slices), is_folded)
 
 
-def write_trace(result: RunResult, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> Timeline:
+def write_trace(
+    result: RunResult | GenerationResult, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT
+) -> Timeline:
     """Write the timeline of a result as a file that ui.perfetto.dev opens.
 
     Args:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from podsim.errors import PodsimError, SpecError
 from podsim.plan.inference import InferencePlan, layers_per_stage, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.rings import peripheral_ring
+from podsim.report.perfetto import write_trace
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.workload.decoder import DecoderShape, Step, attention_ops, feed_forward_ops, head_ops
 from podsim.workload.op import MatMul
@@ -184,3 +187,15 @@ def test_training_and_generation_are_not_mixed_up() -> None:
 def test_a_software_stack_without_a_call_for_a_token() -> None:
     with pytest.raises(podsim.MissingDataError, match=r"software\.token_call"):
         podsim.generate(PUBLISHED, overrides=["software=popart_sdk_2.3"])
+
+
+def test_a_decode_step_as_a_timeline(tmp_path: Path) -> None:
+    """16 IPUs; the loads of their weights are slices of their own."""
+    result = podsim.generate(PUBLISHED, record=True)
+    timeline = write_trace(result, tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert timeline.slice_count > 0
+    assert {f"ipu{ipu}" for ipu in range(16)} <= {
+        event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
+    assert any(event.get("cat") == "streaming" for event in events)
