@@ -182,7 +182,8 @@ def pages() -> dict[str, str]:
     return {
         "scenario.md": schema_page(
             "Scenario files",
-            "One question per file. [The template](../../scenarios/template.yaml) has every key with a comment.",
+            "One question per file. Templates have every key with a comment:\n"
+            "[one](../../scenarios/template.yaml) for BERT, [one](../../scenarios/image_template.yaml) for images.",
             _SCENARIOS,
         ),
         "hardware.md": schema_page(
