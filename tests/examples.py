@@ -1,4 +1,4 @@
-"""A small BERT on small pods, for tests that need a whole scenario."""
+"""A small BERT and small convolutional networks on small pods, for tests that need a whole scenario."""
 
 from __future__ import annotations
 
@@ -53,6 +53,41 @@ def small_bert(
             "recomputation": recomputation,
         },
         "memory": {"optimizer_state": {"storage": storage, "replicated_tensor_sharding": sharding}},
+    }
+
+
+def small_cnn(
+    pod: Mapping | str,
+    *,
+    replicas: int = 1,
+    accumulation: int = 8,
+    splits: tuple[str, ...] = (),
+    decoded: bool = True,
+    prefetch: int = 3,
+    io_tiles: int = 0,
+    recomputation: str = "none",
+    software: str | Mapping = "tensorflow1_sdk_2.3",
+) -> Mapping:
+    """A scenario: micro-batches of 4 images of 16x16, three convolutions and a head."""
+    return {
+        "system": pod,
+        "software": software,
+        "model": {
+            "kind": "conductivity_cnn",
+            "image_size": 16,
+            "input_channels": 3,
+            "channels": [8, 16, 16],
+            "dense_widths": [],
+        },
+        "data": {"samples_per_epoch": 1000, "decoded_by_host": decoded, "prefetch_depth": prefetch},
+        "parallelism": {
+            "micro_batch_size": 4,
+            "accumulation_factor": accumulation,
+            "replication_factor": replicas,
+            "pipeline_splits": list(splits),
+            "recomputation": recomputation,
+        },
+        "memory": {"io_tiles": io_tiles},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from podsim.plan.plan import Plan
 from podsim.program.feed import Feed
@@ -33,5 +34,8 @@ def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:
 def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> Group:
     pipeline = Pipeline(plan, replicas, replica, stages, feed)
     phases = (*pipeline.phases(), *update_phases(plan, replicas, replica))
+    if feed.is_live and not replicas.alike:
+        # Replicas that got their data later meet the others in the first repetition, which is unlike the rest.
+        phases = tuple(replace(phase, count=1) for phase in phases for _ in range(phase.count))
     lanes = tuple(replicas.lane(replica, local) for local in range(plan.options.ipus_per_replica))
     return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))

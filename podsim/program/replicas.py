@@ -36,9 +36,18 @@ class Replicas:
     def kept(self) -> range:
         """Replicas that the program holds."""
         count = self.options.replication_factor
-        period = lcm(self.system.machine.ipu_count, self.options.ipus_per_replica) // self.options.ipus_per_replica
-        alike = not self.decodes or (count % self.system.host_count == 0 and self._per_host % period == 0)
-        return range(min(count, period) if alike and not self.explicit else count)
+        return range(min(count, self._period) if self.alike and not self.explicit else count)
+
+    @property
+    def alike(self) -> bool:
+        """Whether servers feed all replicas alike."""
+        even = self.options.replication_factor % self.system.host_count == 0 and self._per_host % self._period == 0
+        return even or not self.decodes
+
+    @property
+    def _period(self) -> int:
+        """Replicas after which replicas and machines start together again."""
+        return lcm(self.system.machine.ipu_count, self.options.ipus_per_replica) // self.options.ipus_per_replica
 
     @property
     def _per_host(self) -> int:

@@ -3,7 +3,8 @@
 Two constants of the software stack are fitted together to two weight updates: the layout-change rate,
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
-half-precision products.
+half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
+one run of a convolutional network.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from podsim.cost import MatMulShape, plan_matmul
+from podsim.errors import MissingDataError
 from podsim.simulation import simulate
 from podsim.specs import load_ipu, load_scenario
 from podsim.system import Ipu, build_ipu
 from podsim.validation.compare import Progress
-from podsim.validation.reference_data import rows, scenario_name, submissions
+from podsim.validation.reference_data import CALIBRATION, calibration_rows, rows, scenario_name
 
-_ROLE = "calibration"
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
+_CHECKPOINT, _VALIDATION = "checkpoint", "validation_setup"
+_EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "eval_s_median", "n_evals_mean")
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
@@ -54,7 +57,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     Args:
         progress: Passes on the names of the steps, and may show how far it is.
     """
-    chosen = [row for row in submissions("bert") if row["role"] == _ROLE]
+    chosen = calibration_rows("bert")
     names = [scenario_name(row) for row in chosen]
     targets = [float(row["step_ms_median"]) / _MS_PER_S for row in chosen]
     software = load_scenario(names[0]).spec.software
@@ -74,7 +77,31 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte.value, layout, "cycles/B", where),
         Fit(f"software.{_CALL}", software.host_call.value, call_s, "s", where),
         Fit("software.setup", software.setup.value, _setup_s(names), "s", where),
+        *_epoch_fits(),
     )
+
+
+def _epoch_fits() -> tuple[Fit, Fit]:
+    """What a checkpoint and the set-up of a validation take."""
+    (row,) = calibration_rows("resnet")
+    name = scenario_name(row)
+    logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}
+    software = load_scenario(name).spec.software
+    checkpoint, validation = software.checkpoint, software.validation_setup
+    if checkpoint is None or validation is None:
+        raise MissingDataError(f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with")
+    # The first evaluation loads the program, too.
+    setup_s = logged["validation_build_s"] + logged["first_eval_s"] - logged["eval_s_median"]
+    transfer_s = _checkpoint_s(name, logged["n_evals_mean"]) - checkpoint.value
+    return (
+        Fit(f"software.{_CHECKPOINT}", checkpoint.value, logged["checkpoint_s_mean"] - transfer_s, "s", name),
+        Fit(f"software.{_VALIDATION}", validation.value, setup_s, "s", name),
+    )
+
+
+def _checkpoint_s(name: str, count: float) -> float:
+    """Predicted time of one of the run's checkpoints, transfer of the weights included. [s]"""
+    return simulate(name).run_breakdown["checkpoint"] / count
 
 
 def _newton_step(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> tuple[float, float]:
@@ -107,7 +134,7 @@ def _overhead(bow: Ipu) -> float:
 def _rms(ipu: Ipu) -> float:
     errors = []
     for row in rows("gemm_measurements"):
-        if row["role"] == _ROLE:
+        if row["role"] == CALIBRATION:
             shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
             rate = shape.flop * ipu.clock_hz / plan_matmul(ipu, shape, row["dtype"], row["dtype"]).account.cycles
             errors.append(rate / _TERA / float(row["measured_tflops_digitised"]) - 1)

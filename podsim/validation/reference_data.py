@@ -7,6 +7,8 @@ from functools import lru_cache
 
 from podsim.specs import data_file
 
+CALIBRATION = "calibration"
+
 
 @lru_cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
@@ -25,3 +27,8 @@ def scenario_name(row: dict[str, str]) -> str:
 def submissions(benchmark: str) -> tuple[dict[str, str], ...]:
     """MLPerf submissions of one benchmark."""
     return tuple(row for row in rows("mlperf_submissions") if row["benchmark"] == benchmark)
+
+
+def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
+    """Submissions that constants are fitted to."""
+    return tuple(row for row in submissions(benchmark) if row["role"] == CALIBRATION)

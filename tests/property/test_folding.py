@@ -1,4 +1,4 @@
-"""The folded run of a plan is the explicit run, exactly: small BERTs on small pods, whatever the layout."""
+"""The folded run of a plan is the explicit run, exactly: small models on small pods, whatever the layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsim.plan import Plan
 from podsim.program.compile import compile_program
 from podsim.report.breakdown import exact_seconds, mean_account
 from podsim.units import ps_to_seconds
-from tests.examples import plan_of, small_bert, small_pod
+from tests.examples import plan_of, small_bert, small_cnn, small_pod
 
 IPUS_PER_MACHINE = 4
 SLOW_OR_FAST: dict[str, dict[str, list[str]]] = {
@@ -36,7 +36,7 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> dict[str, object]:
+def texts(draw: st.DrawFn) -> dict[str, object]:
     """A small BERT on 1 to 4 machines in 1 to 4 link domains, replicas of 1 to 8 IPUs."""
     machine_count = draw(st.integers(1, 4))
     domain_machines = draw(st.sampled_from([n for n in range(1, machine_count + 1) if machine_count % n == 0]))
@@ -64,6 +64,43 @@ def scenarios(draw: st.DrawFn) -> dict[str, object]:
         sharding=draw(st.booleans()),
     )
     return scenario | {"software": software}
+
+
+SPLITS: dict[int, tuple[str, ...]] = {1: (), 2: ("conv2",), 4: ("conv2", "conv3", "head")}
+"""Blocks that start on the next IPU, by IPUs of a replica."""
+
+
+@st.composite
+def images(draw: st.DrawFn) -> dict[str, object]:
+    """A small network on 1 to 4 machines in 1 to 4 link domains, fed by 1 to 4 servers, fast or slow."""
+    machine_count = draw(st.integers(1, 4))
+    domain_machines = draw(st.sampled_from([n for n in range(1, machine_count + 1) if machine_count % n == 0]))
+    ipus = draw(st.sampled_from([1, 2, 4]))
+    per_domain = domain_machines * IPUS_PER_MACHINE // ipus
+    whole_domains = [per_domain * count for count in range(2, machine_count // domain_machines + 1)]
+    replicas = draw(st.sampled_from([*range(1, per_domain + 1), *whole_domains]))
+    hosts = draw(st.sampled_from([n for n in range(1, 5) if replicas % n == 0 or n % replicas == 0]))
+    pod = small_pod(machine_count, domain_machines=domain_machines, **draw(machines())) | {
+        "host_count": hosts,
+        "host": {"image_decode_time": draw(st.sampled_from(["1 us", "5 ms", "200 ms"]))},
+    }
+    software = {"base": "tensorflow1_sdk_2.3", "schedule": draw(st.sampled_from(["lock_step", "grouped"]))}
+    return small_cnn(
+        pod,
+        replicas=replicas,
+        accumulation=2 * ipus - 1 + draw(st.integers(0, 3)),
+        splits=SPLITS[ipus],
+        decoded=draw(st.booleans()),
+        prefetch=draw(st.integers(1, 4)),
+        io_tiles=draw(st.sampled_from([0, 32])),
+        recomputation=draw(st.sampled_from(["none", "segment"])),
+        software=software,
+    )
+
+
+def scenarios() -> st.SearchStrategy[dict[str, object]]:
+    """Texts and images."""
+    return st.one_of(texts(), images())
 
 
 def folded(plan: Plan, tie_seed: int | None = None) -> Trace:

@@ -47,9 +47,36 @@ def test_ten_submissions(comparisons: Sequence[Comparison], group: str, mean: fl
     assert max(found) <= worst
 
 
-def test_only_two_submissions_are_calibration(comparisons: Sequence[Comparison]) -> None:
-    fitted = {c.name for c in comparisons if c.group == "BERT weight update" and c.role == "calibration"}
-    assert fitted == {"bert_v1.1_pod16_open", "bert_v1.1_pod64_open"}
+@pytest.mark.parametrize("group", ["ResNet-50 weight update", "ResNet-50 time to train"])
+def test_six_submissions_of_resnet50(comparisons: Sequence[Comparison], group: str) -> None:
+    """SDK 2.1 counts in the mean alone: its updates are known to come out too short."""
+    found = errors(comparisons, group)
+    assert len(found) == 6
+    assert sum(found) / len(found) <= 0.06
+    later = [abs(c.error) for c in comparisons if c.group == group and "_v1.1_" in c.name]
+    assert len(later) == 4
+    assert max(later) <= 0.10
+
+
+@pytest.mark.parametrize(
+    ("group", "names"),
+    [
+        ("BERT weight update", {"bert_v1.1_pod16_open", "bert_v1.1_pod64_open"}),
+        ("ResNet-50 weight update", {"resnet50_v1.1_pod16"}),
+    ],
+)
+def test_only_three_submissions_are_calibration(comparisons: Sequence[Comparison], group: str, names: set[str]) -> None:
+    assert {c.name for c in comparisons if c.group == group and c.role == "calibration"} == names
+
+
+def test_constants_of_resnet50_do_not_act_on_its_weight_update() -> None:
+    """They are fitted to a calibration row; its weight update is predicted all the same."""
+    plain, changed = (
+        simulate("resnet50_v1.1_pod16", overrides=overrides)
+        for overrides in ([], ["software.checkpoint=9 s", "software.validation_setup=99 s"])
+    )
+    assert changed.weight_update_ps == plain.weight_update_ps
+    assert changed.time_to_train_s != plain.time_to_train_s
 
 
 def test_crossing_link_domains_costs_what_was_seen(comparisons: Sequence[Comparison]) -> None:
@@ -72,16 +99,23 @@ def test_optimizer_state_in_streaming_memory_costs_its_traffic() -> None:
 
 
 def test_calibration_reproduces_the_committed_constants() -> None:
-    for fit in calibrate():
+    fits = calibrate()
+    assert len(fits) == 6
+    for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
 
 
-def test_at_most_six_constants_are_calibrated() -> None:
-    spec = load_scenario("bert_v1.1_pod128_open").spec
-    calibrated = [each.key for each in assumptions(spec) if each.basis == "calibrated"]
-    assert sorted(calibrated) == [
+@pytest.mark.parametrize(
+    ("name", "of_the_framework"),
+    [
+        ("bert_v1.1_pod128_open", {"software.setup"}),
+        ("resnet50_v1.1_pod128", {"software.checkpoint", "software.validation_setup"}),
+    ],
+)
+def test_six_constants_are_calibrated(name: str, of_the_framework: set[str]) -> None:
+    calibrated = {each.key for each in assumptions(load_scenario(name).spec) if each.basis == "calibrated"}
+    assert calibrated == of_the_framework | {
         "software.host_call",
         "software.layout_change_cycles_per_byte",
-        "software.setup",
         "system.machine.ipu.superstep.overhead",
-    ]
+    }

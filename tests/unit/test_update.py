@@ -1,0 +1,163 @@
+"""The weight update: optimizers pass by pass, merged and single reductions, on 1,472 tiles by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from podsim.cost.account import Account
+from podsim.cost.model import CostModel
+from podsim.plan import Plan
+from podsim.plan.placement import stages_of_splits
+from podsim.plan.update import UpdateCost, update_costs
+from podsim.program.compile import compile_program
+from podsim.program.task import Exchange, Phase
+from podsim.workload import Workload
+from podsim.workload.block import Block, Parameter
+from tests.examples import plan_of, small_cnn, small_pod
+
+TILES, OVERHEAD, RATE = 1472, 275, 1.59
+"""Of a GC200; cycles of a superstep; cycles per byte of a layout change."""
+TENSOR = TILES * 48
+"""48 elements per tile, 8 per worker: two vectors in half precision, four in single."""
+
+
+def vector_cycles(fixed: int, cycles: int, vectors: int) -> int:
+    """launch + 6 workers · (fixed + cycles · vectors)."""
+    return 11 + 6 * (fixed + cycles * vectors)
+
+
+SCALED_ADD, SQUARE = vector_cycles(36, 3, 2), vector_cycles(17, 2, 2)
+SQRT, DIVIDE = vector_cycles(17, 23, 2), vector_cycles(29, 21, 2)
+SCALE = vector_cycles(26, 3, 2)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return plan_of(small_cnn(small_pod(), replicas=4))
+
+
+def update(plan: Plan, sizes: Sequence[int], **options: object) -> UpdateCost:
+    """The update of tensors of some sizes on one IPU."""
+    parameters = tuple(Parameter(f"w{number}", (size,)) for number, size in enumerate(sizes))
+    block = Block("only", (), (), parameters, 0, 0, 0)
+    workload = Workload("one block", {"only": block}, ("only",), 1, 0)
+    model = CostModel(plan.system.machine.ipu, RATE)
+    (cost,) = update_costs(
+        stages_of_splits(("only",), (), ()), workload, model, replace(plan.options, **options), sharding_threshold=8192
+    )
+    return cost
+
+
+# Optimizers
+
+
+def test_sgd_decays_weights_adds_momentum_and_steps(plan: Plan) -> None:
+    cost = update(plan, [TENSOR], optimizer_kind="sgd").optimizer
+    assert cost == Account(vector=3 * SCALED_ADD, superstep=3 * OVERHEAD)
+
+
+def test_lars_is_sgd_and_two_norms(plan: Plan) -> None:
+    """Of weights and gradient: a square, then a sum of 12 vectors and 660 cycles in two supersteps."""
+    cost = update(plan, [TENSOR], optimizer_kind="lars").optimizer
+    assert cost.vector == 3 * SCALED_ADD + 2 * SQUARE
+    assert cost.reduction == 2 * (48 / 4 + 660)
+    assert cost.superstep == (3 + 2 * (1 + 2)) * OVERHEAD
+
+
+def test_rmsprop_keeps_a_mean_of_squares_and_divides_by_its_root(plan: Plan) -> None:
+    cost = update(plan, [TENSOR], optimizer_kind="rmsprop").optimizer
+    mean = SQUARE + SCALE + SCALED_ADD
+    assert cost == Account(vector=mean + SQRT + DIVIDE + 3 * SCALED_ADD, superstep=8 * OVERHEAD)
+
+
+def test_single_precision_has_half_the_vector(plan: Plan) -> None:
+    cost = update(plan, [TENSOR], optimizer_kind="sgd", optimizer_dtype="fp32").optimizer
+    assert cost.vector == 3 * vector_cycles(36, 3, 4)
+
+
+def test_every_tensor_is_updated_for_itself(plan: Plan) -> None:
+    """A small one of 10 elements costs a vector on each worker and its supersteps all the same."""
+    one, both = (update(plan, sizes, optimizer_kind="sgd").optimizer for sizes in ([TENSOR], [TENSOR, 10]))
+    assert both.vector - one.vector == 3 * vector_cycles(36, 3, 1)
+    assert both.superstep == 2 * one.superstep
+
+
+@pytest.mark.parametrize(("kind", "tensors"), [("sgd", 1), ("lars", 1), ("rmsprop", 2)])
+@pytest.mark.parametrize(("state", "size_bytes"), [("fp16", 2), ("fp32", 4)])
+def test_state_of_an_optimizer(kind: str, tensors: int, state: str, size_bytes: int) -> None:
+    """Momentum, and for RMSProp the mean of squares; the small network has 3,737 weights."""
+    plan = plan_of(small_cnn(small_pod()) | {"optimizer": {"kind": kind, "state": state}})
+    weights = 9 * (3 * 8 + 8 * 16 + 16 * 16) + 2 * 2 * 16 + 1
+    assert plan.updates[0].parameter_count == weights
+    (tenant,) = (tenant for tenant in plan.memory[0].tenants if tenant.name == "optimizer_state")
+    assert tenant.byte_count == weights * tensors * size_bytes
+    assert tenant.storage == "in_processor_memory"
+
+
+# Reductions
+
+
+@pytest.mark.parametrize(
+    ("merged", "collectives", "small"),
+    [
+        (0, 2, 1),  # each large tensor alone, the one below 8,192 elements whole
+        (50 * 2**20, 1, 0),
+        (2 * 2 * TENSOR + 20, 1, 0),  # all 282,644 bytes
+        (2 * 2 * TENSOR + 19, 2, 0),
+        (100_000, 3, 0),
+    ],
+)
+def test_gradients_are_reduced_together_up_to_a_size(plan: Plan, merged: int, collectives: int, small: int) -> None:
+    cost = update(plan, [TENSOR, TENSOR, 10], reduction_merge_bytes=merged)
+    assert (cost.collective_count, cost.small_tensor_count) == (collectives, small)
+
+
+def test_merging_moves_every_gradient_into_the_buffer(plan: Plan) -> None:
+    """288 cycles and 1.59 + 1/4 per byte on a tile for each, small ones as well; the large have 96 bytes."""
+    merged, single = (update(plan, [TENSOR, 10], reduction_merge_bytes=size) for size in (2**20, 0))
+    large, small = 288 + (RATE + 0.25) * 96, 288 + (RATE + 0.25) * 20 / TILES
+    assert single.gather.rearrange == pytest.approx(large)
+    assert merged.gather.rearrange == pytest.approx(large + small)
+    assert merged.gather.superstep == 2 * 2 * OVERHEAD
+
+
+def test_weights_move_back_and_accumulators_are_cleared(plan: Plan) -> None:
+    """48 elements per tile and 10 more on some: 9 per worker, three vectors."""
+    cost = update(plan, [TENSOR, 10], reduction_merge_bytes=2**20)
+    assert cost.scatter.rearrange == cost.gather.rearrange
+    assert cost.scatter.vector == vector_cycles(4, 1, 3)
+
+
+def ring_latency_ps(scenario: dict[str, object], name: str) -> set[int]:
+    phases: list[Phase] = [p for p in compile_program(plan_of(scenario)).groups[0].phases if name in p.name]
+    steps = [step for phase in phases for each in phase.steps.values() for step in each]
+    return {transfer.latency_ps for step in steps if isinstance(step, Exchange) for transfer in step.transfers}
+
+
+@pytest.mark.parametrize(("size", "buffers"), [("50 MiB", 1), ("7474 B", 1), ("7473 B", 2), ("1000 B", 8)])
+def test_each_buffer_pays_the_latency_of_each_step(size: str, buffers: int) -> None:
+    """7,474 bytes of gradients. A ring of four single IPUs walks rungs of 0.6 us and rails: 0.8 us at least."""
+    scenario = small_cnn(small_pod(), replicas=4)
+    scenario["parallelism"] |= {"reduction_merge_size": size}
+    for name in ("reduce-scatter gradients", "all-gather gradients"):
+        assert ring_latency_ps(scenario, name) == {buffers * 800_000}
+
+
+def test_a_merged_ring_carries_the_same_bytes() -> None:
+    """3,737 half-precision gradients in four parts over the slowest link of the ring, however they are merged."""
+
+    def longest_ps(size: str) -> int:
+        scenario = small_cnn(small_pod(), replicas=4)
+        scenario["parallelism"] |= {"reduction_merge_size": size}
+        program = compile_program(plan_of(scenario), explicit=True)
+        phases = [p for group in program.groups for p in group.phases if "reduce-scatter" in p.name]
+        steps = [step for phase in phases for each in phase.steps.values() for step in each]
+        sent = [transfer for step in steps if isinstance(step, Exchange) for transfer in step.transfers]
+        return max(time for transfer in sent for _, time in transfer.channels)
+
+    # A rail has two links of 16 GB/s, 85 % of each left for data.
+    by_hand_ps = 3737 * 2 / 4 / (2 * 16e9 * 0.85) * 1e12
+    assert longest_ps("50 MiB") == longest_ps("1000 B") == pytest.approx(by_hand_ps, abs=1)
