@@ -110,3 +110,9 @@ def test_what_does_not_fit_together(make: object, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         make()  # type: ignore[operator]
     assert message in caught.value.message
+
+
+def test_small_images_run_through_padded_windows() -> None:
+    """32x32, as in CIFAR: 16 after the stem, 8 after its pool, then 8, 4, 2 and 1."""
+    last = resnet(ResNetShape(18, image_size=32, class_count=10), 4)[-2]
+    assert last.output_elements == 4 * 512

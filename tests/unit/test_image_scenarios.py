@@ -93,13 +93,13 @@ MODELS = {
     "a group size that does not divide": (
         "{kind: resnet, depth: 18, image_size: 64, class_count: 10}",
         "{kind: efficientnet, group_size: 5}",
-        "s.yaml:3:1 [model]: spatial: 6 groups do not divide 32 channels\n"
+        "s.yaml:3:29 [model.group_size]: spatial: 6 groups do not divide 32 channels\n"
         "  do: change the size of the groups or the width of the model",
     ),
     "groups of a norm that do not divide": (
         "depth: 18",
         "depth: 18, norm: {kind: group, groups: 7}",
-        "s.yaml:3:1 [model]: norm: 7 groups do not divide 64 channels\n"
+        "s.yaml:3:54 [model.norm.groups]: norm: 7 groups do not divide 64 channels\n"
         "  do: change the size of the groups or the width of the model",
     ),
     "group norm over replicas": (

@@ -50,7 +50,7 @@ class NormStyle:
 
     def after(self, name: str, source: Features) -> Norm:
         """The norm behind a layer."""
-        check_groups(name, source.channels, self.groups or 1)
+        check_groups(name, source.channels, self.groups or 1, "model.norm.groups")
         return Norm(name, source, self.replicas, self.groups)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from podsim.errors import ModelError
@@ -42,25 +41,27 @@ class Features:
         """As many positions, other channels."""
         return replace(self, channels=channels)
 
-    def strided(self, name: str, kernel: Sequence[int], stride: int) -> Features:
-        """What is left of the positions by a window that moves by `stride`, padded so that stride 1 keeps all.
-
-        Raises:
-            ModelError: A feature map is smaller than the window.
-        """
-        for length, window in zip(self.size, kernel, strict=True):
-            if length < window - window // 2:
-                size = "x".join(map(str, self.size))
-                raise ModelError(
-                    f"{name}: feature maps of {size} are smaller than its {'x'.join(map(str, kernel))} window",
-                    key="model.image_size",
-                    do="use larger images",
-                )
+    def strided(self, stride: int) -> Features:
+        """What is left of the positions by a window that moves by `stride`, padded so that stride 1 keeps all."""
         return replace(self, size=tuple(-(-length // stride) for length in self.size))
 
+    def check_window(self, name: str, window: int) -> None:
+        """Refuse a window that has no room.
 
-def check_groups(name: str, channels: int, groups: int) -> None:
-    """Refuse groups that do not divide channels.
+        Raises:
+            ModelError: The positions are fewer than the window's along an axis.
+        """
+        if self.size and min(self.size) < window:
+            size, windows = ("x".join(map(str, each)) for each in (self.size, (window,) * len(self.size)))
+            raise ModelError(
+                f"{name}: feature maps of {size} are smaller than its {windows} window",
+                key="model.image_size",
+                do="use larger images",
+            )
+
+
+def check_groups(name: str, channels: int, groups: int, key: str) -> None:
+    """Refuse groups that do not divide channels; `key` is the one to blame.
 
     Raises:
         ModelError: They do not.
@@ -68,6 +69,6 @@ def check_groups(name: str, channels: int, groups: int) -> None:
     if channels % groups:
         raise ModelError(
             f"{name}: {groups} groups do not divide {channels} channels",
-            key="model",
+            key=key,
             do="change the size of the groups or the width of the model",
         )

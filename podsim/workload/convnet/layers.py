@@ -72,9 +72,9 @@ class Convolution:
     @property
     def out(self) -> Features:
         """Its result."""
-        check_groups(self.name, self.source.channels, self.groups)
-        check_groups(self.name, self.out_channels, self.groups)
-        return self.source.strided(self.name, self.kernel, self.stride).with_channels(self.out_channels)
+        for channels in (self.source.channels, self.out_channels):
+            check_groups(self.name, channels, self.groups, "model.group_size")
+        return self.source.strided(self.stride).with_channels(self.out_channels)
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
@@ -182,7 +182,8 @@ class Pooling:
     @property
     def out(self) -> Features:
         """Its result."""
-        return self.source.strided(self.name, (self.window,) * len(self.source.size), self.stride)
+        self.source.check_window(self.name, self.stride)
+        return self.source.strided(self.stride)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

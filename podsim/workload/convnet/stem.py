@@ -31,6 +31,7 @@ def stem_block(
     Returns:
         The block, and what it hands on.
     """
+    source.check_window("conv", window)
     conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)
     behind = Activate(activation, conv.out, "swish" if activation == "swish" else "relu")
     chain = Chain((conv, norm.after("norm", conv.out), behind, *more(conv.out)))
