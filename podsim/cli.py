@@ -135,6 +135,30 @@ def _generate(
         print_generation(result)
 
 
+@app.command("import")
+def import_config(
+    config: Annotated[str, typer.Argument(help="A Hugging Face config.json.")],
+    system: Annotated[str, typer.Option(help="The pod it is to run on.")] = "ipu_pod16",
+    output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
+    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, show_default="1", help="Of a decoder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
+) -> None:
+    """Write a scenario from the config.json of a model, divided over IPUs so that it fits."""
+    from podsim.importer import Request, import_model
+    from podsim.report.files import check_distinct, check_new, write_atomically
+
+    if output is not None:
+        check_distinct(config=config, output=output)
+        check_new(output, force=force)
+    text = import_model(config, Request(system, prompt_tokens, output_tokens, batch_size))
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
+
+
 @app.command()
 def validate(
     output_format: Annotated[

@@ -191,12 +191,28 @@ def _changes(options: InferenceOptions) -> Iterator[Change]:
 
 
 def _costs_and_memory(job: InferenceJob, options: InferenceOptions) -> tuple[StepCost, StepCost, tuple[IpuMemory, ...]]:
+    changed = replace(job, options=options)
+    costs = step_costs(changed)
+    return *costs, stage_memory(changed, costs)
+
+
+def step_costs(job: InferenceJob) -> tuple[StepCost, StepCost]:
+    """Prefill and decode on one shard; the same for any number of stages, and for streamed weights."""
+    model = CostModel(_compute(job), job.software.layout_change_cycles_per_byte, job.options.partials)
+    prefill, decode = (_step_cost(name, step, job.shape, job.options, model) for name, step in _steps(job.options))
+    return prefill, decode
+
+
+def stage_memory(job: InferenceJob, costs: Sequence[StepCost]) -> tuple[IpuMemory, ...]:
+    """The tenants of the first IPU of each stage, whether or not they fit."""
+    compute = _compute(job)
+    return tuple(_memory(stage, job, job.options, costs, compute) for stage in range(job.options.pipeline_stages))
+
+
+def _compute(job: InferenceJob) -> Ipu:
+    """The tiles that compute."""
     ipu = job.system.machine.ipu
-    compute = replace(ipu, tile_count=ipu.tile_count - options.io_tiles)
-    model = CostModel(compute, job.software.layout_change_cycles_per_byte, options.partials)
-    prefill, decode = (_step_cost(name, step, job.shape, options, model) for name, step in _steps(options))
-    memory = tuple(_memory(stage, job, options, (prefill, decode), compute) for stage in range(options.pipeline_stages))
-    return prefill, decode, memory
+    return replace(ipu, tile_count=ipu.tile_count - job.options.io_tiles)
 
 
 def _steps(options: InferenceOptions) -> Iterator[tuple[str, Step]]:

@@ -40,6 +40,21 @@ def _check_place(path: str | Path) -> None:
         raise OutputError("cannot be written: no permission", where=str(path), do="give a path that you may write")
 
 
+def check_new(path: str | Path, *, force: bool) -> None:
+    """Refuse a path that cannot be written, or that holds a file already.
+
+    Args:
+        path: File to make.
+        force: Whether it may be replaced.
+
+    Raises:
+        OutputError: It cannot be written, or exists and may not be replaced.
+    """
+    check_writable(path)
+    if not force and Path(path).is_file():
+        raise OutputError("the file exists", where=str(path), do="give another name, or --force to replace it")
+
+
 def check_distinct(**paths: str | Path | None) -> None:
     """Refuse outputs that would overwrite one another or what is read.
 

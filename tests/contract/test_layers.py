@@ -19,15 +19,18 @@ ORDER = [
     "program",
     "engine",
     "training",
+    "serving",
     "report",
     "simulation",
     "generation",
+    "importer",
     "validation",
     "cli",
 ]
 NARROWER = {
     "workload": set(),  # a model is the same on every machine
     "engine": {"program.task"},  # lanes and channels, no IPU
+    "serving": {"specs.wording"},  # times of steps are given to it
 }
 """Layers that may import less than all before them, beside the foundation."""
 

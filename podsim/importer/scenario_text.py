@@ -1,0 +1,95 @@
+"""An imported scenario as YAML, every line with where its value comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from podsim.importer.reader import Entry
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.,/-]*( [A-Za-z0-9_.,/-]+)*")
+_WORDS_OF_YAML = {"true", "false", "null", "yes", "no", "on", "off"}
+_COMMENT_COLUMN = 36
+_WIDTH = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a scenario.
+
+    Attributes:
+        key: Key of the scenario, empty for keys of the scenario itself.
+        entries: What stands there.
+        comments: Lines above it.
+    """
+
+    key: str
+    entries: Sequence[Entry]
+    comments: Sequence[str] = ()
+
+
+def scenario_text(header: Iterable[str], sections: Iterable[Section]) -> str:
+    """The file: a header of comments, then the sections."""
+    lines = [line for text in header for line in _comment(text)]
+    for section in sections:
+        lines += ["", *_section(section)]
+    return "\n".join(lines) + "\n"
+
+
+def as_mapping(sections: Iterable[Section]) -> dict[str, object]:
+    """The same as plain data."""
+    data: dict[str, object] = {}
+    for section in sections:
+        values = _nested(section.entries)
+        data.update({section.key: values} if section.key else values)
+    return data
+
+
+def _nested(entries: Iterable[Entry]) -> dict[str, object]:
+    data: dict[str, object] = {}
+    for entry in entries:
+        outer, _, inner = entry.key.partition(".")
+        if inner:
+            part = data.setdefault(outer, {})
+            assert isinstance(part, dict)
+            part[inner] = entry.value
+        else:
+            data[outer] = list(entry.value) if isinstance(entry.value, tuple) else entry.value
+    return data
+
+
+def _section(section: Section) -> Iterator[str]:
+    for comment in section.comments:
+        yield from _comment(comment)
+    if section.key:
+        yield f"{section.key}:"
+    indent, outer = "  " if section.key else "", ""
+    for entry in section.entries:
+        parent, _, inner = entry.key.rpartition(".")
+        if parent and parent != outer:
+            yield f"{indent}{parent}:"
+        outer = parent
+        deeper = indent + ("  " if parent else "")
+        yield _with_comment(f"{deeper}{inner}: {yaml_value(entry.value)}", entry.origin)
+
+
+def _with_comment(line: str, comment: str) -> str:
+    return f"{line.ljust(_COMMENT_COLUMN)} # {comment}" if comment else line
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+
+
+def yaml_value(value: object) -> str:
+    """A value as YAML reads it back.
+
+    >>> yaml_value(True), yaml_value([3, 4]), yaml_value("a: b")
+    ('true', '[3, 4]', '"a: b"')
+    """
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
+        return value
+    return json.dumps(list(value) if isinstance(value, tuple) else value)

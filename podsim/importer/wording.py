@@ -1,0 +1,32 @@
+"""Words of imported scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words with commas and an `and`.
+
+    >>> listed(["1", "2", "4"])
+    '1, 2 and 4'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "IPU"), counted(4, "IPU")
+    ('1 IPU', '4 IPUs')
+    """
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def megabytes(byte_count: int) -> str:
+    """A size in decimal megabytes.
+
+    >>> megabytes(940_572_672)
+    '941 MB'
+    """
+    return f"{byte_count / 1e6:,.0f} MB"

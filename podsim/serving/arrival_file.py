@@ -1,0 +1,186 @@
+"""Arrivals from a CSV file: text to requests, or every problem with its line and column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from podsim.errors import Problem, SpecError
+from podsim.serving.arrivals import MAX_REQUESTS, MAX_SPAN_DAYS, MAX_SPAN_PS, MAX_TOKENS, Requests
+from podsim.specs.wording import shown
+from podsim.units import seconds_to_ps
+
+MAX_FILE_BYTES: Final = 1 << 26
+COLUMNS: Final = ("arrival_s", "prompt_tokens", "output_tokens")
+_MOST_PROBLEMS: Final = 20
+_MOST_NAMED: Final = 10
+_LONGEST_LINE: Final = 10_000
+_LATEST_S: Final = 1e10
+_FIELD: Final = re.compile(r'("[^"]*"|[^",]*)(,|\Z)')
+_SECONDS: Final = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_TOKENS: Final = re.compile(r"\d{1,9}", re.ASCII)
+
+# (column from 1 on, text)
+_Field = tuple[int, str]
+
+
+def read_arrivals(path: Path) -> Requests:
+    """Requests of a CSV file, timed from the first arrival.
+
+    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and
+    `output_tokens`, in any order; others are ignored, as are blank lines.
+
+    Raises:
+        SpecError: The file cannot be read, or a row is not a request that comes after the one above.
+    """
+    return parse_arrivals(_text(path), str(path))
+
+
+def parse_arrivals(text: str, name: str) -> Requests:
+    r"""Requests of a text in the form of such a file.
+
+    Args:
+        text: The text.
+        name: How messages name it.
+
+    >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
+    (0, 500000000000)
+    """
+    return _Reader(name).requests(text)
+
+
+class _Reader:
+    """Reads one text and collects what is wrong with it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._problems: list[Problem] = []
+        self._latest_s = self._first_s = -1.0
+
+    def requests(self, text: str) -> Requests:
+        numbered = enumerate(text.split("\n"), start=1)
+        lines = [(number, line.rstrip("\r")) for number, line in numbered if not line.isspace() and line]
+        if not lines:
+            raise self._alone("1:1", "the file is empty", f"give it a first line `{','.join(COLUMNS)}`, then requests")
+        header = self._fields(*lines[0])
+        if header is None:
+            raise SpecError(self._problems)
+        places = self._places(lines[0][0], [text for _, text in header])
+        if len(lines) == 1:
+            raise self._alone(f"{lines[0][0]}:1", "there are no requests", "add a line per request")
+        if len(lines) - 1 > MAX_REQUESTS:
+            raise self._alone("1:1", f"the file has {len(lines) - 1:,} requests", f"keep to {MAX_REQUESTS:,}")
+        rows = list(self._rows(lines[1:], len(header), places))
+        if self._problems:
+            raise SpecError(self._problems)
+        arrivals, prompts, outputs = zip(*rows, strict=True)
+        return Requests(tuple(seconds_to_ps(time - arrivals[0]) for time in arrivals), prompts, outputs)
+
+    def _rows(
+        self, lines: Sequence[tuple[int, str]], width: int, places: Sequence[int]
+    ) -> Iterator[tuple[float, int, int]]:
+        for number, line in lines:
+            fields = self._fields(number, line)
+            if fields is not None and len(fields) != width:
+                self._problem(
+                    f"{number}:1", "", f"has {len(fields)} values, not {width}", "give one value for every column"
+                )
+            elif fields is not None:
+                arrival, prompt, output = (fields[place] for place in places)
+                yield (
+                    self._arrival(number, *arrival),
+                    self._tokens(number, COLUMNS[1], *prompt),
+                    self._tokens(number, COLUMNS[2], *output),
+                )
+            if len(self._problems) >= _MOST_PROBLEMS:
+                self._problem(f"{number + 1}:1", "", "the rest was not read", "mend what is above first")
+                return
+
+    def _fields(self, number: int, line: str) -> list[_Field] | None:
+        """Values of a line with their columns; None if quotes do not go together."""
+        if len(line) > _LONGEST_LINE:
+            self._problem(f"{number}:1", "", f"has {len(line):,} characters", f"keep lines to {_LONGEST_LINE:,}")
+            return None
+        fields: list[_Field] = []
+        start = 0
+        while match := _FIELD.match(line, start):
+            blanks = len(match[1]) - len(match[1].lstrip())
+            fields.append((start + blanks + 1, match[1].strip().strip('"').strip()))
+            if not match[2]:
+                return fields
+            start = match.end()
+        self._problem(f"{number}:{start + 1}", "", "this is not a value", "separate values by commas, without quotes")
+        return None
+
+    def _places(self, line: int, names: list[str]) -> list[int]:
+        missing = [name for name in COLUMNS if name not in names]
+        if missing:
+            what = ", ".join(f"`{name}`" for name in missing)
+            found = ", ".join(shown(name) for name in names[:_MOST_NAMED]) + (", …" if names[_MOST_NAMED:] else "")
+            subject, them = (f"columns {what} are", "them") if len(missing) > 1 else (f"column {what} is", "it")
+            do = f"let the first line name {them}, separated by commas; found there: {found}"
+            raise self._alone(f"{line}:1", f"{subject} missing", do)
+        for name in COLUMNS:
+            if names.count(name) > 1:
+                raise self._alone(f"{line}:1", f"column `{name}` is there twice", "remove one of them")
+        return [names.index(name) for name in COLUMNS]
+
+    def _arrival(self, line: int, column: int, text: str) -> float:
+        where, key = f"{line}:{column}", COLUMNS[0]
+        time = float(text) if _SECONDS.fullmatch(text) else -1.0
+        if not 0 <= time <= _LATEST_S:
+            needs = f"needs a time of 0 to {_LATEST_S:g} seconds, not {_shown(text)}"
+            self._problem(where, key, needs, "write for example `0.25`")
+            return self._latest_s
+        if time < self._latest_s:
+            self._problem(where, key, f"{text} comes before {self._latest_s!r}, above", "sort the rows by arrival_s")
+        elif self._first_s < 0:
+            self._first_s = time
+        elif seconds_to_ps(time - self._first_s) > MAX_SPAN_PS:
+            what = f"more than {MAX_SPAN_DAYS} days after the first"
+            self._problem(where, key, what, "cut the file; arrival_s is in seconds")
+        self._latest_s = max(self._latest_s, time)
+        return time
+
+    def _tokens(self, line: int, key: str, column: int, text: str) -> int:
+        count = int(text) if _TOKENS.fullmatch(text) else 0
+        if not 1 <= count <= MAX_TOKENS:
+            needs = f"needs a whole number from 1 to {MAX_TOKENS}, not {_shown(text)}"
+            self._problem(f"{line}:{column}", key, needs, "write for example `128`")
+        return count
+
+    def _problem(self, where: str, key: str, message: str, do: str) -> None:
+        self._problems.append(Problem(f"{self._name}:{where}", key, message, do))
+
+    def _alone(self, where: str, message: str, do: str) -> SpecError:
+        return SpecError([Problem(f"{self._name}:{where}", "", message, do)])
+
+
+def _shown(text: str) -> str:
+    return shown(text or None)
+
+
+def _text(path: Path) -> str:
+    where = f"{path}:1:1"
+    try:
+        if path.exists() and not path.is_file():
+            raise _unreadable(where, "this is not a file", "name a CSV file")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise _unreadable(where, f"the file cannot be read: {reason}", "check the path and its permissions") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise _unreadable(where, f"the file has more than {MAX_FILE_BYTES >> 20} MiB", "cut it into parts")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise _unreadable(f"{path}:{line}:{column}", "the file is not text in UTF-8", "save it as UTF-8") from error
+
+
+def _unreadable(where: str, message: str, do: str) -> SpecError:
+    return SpecError([Problem(where, "", message, do)])

@@ -1,0 +1,82 @@
+"""Serving in blocks of steps is serving token by token, and what holds for any queue holds here."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsim.serving import Batching, ContinuousBatching, Requests, Service, StaticBatching, serve
+from podsim.units import PS_PER_S
+from tests.serving_examples import OddSteps, TokenByToken
+
+LENGTHS = st.integers(1, 12)
+REQUESTS = st.lists(st.tuples(st.integers(0, 30), LENGTHS, LENGTHS), min_size=1, max_size=25)
+SIZES = st.integers(1, 5)
+BATCHINGS: st.SearchStrategy[Batching] = st.one_of(
+    SIZES.map(ContinuousBatching),
+    st.builds(StaticBatching, SIZES, st.integers(0, 40).map(lambda wait_ps: wait_ps / PS_PER_S)),
+)
+
+
+def made_of(rows: list[tuple[int, int, int]]) -> Requests:
+    gaps, prompts, outputs = zip(*rows, strict=True)
+    return Requests(tuple(accumulate(gaps)), prompts, outputs)
+
+
+@settings(max_examples=400, deadline=None)
+@given(rows=REQUESTS, batching=BATCHINGS, replica_count=st.integers(1, 3), spread=st.integers(1, 9))
+def test_blocks_equal_single_tokens(
+    rows: list[tuple[int, int, int]], batching: Batching, replica_count: int, spread: int
+) -> None:
+    requests = made_of(rows)
+    timeline = serve(Service(OddSteps(spread), batching, replica_count), requests).timeline
+    single = TokenByToken(requests, OddSteps(spread), batching, replica_count)
+    start, first, last = single.run()
+    assert (list(timeline.start_ps), list(timeline.first_token_ps), list(timeline.last_token_ps)) == (
+        start,
+        first,
+        last,
+    )
+    assert timeline.present.area_ps == single.present_area
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=REQUESTS, batching=BATCHINGS, replica_count=st.integers(1, 3))
+def test_laws_of_any_queue(rows: list[tuple[int, int, int]], batching: Batching, replica_count: int) -> None:
+    """Little's law L·T = Σ W in whole picoseconds, order of arrival, and nobody lost or served twice."""
+    requests = made_of(rows)
+    outcome = serve(Service(OddSteps(7), batching, replica_count), requests)
+    line = outcome.timeline
+    assert line.present.area_ps == sum(line.last_token_ps) - sum(requests.arrival_ps)
+    assert line.waiting.area_ps == sum(line.start_ps) - sum(requests.arrival_ps)
+    assert list(line.start_ps) == sorted(line.start_ps)
+    for arrival, start, first, last, tokens in zip(
+        requests.arrival_ps, line.start_ps, line.first_token_ps, line.last_token_ps, requests.output_tokens, strict=True
+    ):
+        assert arrival <= start < first and last - first >= tokens - 1
+    assert line.waiting.count.min() >= 0
+    assert line.present.count[-1] == line.waiting.count[-1] == 0
+    assert line.present.count.max() <= batching.size * replica_count + line.waiting.count.max()
+    assert 0 < outcome.utilization <= 1
+    assert 0 < outcome.mean_batch <= batching.size
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=REQUESTS, batching=BATCHINGS, replica_count=st.integers(1, 3))
+def test_the_same_again_is_the_same(rows: list[tuple[int, int, int]], batching: Batching, replica_count: int) -> None:
+    requests = made_of(rows)
+    service = Service(OddSteps(5), batching, replica_count)
+    assert serve(service, requests) == serve(service, requests)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=REQUESTS, batching=BATCHINGS)
+def test_nothing_is_asked_beyond_what_sequences_reach(rows: list[tuple[int, int, int]], batching: Batching) -> None:
+    """A model may have no times for longer contexts or larger batches."""
+    requests, steps = made_of(rows), OddSteps(5)
+    serve(Service(steps, batching), requests)
+    longest = max(requests.prompt_tokens) + max(requests.output_tokens) - 1
+    assert len(set(steps.asked)) == len(steps.asked)
+    assert all(1 <= batch <= batching.size and 2 <= context <= longest for batch, context in steps.asked)

@@ -1,0 +1,115 @@
+"""Public models as their `config.json` describes them, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Config = dict[str, Any]
+
+LLAMA: Config = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+    "vocab_size": 32000,
+}
+BERT: Config = {
+    "architectures": ["BertForMaskedLM"],
+    "model_type": "bert",
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "vocab_size": 30522,
+}
+GPT2: Config = {
+    "activation_function": "gelu_new",
+    "architectures": ["GPT2LMHeadModel"],
+    "model_type": "gpt2",
+    "n_ctx": 1024,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+}
+
+TINY: Config = {
+    "model_type": "gpt2",
+    "n_layer": 2,
+    "n_embd": 32,
+    "n_head": 2,
+    "n_positions": 64,
+    "vocab_size": 100,
+}
+
+
+def _sizes(layers: int, hidden: int, inner: int, heads: int) -> Config:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_attention_heads": heads,
+    }
+
+
+MODELS: dict[str, Config] = {
+    "llama2_7b": LLAMA | _sizes(32, 4096, 11008, 32) | {"num_key_value_heads": 32},
+    "llama2_13b": LLAMA | _sizes(40, 5120, 13824, 40) | {"num_key_value_heads": 40},
+    "llama2_70b": LLAMA | _sizes(80, 8192, 28672, 64) | {"num_key_value_heads": 8},
+    "mistral_7b": _sizes(32, 4096, 14336, 32)
+    | {
+        "architectures": ["MistralForCausalLM"],
+        "model_type": "mistral",
+        "hidden_act": "silu",
+        "max_position_embeddings": 32768,
+        "num_key_value_heads": 8,
+        "sliding_window": 4096,
+        "tie_word_embeddings": False,
+        "vocab_size": 32000,
+    },
+    "gpt2_small": GPT2 | {"n_layer": 12, "n_embd": 768, "n_head": 12},
+    "gpt2_xl": GPT2 | {"n_layer": 48, "n_embd": 1600, "n_head": 25},
+    "gptj_6b": {
+        "activation_function": "gelu_new",
+        "architectures": ["GPTJForCausalLM"],
+        "model_type": "gptj",
+        "n_embd": 4096,
+        "n_head": 16,
+        "n_inner": None,
+        "n_layer": 28,
+        "n_positions": 2048,
+        "rotary_dim": 64,
+        "tie_word_embeddings": False,
+        "vocab_size": 50400,
+    },
+    "bert_base": BERT | _sizes(12, 768, 3072, 12),
+    "bert_large": BERT | _sizes(24, 1024, 4096, 16),
+    "roberta_base": BERT
+    | _sizes(12, 768, 3072, 12)
+    | {
+        "architectures": ["RobertaForMaskedLM"],
+        "model_type": "roberta",
+        "max_position_embeddings": 514,
+        "type_vocab_size": 1,
+        "vocab_size": 50265,
+    },
+}
+PARAMETERS: dict[str, tuple[int, int]] = {
+    "llama2_7b": (6_738_415_616, 0),
+    "llama2_13b": (13_015_864_320, 0),
+    "llama2_70b": (68_976_648_192, 0),
+    "mistral_7b": (7_241_732_096, 0),
+    "gpt2_small": (124_439_808, 0),
+    "gpt2_xl": (1_557_611_200, 0),
+    # Biases in attention and a second norm in every layer, no bias of the head.
+    "gptj_6b": (6_050_882_784, 28 * 6 * 4096 - 50_400),
+    # Pre-training, without the bias of the decoder.
+    "bert_base": (110_106_428, -30_522),
+    "bert_large": (336_226_108, -30_522),
+    # A next-sentence head and a second token type, no bias of the decoder.
+    "roberta_base": (124_697_433, 2 * 768 + 2 + 768 - 50_265),
+}
+"""Published total, and by how much the scenario differs from it."""

@@ -1,0 +1,233 @@
+"""Importing models: public configurations against their published sizes, divisions, any object."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import podsim as package
+from podsim.errors import PodsimError
+from podsim.generation import generate
+from podsim.importer import Request, import_model
+from podsim.importer.huggingface import known_families
+from podsim.plan.inference_job import inference_job
+from podsim.plan.job import training_job
+from podsim.specs import InferenceScenarioSpec, ScenarioSpec, load_scenario
+from podsim.specs.inference import DecoderSpec
+from tests.parsed_once import shipped_files_parsed_once
+from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _shipped_files_once() -> Iterator[None]:
+    with shipped_files_parsed_once():
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def text_of(config: Config, **request: Any) -> str:
+    Path("config.json").write_text(json.dumps(config, indent=2))
+    return import_model("config.json", Request(**request))
+
+
+def spec_of(text: str) -> InferenceScenarioSpec | ScenarioSpec:
+    Path("imported.yaml").write_text(text)
+    spec = load_scenario("imported.yaml").spec
+    assert isinstance(spec, InferenceScenarioSpec | ScenarioSpec)
+    return spec
+
+
+def line_of(text: str, key: str) -> str:
+    (line,) = re.findall(rf"^ *{key}: .*$", text, re.MULTILINE)
+    return " ".join(line.split())
+
+
+def parameters_of(spec: InferenceScenarioSpec | ScenarioSpec) -> int:
+    if isinstance(spec, InferenceScenarioSpec):
+        return inference_job(spec).shape.parameter_count
+    return training_job(spec).workload_of(1).parameter_count
+
+
+# Public models
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_public_model_has_its_published_size_and_runs(name: str, folder: Path) -> None:
+    text = text_of(MODELS[name])
+    spec = spec_of(text)
+    published, differs = PARAMETERS[name]
+    assert parameters_of(spec) == published + differs
+    assert abs(differs) < published / 1000
+    assert f"# {published + differs:,} parameters." in text
+    run = generate if isinstance(spec, InferenceScenarioSpec) else package.simulate
+    assert run("imported.yaml").event_count > 0
+
+
+@pytest.mark.parametrize("name", ["llama2_7b", "llama2_13b", "llama2_70b", "gpt2_small", "gpt2_xl", "gptj_6b"])
+def test_a_decoder_is_the_preset_of_its_name(name: str, folder: Path) -> None:
+    preset = DecoderSpec.model_validate({"kind": "decoder", "size": name})
+    assert spec_of(text_of(MODELS[name])).model == preset.model_copy(update={"size": None})
+
+
+def test_the_same_file_gives_the_same_bytes(folder: Path) -> None:
+    assert text_of(MODELS["mistral_7b"]) == text_of(MODELS["mistral_7b"])
+
+
+def test_values_name_the_keys_they_come_from(folder: Path) -> None:
+    text = text_of(LLAMA | {"num_attention_heads": 32, "num_key_value_heads": None}, batch_size=2)
+    assert line_of(text, "head_count") == "head_count: 32 # num_attention_heads"
+    assert line_of(text, "kv_head_count") == "kv_head_count: 32 # num_key_value_heads is null: as many as query heads"
+    assert line_of(text, "layer_count") == "layer_count: 32 # num_hidden_layers is not in the file: default of llama"
+    assert line_of(text, "batch_size") == "batch_size: 2 # --batch-size"
+    assert line_of(text, "prompt_tokens") == "prompt_tokens: 512 # --prompt-tokens was not given"
+
+
+@pytest.mark.parametrize(
+    ("family", "named"),
+    [("llama", "llama2_7b"), ("gpt2", "gpt2_small"), ("gptj", "gptj_6b"), ("bert", "bert_base")],
+)
+def test_an_empty_file_is_the_library_s_default_model(family: str, named: str, folder: Path) -> None:
+    assert spec_of(text_of({"model_type": family})).model == spec_of(text_of(MODELS[named])).model
+
+
+def test_defaults_that_differ_from_the_public_models(folder: Path) -> None:
+    """Mistral's v0.1 is its default; RoBERTa's default has no room for padding."""
+    assert spec_of(text_of({"model_type": "mistral"})).model == spec_of(text_of(MODELS["mistral_7b"])).model
+    roberta = spec_of(text_of({"model_type": "roberta"}))
+    assert isinstance(roberta, ScenarioSpec)
+    assert (roberta.model.position_count, roberta.data.sequence_length) == (512, 510)
+
+
+def test_the_architecture_can_stand_in_for_the_type(folder: Path) -> None:
+    config = {key: value for key, value in MODELS["gpt2_small"].items() if key != "model_type"}
+    assert spec_of(text_of(config)).model == spec_of(text_of(MODELS["gpt2_small"])).model
+
+
+def test_names_of_gpt2_have_aliases(folder: Path) -> None:
+    config = {"model_type": "gpt2", "num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16}
+    text = text_of(config)
+    assert line_of(text, "layer_count") == "layer_count: 24 # num_hidden_layers"
+    assert line_of(text, "feed_forward_size") == "feed_forward_size: 4096 # n_inner is not in the file: 4 x n_embd"
+
+
+NOTES = {
+    "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
+    "one bias of two": ({"model_type": "llama", "attention_bias": True}, "attention_bias and mlp_bias differ"),
+    "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "quantization_config is not read"),
+    "a window": ({"model_type": "mistral"}, "sliding_window `4096` is not simulated"),
+    "an untied head": ({"model_type": "bert", "tie_word_embeddings": False}, "tie_word_embeddings is false"),
+    "a short context": ({"model_type": "llama", "max_position_embeddings": 1000}, "1024 tokens are more than the 1000"),
+}
+
+
+@pytest.mark.parametrize(("config", "note"), NOTES.values(), ids=NOTES)
+def test_what_a_scenario_cannot_say_is_noted(config: Config, note: str, folder: Path) -> None:
+    assert f"# Note: {note}" in text_of(config)
+
+
+def test_learned_positions_shorten_prompt_and_output(folder: Path) -> None:
+    assert "prompt_tokens: 32 " in text_of(TINY)
+    assert "output_tokens: 14 " in text_of(TINY, prompt_tokens=50)
+
+
+# Divisions
+
+
+def test_the_first_division_that_fits_is_taken(folder: Path) -> None:
+    text = text_of(MODELS["llama2_7b"])
+    assert "# resident weights, 1 stage of 1, 2, 4, 8 and 16 IPUs: too little memory (with 16, " in text
+    assert "of 4 IPUs: fits" in text
+    assert line_of(text, "tensor_parallel").startswith("tensor_parallel: 4 ")
+    assert line_of(text, "weights") == "weights: streamed"
+    for narrower in ("parallelism.tensor_parallel=2", "memory.weights=resident"):
+        with pytest.raises(PodsimError, match="needs"):
+            spec_of(text)
+            generate("imported.yaml", overrides=[narrower])
+
+
+def test_heads_that_cannot_be_shared_make_a_pipeline(folder: Path) -> None:
+    text = text_of(MODELS["gpt2_xl"])
+    assert "of 2, 4, 8 and 16 IPUs: cannot share 25 heads" in text.replace("\n#   ", " ")
+    spec = spec_of(text)
+    assert isinstance(spec, InferenceScenarioSpec)
+    assert (spec.parallelism.tensor_parallel, spec.parallelism.pipeline_stages) == (1, 16)
+
+
+def test_resident_weights_fit_a_larger_pod(folder: Path) -> None:
+    text = text_of(MODELS["llama2_7b"], system="bow_pod64", prompt_tokens=128, output_tokens=64)
+    assert line_of(text, "weights") == "weights: resident"
+
+
+def test_bert_large_is_a_pipeline_of_four(folder: Path) -> None:
+    spec = spec_of(text_of(MODELS["bert_large"]))
+    assert isinstance(spec, ScenarioSpec)
+    assert spec.parallelism.layers_per_ipu == [4, 6, 7, 7]
+    assert (spec.parallelism.micro_batch_size, spec.parallelism.replication_factor) == (2, 4)
+
+
+def test_dropout_is_imported(folder: Path) -> None:
+    spec = spec_of(text_of(BERT | {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0.25}))
+    assert isinstance(spec, ScenarioSpec)
+    assert (spec.data.dropout, spec.data.attention_dropout) == (0.0, 0.25)
+
+
+def test_a_pod_of_one_s_own_is_written_so_that_it_is_found(folder: Path) -> None:
+    Path("my pod: large.yaml").write_text("kind: pod\nbase: ipu_pod64\nname: mine\n")
+    text = text_of(TINY, system="my pod: large.yaml")
+    assert '"my pod: large.yaml"' in text
+    assert spec_of(text).system.name == "mine"
+
+
+# Any object
+
+KEYS = sorted({key for config in MODELS.values() for key in config} | {"head_dim", "mlp_bias", "quantization_config"})
+COUNTS = [key for key in KEYS if any(type(config.get(key)) is int for config in MODELS.values())]
+SMALL = st.sampled_from([1, 2, 3, 4, 8, 12, 64, 768])
+VALUES = st.one_of(
+    SMALL,
+    st.sampled_from([128, 768, 4096]),
+    st.integers(),
+    st.none(),
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    st.lists(st.text(max_size=4), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+OBJECTS = st.one_of(
+    st.dictionaries(st.text(max_size=8), VALUES, max_size=5),
+    st.builds(
+        lambda family, rest: rest | {"model_type": family},
+        st.sampled_from(known_families()),
+        st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6),
+    ),
+    st.builds(
+        lambda family, sizes: sizes | {"model_type": family},
+        st.sampled_from(known_families()),
+        st.dictionaries(st.sampled_from(COUNTS), SMALL, min_size=4),
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(config=OBJECTS)
+def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, folder: Path) -> None:
+    try:
+        text = text_of(config)
+    except PodsimError as error:
+        assert error.do or "\n  do: " in str(error)
+        return
+    spec_of(text)
+    assert text == text_of(config)

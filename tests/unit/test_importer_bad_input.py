@@ -1,0 +1,256 @@
+"""Importing models: what is said about wrong configurations, and where scenarios are written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from podsim.importer import import_model
+from podsim.importer.huggingface import known_families
+from tests.unit.bad_input_cases import INFEASIBLE, Run, error_of
+from tests.unit.importer_configs import BERT, MODELS, TINY, Config
+
+KNOWN = ", ".join(known_families())
+
+
+# Wrong files
+
+FILES = {
+    "empty": (b"", "config.json: the file is empty\n  do: name the config.json of a Hugging Face model"),
+    "binary": (
+        b"\x89PNG\r\n\x00\x01",
+        "config.json: the file is not text in UTF-8\n  do: name the config.json of a Hugging Face model",
+    ),
+    "truncated": (
+        b'{"model_type": "llama",\n  "hidden_size": ',
+        "config.json:2:18: not valid JSON: expecting value\n  do: the file ends too early; fetch it again",
+    ),
+    "no comma": (
+        b'{"model_type": "llama"\n  "hidden_size": 4096}',
+        "config.json:2:3: not valid JSON: expecting ',' delimiter\n  do: check quotes, commas and brackets",
+    ),
+    "not a number": (
+        b'{"model_type": "llama",\n  "hidden_size": NaN}',
+        "config.json:2:18: not valid JSON: `NaN` is not a number\n  do: write a number, or `null`",
+    ),
+    "infinite": (
+        b'{"hidden_size": [-Infinity]}',
+        "config.json:1:18: not valid JSON: `-Infinity` is not a number\n  do: write a number, or `null`",
+    ),
+    "a list": (
+        b"[1, 2]",
+        "config.json: the file must hold one JSON object\n  do: name the config.json of a Hugging Face model",
+    ),
+    "a key twice": (
+        b'{"model_type": "bert",\n "hidden_size": 1,\n "hidden_size": 2}',
+        "config.json:3:2: key `hidden_size` appears twice, first at config.json:2:2\n  do: keep one of the two",
+    ),
+    "too deep": (
+        b'{"a": ' + b"[" * 10_000,
+        "config.json:1:56: values are nested in more than 50 levels\n  do: remove brackets",
+    ),
+    "too many digits": (
+        b'{"hidden_size": ' + b"9" * 5000 + b"}",
+        "config.json: a number has too many digits\n  do: write a number of at most 12 digits",
+    ),
+    "too large": (
+        b'{"a": "' + b"x" * 2_000_000 + b'"}',
+        "config.json: the file has 2.0 MB; the limit is 1.0 MB\n  do: name the config.json of a Hugging Face model",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES)
+def test_a_file_that_is_no_configuration(content: bytes, message: str, podsim: Run) -> None:
+    Path("config.json").write_bytes(content)
+    assert podsim("import", "config.json") == error_of(message)
+
+
+def test_a_mark_of_the_byte_order_is_skipped(podsim: Run) -> None:
+    Path("config.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(TINY).encode())
+    assert podsim("import", "config.json") == (0, "")
+
+
+def test_paths_that_are_no_file(podsim: Run) -> None:
+    Path("model").mkdir()
+    os.mkfifo("pipe")
+    cure = "name the config.json of a Hugging Face model"
+    for path, message in {
+        "model": "this is a folder, not a file\n  do: name the config.json in it",
+        "pipe": f"this is not a file but a device or a pipe\n  do: {cure}",
+        "none.json": "the file cannot be read: No such file or directory\n  do: check the path and its permissions",
+    }.items():
+        assert podsim("import", path) == error_of(f"{path}: {message}")
+
+
+@pytest.mark.parametrize("content", ['"\\"' * 300_000, '{"a":' * 200_000, '{"a":1,' * 100_000, "[" + '"a",' * 200_000])
+def test_a_file_that_is_built_to_be_slow_is_refused_at_once(content: str, podsim: Run) -> None:
+    Path("config.json").write_text(content)
+    code, message = podsim("import", "config.json")
+    assert code == 2
+    assert "\n  do: " in message
+
+
+CONFIGS: dict[str, tuple[Config, str]] = {
+    "unknown": (
+        {"model_type": "t5", "num_layers": 6},
+        f":2:3 [model_type]: `t5` models are not known\n  do: import one of these: {KNOWN}; "
+        "or start from `scenarios/template.yaml`",
+    ),
+    "no type": (
+        {"hidden_size": 6},
+        f': nothing known says which model this is: `model_type` is missing\n  do: add `"model_type"`, one of: {KNOWN}',
+    ),
+    "another class": (
+        {"architectures": ["FalconForCausalLM"]},
+        ": nothing known says which model this is: `model_type` is missing, and architectures has "
+        f'`FalconForCausalLM`\n  do: add `"model_type"`, one of: {KNOWN}',
+    ),
+    "type and class": (
+        {"model_type": "llama", "architectures": ["GPT2LMHeadModel"]},
+        ":2:3 [model_type]: model_type is `llama`, architectures has `GPT2LMHeadModel`\n  do: correct one of the two",
+    ),
+    "type that is no text": (
+        {"model_type": ["llama"]},
+        f":2:3 [model_type]: needs text, not a list\n  do: write one of: {KNOWN}",
+    ),
+    "negative and text": (
+        {"model_type": "llama", "hidden_size": -1, "num_attention_heads": "32"},
+        ":3:3 [hidden_size]: `-1` is too small\n  do: write 1 or more\n"
+        "config.json:4:3 [num_attention_heads]: needs a whole number, not `32`\n  do: write for example `12`",
+    ),
+    "absurd": (
+        {"model_type": "llama", "vocab_size": 10**300},
+        ":3:3 [vocab_size]: `1e300` is too large\n  do: write 10000000 or less",
+    ),
+    "true": (
+        {"model_type": "gpt2", "n_layer": True},
+        ":3:3 [n_layer]: needs a whole number, not `true`\n  do: write for example `12`",
+    ),
+    "nothing": (
+        {"model_type": "gpt2", "n_layer": None},
+        ":3:3 [n_layer]: needs a whole number, not nothing\n  do: write for example `12`",
+    ),
+    "a flag in words": (
+        {"model_type": "llama", "tie_word_embeddings": "no"},
+        ":3:3 [tie_word_embeddings]: needs true or false, not `no`\n  do: write `true` or `false`",
+    ),
+    "a probability": (
+        {"model_type": "bert", "hidden_dropout_prob": 1.0},
+        ":3:3 [hidden_dropout_prob]: needs a number from 0 to below 1, not `1.0`\n  do: write for example `0.1`",
+    ),
+    "heads": (
+        {"model_type": "bert", "num_attention_heads": 7},
+        ":3:3 [num_attention_heads]: 7 heads do not divide a width of 768\n  do: correct one of the two",
+    ),
+    "grouped heads": (
+        {"model_type": "llama", "num_key_value_heads": 5},
+        ":3:3 [num_key_value_heads]: 5 key and value heads do not divide 32 query heads\n  do: correct one of the two",
+    ),
+    "wide heads": (
+        {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128},
+        ":4:3 [head_dim]: 32 heads of `128` are not as wide as hidden_size 5120\n"
+        "  do: import another model: such heads are not modelled",
+    ),
+    "aliases": (
+        {"model_type": "gpt2", "n_layer": 12, "num_hidden_layers": 24},
+        ":4:3 [num_hidden_layers]: num_hidden_layers is `24`, n_layer is `12`, and both mean the same\n"
+        "  do: keep one of the two",
+    ),
+    "cross-attention": (
+        {"model_type": "gpt2", "add_cross_attention": True},
+        ":3:3 [add_cross_attention]: decoders that read an encoder are not modelled\n  do: import another model",
+    ),
+    "relative positions": (
+        {"model_type": "bert", "position_embedding_type": "relative_key"},
+        ":3:3 [position_embedding_type]: relative positions are not modelled\n"
+        '  do: write "absolute", or import another model',
+    ),
+    "padding alone": (
+        {"model_type": "roberta", "max_position_embeddings": 2},
+        ":3:3 [max_position_embeddings]: 2 positions leave none for tokens: 2 are for padding\n  do: write 3 or more",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "message"), CONFIGS.values(), ids=CONFIGS)
+def test_a_wrong_configuration(config: Config, message: str, podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(config, indent=2))
+    assert podsim("import", "config.json") == error_of(f"config.json{message}")
+
+
+def test_options_that_do_not_go_with_the_model(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(TINY, indent=2))
+    assert podsim("import", "config.json", "--prompt-tokens", "60", "--output-tokens", "5") == error_of(
+        "config.json:6:3: 60 + 5 tokens; the model has 64 positions\n  do: lower --prompt-tokens or --output-tokens"
+    )
+    Path("config.json").write_text(json.dumps(BERT))
+    assert podsim("import", "config.json", "--batch-size", "8") == error_of(
+        "config.json: a bert becomes a training run; --batch-size means nothing there\n"
+        "  do: leave it out; micro-batches are chosen to fit"
+    )
+
+
+def test_a_pod_that_is_not_there(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(TINY))
+    code, message = podsim("import", "config.json", "--system", "ipu_pod17")
+    assert (code, message.splitlines()[0]) == (2, "error: [system]: no pod `ipu_pod17` was found")
+
+
+def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(MODELS["llama2_70b"]))
+    assert podsim("import", "config.json", "--system", "bow_pod4") == error_of(
+        "config.json: the model does not fit Bow Pod4, however it is divided\n"
+        "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits",
+        INFEASIBLE,
+    )
+
+
+def test_a_model_that_fits_no_pod(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(BERT | {"num_hidden_layers": 500}))
+    code, message = podsim("import", "config.json")
+    assert code == INFEASIBLE
+    assert re.fullmatch(
+        r"error: config.json: the model fits no shipped pod, divided over up to 8 IPUs; on IPU-POD64, IPU \d of each "
+        r"replica needs [\d,]+ MB of In-Processor-Memory; it has 941 MB \(largest: weights .+\)\n"
+        r"  do: import a smaller model, or ask for fewer tokens or a smaller batch\n",
+        message,
+    )
+
+
+# The command line
+
+
+def test_the_command_writes_what_it_would_print(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("config.json").write_text(json.dumps(TINY))
+    assert podsim("import", "config.json", "--output", "tiny.yaml") == (0, "")
+    assert Path("tiny.yaml").read_text() == import_model("config.json")
+    assert podsim("run", "tiny.yaml") == (0, "")
+
+
+def test_a_file_is_replaced_by_force_only(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(TINY))
+    Path("tiny.yaml").write_text("mine")
+    assert podsim("import", "config.json", "--output", "tiny.yaml") == error_of(
+        "tiny.yaml: the file exists\n  do: give another name, or --force to replace it"
+    )
+    assert Path("tiny.yaml").read_text() == "mine"
+    assert podsim("import", "config.json", "--output", "tiny.yaml", "--force") == (0, "")
+    assert Path("tiny.yaml").read_text() == import_model("config.json")
+
+
+def test_the_configuration_is_never_replaced(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(TINY))
+    assert podsim("import", "config.json", "--output", "./config.json", "--force") == error_of(
+        "config.json: this is both the config and the output\n  do: give two different paths"
+    )
+
+
+def test_a_wrong_configuration_leaves_no_file(podsim: Run) -> None:
+    Path("config.json").write_text("{")
+    assert podsim("import", "config.json", "--output", "tiny.yaml")[0] == 2
+    assert not Path("tiny.yaml").exists()

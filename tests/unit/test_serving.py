@@ -1,0 +1,546 @@
+"""Arrivals, batches and figures of serving, by hand; and what a user gets for wrong ones."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from podsim.errors import PodsimError, SpecError
+from podsim.serving import (
+    Batching,
+    ContinuousBatching,
+    Load,
+    Requests,
+    Service,
+    ServingOutcome,
+    StaticBatching,
+    load_curve,
+    read_arrivals,
+    saturation,
+    serve,
+)
+from podsim.serving import arrival_file as reader
+from podsim.serving.batching import StepTable
+from podsim.serving.outcome import percentiles_of
+from podsim.serving.queue_path import DRAWN_INTERVALS, count_path, draw, grows
+from podsim.units import PS_PER_S
+from tests.serving_examples import LinearSteps, OddSteps
+
+STEPS = LinearSteps(prompt_token_s=0.01, step_s=1.0)
+"""A prompt of 100 tokens takes 1 s, times the size of its batch; a step takes 1 s."""
+
+
+def requests(*rows: tuple[float, int, int]) -> Requests:
+    arrivals, prompts, outputs = zip(*rows, strict=True)
+    return Requests(tuple(round(arrival * PS_PER_S) for arrival in arrivals), prompts, outputs)
+
+
+def served(batching: Batching, *rows: tuple[float, int, int], replicas: int = 1) -> ServingOutcome:
+    return serve(Service(STEPS, batching, replicas), requests(*rows))
+
+
+def seconds(times_ps: tuple[int, ...]) -> list[float]:
+    return [each / PS_PER_S for each in times_ps]
+
+
+def times(outcome: ServingOutcome) -> list[list[float]]:
+    """Starts, first and last tokens. [s]"""
+    line = outcome.timeline
+    return [seconds(each) for each in (line.start_ps, line.first_token_ps, line.last_token_ps)]
+
+
+# Arrivals
+
+
+def test_even_arrivals_do_not_drift() -> None:
+    arrivals = Load(((1, 1),), 300_001, pattern="fixed").at(3.0).arrival_ps
+    assert arrivals[:4] == (0, 333_333_333_333, 666_666_666_667, PS_PER_S)
+    assert arrivals[-1] == 100_000 * PS_PER_S
+
+
+def test_gaps_of_random_arrivals_are_exponential() -> None:
+    """Mean 1/λ, and the share exp(-1) of gaps is longer than that; 20,000 gaps tell to about 2 %."""
+    gaps = np.diff(Load(((1, 1),), 20_001, seed=7).at(4.0).arrival_ps) / PS_PER_S
+    assert gaps.mean() == pytest.approx(0.25, rel=0.02)
+    assert gaps.std() == pytest.approx(0.25, rel=0.03)
+    assert (gaps > 0.25).mean() == pytest.approx(math.exp(-1), rel=0.03)
+
+
+def test_a_seed_fixes_all_and_another_changes_it() -> None:
+    def load(seed: int) -> Load:
+        return Load(((1, 1), (2, 2), (3, 3)), 50, seed)
+
+    assert load(1).at(2.0) == load(1).at(2.0)
+    assert load(1).at(2.0).arrival_ps != load(2).at(2.0).arrival_ps
+    assert load(1).at(2.0).prompt_tokens != load(2).at(2.0).prompt_tokens
+
+
+def test_seeded_arrivals_stay_the_same_over_versions() -> None:
+    """-ln(1 - u) of the first numbers of Python's generator, seeded with this text."""
+    assert Load(((1, 1),), 3, seed=1).at(1.0).arrival_ps == (0, 883_432_250_652, 2_300_371_769_436)
+
+
+def test_another_rate_keeps_rhythm_and_lengths() -> None:
+    load = Load(((1, 1), (200, 30)), 50, seed=3)
+    slow, fast = load.at(1.0), load.at(4.0)
+    assert (slow.prompt_tokens, slow.output_tokens) == (fast.prompt_tokens, fast.output_tokens)
+    assert all(abs(one - 4 * other) <= 2 for one, other in zip(slow.arrival_ps, fast.arrival_ps, strict=True))
+
+
+def test_lengths_are_drawn_in_pairs_and_evenly() -> None:
+    drawn = Load(((1, 10), (2, 20)), 10_000).at(1.0)
+    assert set(zip(drawn.prompt_tokens, drawn.output_tokens, strict=True)) == {(1, 10), (2, 20)}
+    assert drawn.prompt_tokens.count(1) == pytest.approx(5_000, rel=0.03)
+
+
+# Batches
+
+
+def test_static_batch_starts_when_it_is_full() -> None:
+    """The second comes at 1.5 and fills the batch: prefill of 2 · 1 s to 3.5, then 1 and 3 steps of 1 s."""
+    outcome = served(StaticBatching(2, 10.0), (0, 100, 2), (1.5, 100, 4))
+    assert times(outcome) == [[1.5, 1.5], [3.5, 3.5], [4.5, 6.5]]
+
+
+def test_static_batch_starts_when_the_oldest_has_waited() -> None:
+    """The first waits from 0 to 2; who comes at 2 is just in time; who comes later waits for the replica."""
+    outcome = served(StaticBatching(3, 2.0), (0, 100, 1), (2, 50, 2), (2.5, 100, 1))
+    assert times(outcome) == [[0 + 2, 2, 5], [4, 4, 6], [4, 5, 6]]
+
+
+def test_static_batch_is_padded_to_the_longest_prompt() -> None:
+    """Steps of 0.01 s per token of context: 301 of the padded batch, then 302."""
+    service = Service(LinearSteps(prompt_token_s=0.01, context_s=0.01), StaticBatching(2))
+    line = serve(service, requests((0, 100, 2), (0, 300, 3))).timeline
+    assert seconds(line.first_token_ps) == [6.0, 6.0]
+    assert seconds(line.last_token_ps) == [9.01, 12.03]
+
+
+def test_sequences_that_are_done_keep_their_place_in_a_static_batch() -> None:
+    """All three steps take the time of two sequences, and no one else gets in before the last ends."""
+    service = Service(LinearSteps(sequence_s=1.0), StaticBatching(2))
+    line = serve(service, requests((0, 1, 2), (0, 1, 4), (0, 1, 1))).timeline
+    assert seconds(line.last_token_ps) == pytest.approx([2.0, 6.0, 6.0])
+    assert line.start_ps[2] == line.last_token_ps[1]
+
+
+def test_continuous_batch_lets_others_join_between_steps() -> None:
+    """Prefill 0-1, steps from 1 on; who comes at 2.5 is prefilled 3-4 while the first pauses."""
+    outcome = served(ContinuousBatching(2), (0, 100, 5), (2.5, 100, 2))
+    assert times(outcome) == [[0, 3], [1, 4], [6, 5]]
+
+
+def test_continuous_batch_is_left_by_those_who_are_done() -> None:
+    """Two run; the short one leaves at 3 and the third is prefilled 3-4 in its place."""
+    outcome = served(ContinuousBatching(2), (0, 100, 3), (0, 100, 2), (0, 100, 1))
+    assert times(outcome) == [[0, 0, 3], [2, 2, 4], [5, 3, 4]]
+
+
+def test_continuous_step_takes_the_time_of_the_longest_context() -> None:
+    """Contexts 101 and 301, then 102 alone: 3.01 s and 1.02 s after a prefill of 6 s."""
+    service = Service(LinearSteps(prompt_token_s=0.01, context_s=0.01), ContinuousBatching(2))
+    line = serve(service, requests((0, 100, 3), (0, 300, 2))).timeline
+    assert seconds(line.last_token_ps) == [10.03, 9.01]
+
+
+def test_arrival_at_the_end_of_a_step_joins_there() -> None:
+    outcome = served(ContinuousBatching(2), (0, 100, 5), (3, 100, 1))
+    assert times(outcome)[0] == [0, 3]
+
+
+def test_replicas_take_from_one_queue() -> None:
+    """Three of 1 s on two replicas: the third goes to whichever is free first."""
+    outcome = served(ContinuousBatching(1), (0, 100, 1), (0, 150, 1), (0.5, 100, 1), replicas=2)
+    assert times(outcome)[0] == [0, 0, 1]
+    assert outcome.timeline.busy_ps == (2 * PS_PER_S, 1.5 * PS_PER_S)
+    assert outcome.utilization == 3.5 / 4
+
+
+def test_two_replicas_may_start_batches_at_one_instant() -> None:
+    outcome = served(StaticBatching(2), *[(0, 100, 1)] * 5, replicas=2)
+    assert times(outcome)[0] == [0, 0, 0, 0, 2]
+
+
+# Step times
+
+
+def test_sums_of_steps_in_any_order_of_asking() -> None:
+    """Contexts 10, then below, then far above: each step is asked for once and rounded by itself."""
+    steps = OddSteps(97)
+    table, single = StepTable(steps), StepTable(OddSteps(97))
+    for context, count in ((10, 5), (4, 3), (30, 2), (1, 40), (12, 0)):
+        expected = sum(round(OddSteps(97).decode_s(3, each) * PS_PER_S) for each in range(context, context + count))
+        assert table.decode_ps(3, context, count) == expected
+    assert len(steps.asked) == len(set(steps.asked))
+    assert single.decode_ps(3, 1, 40) == table.decode_ps(3, 1, 40)
+
+
+@pytest.mark.parametrize(("elapsed", "steps"), [(0.0, 0), (0.5, 1), (1.0, 1), (1.001, 2), (3.0, 3), (9.0, 3)])
+def test_steps_until_an_instant(elapsed: float, steps: int) -> None:
+    table = StepTable(LinearSteps(step_s=1.0))
+    assert table.steps_until(1, 7, 3, round(elapsed * PS_PER_S)) == steps
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan, 1e-13])
+def test_a_step_that_takes_no_time_or_for_ever(wrong: float) -> None:
+    service = Service(LinearSteps(step_s=wrong), ContinuousBatching(1))
+    with pytest.raises(PodsimError) as caught:
+        serve(service, requests((0, 1, 2)))
+    assert str(caught.value) == (
+        f"a decode step of 1 sequences at 2 tokens takes {wrong:g} s\n"
+        "  do: give every step a finite time of 1 ps or more"
+    )
+
+
+# Figures
+
+
+def test_figures_by_hand() -> None:
+    """Two at once and one at 4, one by one: 0-1-3 (2 steps), 3-4 (none), 4-5-6 (1 step)."""
+    outcome = served(ContinuousBatching(1), (0, 100, 3), (0, 100, 1), (4, 100, 2))
+    assert times(outcome) == [[0, 3, 4], [1, 4, 5], [3, 4, 6]]
+    assert outcome.time_to_first_token.p50_s == 1.0
+    assert outcome.time_to_first_token.p95_s == outcome.time_to_first_token.p99_s == 4.0
+    assert outcome.time_to_first_token.mean_s == 2.0
+    assert (outcome.latency.p50_s, outcome.latency.p99_s, outcome.latency.mean_s) == (3.0, 4.0, 3.0)
+    assert outcome.time_per_output_token is not None
+    assert outcome.time_per_output_token.mean_s == 1.0
+    assert outcome.offered_per_s == 2 / 4
+    assert outcome.throughput_requests_per_s == 3 / 6
+    assert outcome.throughput_tokens_per_s == 6 / 6
+    assert outcome.utilization == 1.0
+    assert outcome.mean_batch == 1.0
+    assert outcome.mean_waiting == 3 / 6
+    assert outcome.mean_present == (3 + 4 + 2) / 6
+    assert outcome.queue_grows is None
+    assert outcome.warning is None
+
+
+def test_time_counts_from_the_first_arrival() -> None:
+    early, late = (served(ContinuousBatching(1), (at, 100, 3), (at + 1, 100, 1)) for at in (0, 1_000))
+    assert late.latency == early.latency
+    assert late.utilization == early.utilization == 1.0
+    assert late.queue == early.queue
+
+
+def test_one_token_has_no_time_per_token() -> None:
+    assert served(ContinuousBatching(1), (0, 100, 1)).time_per_output_token is None
+    assert served(ContinuousBatching(1), (0, 100, 1)).offered_per_s is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 19, 20, 21, 140, 1_000])
+def test_percentiles_are_observed_times(count: int) -> None:
+    values = [3 * number * PS_PER_S for number in range(count)]
+    found = percentiles_of(values)
+    for share, value in ((0.50, found.p50_s), (0.95, found.p95_s), (0.99, found.p99_s)):
+        assert value == np.percentile(values, 100 * share, method="inverted_cdf") / PS_PER_S
+        assert sum(each / PS_PER_S <= value for each in values) >= share * count - 1e-9
+        assert sum(each / PS_PER_S < value for each in values) < share * count
+
+
+def test_ratios_have_percentiles_too() -> None:
+    """10 s over 4 tokens, 9 s over 3, 8 s over 8."""
+    found = percentiles_of([each * PS_PER_S for each in (10, 9, 8)], [4, 3, 8])
+    assert (found.p50_s, found.p95_s) == (2.5, 3.0)
+    assert found.mean_s == pytest.approx(6.5 / 3)
+
+
+def test_queue_is_drawn_with_its_integral_and_its_peaks() -> None:
+    """5,000 ups and downs in 1,000 intervals; a spike of 50 of one picosecond stays in the peaks."""
+    ups = [20 * number for number in range(5_000)] + [77_777] * 50
+    downs = [20 * number + 10 for number in range(5_000)] + [77_778] * 50
+    path = count_path(ups, downs, 100_000)
+    drawn = draw(path)
+    assert len(drawn.mean) == len(drawn.peak) == len(drawn.time_s) - 1 == DRAWN_INTERVALS
+    widths = np.diff(drawn.time_s) * PS_PER_S
+    assert sum(widths * drawn.mean) == pytest.approx(path.area_ps) == 50_000 + 50
+    assert max(drawn.peak) in (50, 51)
+    assert drawn.time_s[0] == 0.0 and drawn.time_s[-1] == 100_000 / PS_PER_S
+
+
+def test_who_does_not_wait_is_not_in_the_queue() -> None:
+    outcome = served(ContinuousBatching(4), (0, 100, 3), (9, 100, 3))
+    assert max(outcome.queue.peak) == 0
+
+
+def test_a_queue_that_swings_does_not_grow() -> None:
+    """Up by one at each of ten instants, then all down: for ever. With one more left behind each time, it grows."""
+    ups = [number * 100 for number in range(1_000)]
+    downs = [(number // 10 * 10 + 9) * 100 + 50 for number in range(1_000)]
+    assert grows(count_path(ups, downs, 100_000), 1_000, 99_900) is False
+    kept = [down for number, down in enumerate(downs) if number % 10]
+    assert grows(count_path(ups, kept, 100_000), 1_000, 99_900) is True
+    assert grows(count_path(ups[:50], downs[:50], 5_000), 50, 4_900) is None
+
+
+# Rates
+
+
+def test_load_curve_rises_and_ends_above_saturation() -> None:
+    service = Service(LinearSteps(prompt_token_s=1e-5, step_s=0.01, sequence_s=0.001), ContinuousBatching(8))
+    load = Load(((100, 20), (50, 40)), 3_000, seed=6)
+    limit = saturation(service, load, margin=0.1)
+    assert limit.confirmed
+    points = load_curve(service, load, [share * limit.rate_per_s for share in (0.2, 0.6, 0.9, 1.3)])
+    tails = [point.outcome.latency.p99_s for point in points]
+    assert tails == sorted(tails)
+    assert [point.outcome.queue_grows for point in points] == [False, False, False, True]
+    throughputs = [point.outcome.throughput_requests_per_s / point.rate_per_s for point in points]
+    assert throughputs[:3] == pytest.approx([1, 1, 1], rel=0.05)
+    assert points[-1].outcome.throughput_requests_per_s == pytest.approx(limit.rate_per_s, rel=0.05)
+
+
+def test_more_than_can_be_served_is_an_answer() -> None:
+    """One request/s can be served; 4/s come for 250 s, and the last leaves after 1,000 s."""
+    outcome = serve(Service(STEPS, ContinuousBatching(1)), Load(((100, 1),), 1_000, pattern="fixed").at(4.0))
+    assert outcome.queue_grows is True
+    assert outcome.warning == (
+        "the queue grows: 4 requests/s come and 1/s are served; waiting and latency depend on how long the run lasts\n"
+        "  do: offer less, or serve with more replicas or a larger batch"
+    )
+
+
+@pytest.mark.parametrize("batching", [ContinuousBatching(32), StaticBatching(32, 0.1)])
+def test_ten_thousand_requests_of_two_hundred_tokens_are_quick(batching: Batching) -> None:
+    """The aim is ten seconds; a second shows that tokens are not stepped through."""
+    service = Service(LinearSteps(1e-6, 0.005, 5e-5, 1e-6), batching)
+    load = Load(((128, 200), (512, 200), (1000, 200)), 10_000, seed=1)
+    begin = time.process_time()
+    serve(service, load.at(12.0))
+    assert time.process_time() - begin < 5.0
+
+
+# Files
+
+HEADER = "arrival_s,prompt_tokens,output_tokens\n"
+
+
+def test_a_file_of_arrivals(tmp_path: Path) -> None:
+    """Columns in any order, others ignored, with spaces, quotes, blank lines, a mark of byte order and CRLF."""
+    path = tmp_path / "trace.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfoutput_tokens, who ,arrival_s,prompt_tokens\r\n"
+        b'7,"ann",1000.5,10\r\n\r\n8,,1000.5, 20 \r\n"9",x,1.0025e3,30\r\n'
+    )
+    read = read_arrivals(path)
+    assert read == Requests((0, 0, 2 * PS_PER_S), (10, 20, 30), (7, 8, 9))
+
+
+NUMBER = "write for example `128`"
+TOKENS = "needs a whole number from 1 to 1048576"
+TIME = "needs a time of 0 to 1e+10 seconds"
+BAD_ROWS = {
+    "unsorted": (
+        f"{HEADER}1,5,5\n2.5,5,5\n 2.0,5,5\n",
+        "f.csv:4:2 [arrival_s]: 2.0 comes before 2.5, above\n  do: sort the rows by arrival_s",
+    ),
+    "negative prompt": (f"{HEADER}1,-5,5\n", f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `-5`\n  do: {NUMBER}"),
+    "no output": (f"{HEADER}1,5,0\n", f"f.csv:2:5 [output_tokens]: {TOKENS}, not `0`\n  do: {NUMBER}"),
+    "half a token": (f"{HEADER}1,5,1.5\n", f"f.csv:2:5 [output_tokens]: {TOKENS}, not `1.5`\n  do: {NUMBER}"),
+    "empty value": (f"{HEADER}1,,5\n", f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not nothing\n  do: {NUMBER}"),
+    "too many tokens": (
+        f"{HEADER}1,9999999999,5\n",
+        f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `9999999999`\n  do: {NUMBER}",
+    ),
+    "other digits": (f"{HEADER}1,٣,5\n", f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `٣`\n  do: {NUMBER}"),
+    "negative time": (f"{HEADER}-1,5,5\n", f"f.csv:2:1 [arrival_s]: {TIME}, not `-1`\n  do: write for example `0.25`"),
+    "no number": (f"{HEADER}nan,5,5\n", f"f.csv:2:1 [arrival_s]: {TIME}, not `nan`\n  do: write for example `0.25`"),
+    "time without end": (
+        f"{HEADER}1e999,5,5\n",
+        f"f.csv:2:1 [arrival_s]: {TIME}, not `1e999`\n  do: write for example `0.25`",
+    ),
+    "milliseconds": (
+        f"{HEADER}0,5,5\n8640001,5,5\n",
+        "f.csv:3:1 [arrival_s]: more than 100 days after the first\n  do: cut the file; arrival_s is in seconds",
+    ),
+    "too few values": (f"{HEADER}1,5\n", "f.csv:2:1: has 2 values, not 3\n  do: give one value for every column"),
+    "too many values": (f"{HEADER}1,5,5,5\n", "f.csv:2:1: has 4 values, not 3\n  do: give one value for every column"),
+    "open quote": (
+        f'{HEADER}1,"5,5\n',
+        "f.csv:2:3: this is not a value\n  do: separate values by commas, without quotes",
+    ),
+    "missing column": (
+        "arrival_s,prompt,output_tokens\n1,5,5\n",
+        "f.csv:1:1: column `prompt_tokens` is missing\n  do: let the first line name it, separated by commas; "
+        "found there: `arrival_s`, `prompt`, `output_tokens`",
+    ),
+    "no header": (
+        "0,5,5\n",
+        "f.csv:1:1: columns `arrival_s`, `prompt_tokens`, `output_tokens` are missing\n"
+        "  do: let the first line name them, separated by commas; found there: `0`, `5`, `5`",
+    ),
+    "column twice": (
+        f"arrival_s,{HEADER}0,0,5,5\n",
+        "f.csv:1:1: column `arrival_s` is there twice\n  do: remove one of them",
+    ),
+    "open quote in the header": (
+        'arrival_s,"prompt\n1,5,5\n',
+        "f.csv:1:11: this is not a value\n  do: separate values by commas, without quotes",
+    ),
+    "long line": (
+        f"{HEADER}{'0' * 10_001},5,5\n",
+        "f.csv:2:1: has 10,005 characters\n  do: keep lines to 10,000",
+    ),
+    "many other columns": (
+        "a," * 11 + "a\n",
+        "f.csv:1:1: columns `arrival_s`, `prompt_tokens`, `output_tokens` are missing\n"
+        f"  do: let the first line name them, separated by commas; found there: {'`a`, ' * 10}…",
+    ),
+    "header only": (HEADER, "f.csv:1:1: there are no requests\n  do: add a line per request"),
+    "empty": (
+        "",
+        "f.csv:1:1: the file is empty\n"
+        "  do: give it a first line `arrival_s,prompt_tokens,output_tokens`, then requests",
+    ),
+    "blank": (
+        " \n\n",
+        "f.csv:1:1: the file is empty\n"
+        "  do: give it a first line `arrival_s,prompt_tokens,output_tokens`, then requests",
+    ),
+    "all problems together": (
+        f"{HEADER}1,0,5\n0.5,5,x\n",
+        f"f.csv:2:3 [prompt_tokens]: {TOKENS}, not `0`\n  do: {NUMBER}\n"
+        "f.csv:3:1 [arrival_s]: 0.5 comes before 1.0, above\n  do: sort the rows by arrival_s\n"
+        f"f.csv:3:7 [output_tokens]: {TOKENS}, not `x`\n  do: {NUMBER}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
+def test_a_wrong_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        read_arrivals(Path("f.csv"))
+    assert str(caught.value) == message
+
+
+def test_problems_end_somewhere() -> None:
+    with pytest.raises(SpecError) as caught:
+        reader.parse_arrivals(HEADER + "x,5,5\n" * 1_000, "f.csv")
+    assert len(caught.value.problems) == 21
+    assert str(caught.value.problems[-1]) == "f.csv:22:1: the rest was not read\n  do: mend what is above first"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("latin.csv").write_bytes(HEADER.encode() + b"1,5,5\n2,\xe95,5\n")
+    Path("huge.csv").write_bytes(HEADER.encode() + b"1,5,5\n" * 20)
+    monkeypatch.setattr(reader, "MAX_FILE_BYTES", 1 << 20)
+    cases = {
+        "folder": "folder:1:1: this is not a file\n  do: name a CSV file",
+        "none.csv": (
+            "none.csv:1:1: the file cannot be read: No such file or directory\n  do: check the path and its permissions"
+        ),
+        "latin.csv": "latin.csv:3:3: the file is not text in UTF-8\n  do: save it as UTF-8",
+    }
+    for name, message in cases.items():
+        with pytest.raises(SpecError) as caught:
+            read_arrivals(Path(name))
+        assert str(caught.value) == message
+    with Path("huge.csv").open("ab") as file:
+        file.truncate(1 << 21)
+    with pytest.raises(SpecError) as caught:
+        read_arrivals(Path("huge.csv"))
+    assert str(caught.value) == "huge.csv:1:1: the file has more than 1 MiB\n  do: cut it into parts"
+
+
+def test_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_REQUESTS", 3)
+    with pytest.raises(SpecError) as caught:
+        reader.parse_arrivals(HEADER + "1,5,5\n" * 4, "f.csv")
+    assert str(caught.value) == "f.csv:1:1: the file has 4 requests\n  do: keep to 3"
+
+
+# Arguments
+
+ONE = requests((0, 1, 1))
+RATE = "do: give a finite rate above 0, for example 2.5"
+BATCH = "do: give a whole number of 1 or more"
+BAD_ARGUMENTS = {
+    "no rate": (lambda: Load(((1, 1),), 5).at(0.0), f"a rate of 0 requests/s cannot be served\n  {RATE}"),
+    "negative rate": (lambda: Load(((1, 1),), 5).at(-2.0), f"a rate of -2 requests/s cannot be served\n  {RATE}"),
+    "endless rate": (lambda: Load(((1, 1),), 5).at(math.inf), f"a rate of inf requests/s cannot be served\n  {RATE}"),
+    "a rate of a curve": (
+        lambda: load_curve(Service(STEPS, ContinuousBatching(1)), Load(((1, 1),), 5), [1.0, math.nan]),
+        f"a rate of nan requests/s cannot be served\n  {RATE}",
+    ),
+    "a rate too low": (
+        lambda: Load(((1, 1),), 5, pattern="fixed").at(1e-9),
+        "5 requests at 1e-09/s come over more than 100 days\n  do: give fewer requests, or a higher rate",
+    ),
+    "a rate next to nothing": (
+        lambda: Load(((1, 1),), 5).at(5e-324),
+        "5 requests at 4.94066e-324/s come over more than 100 days\n  do: give fewer requests, or a higher rate",
+    ),
+    "no requests": (lambda: Load(((1, 1),), 0), "`0` requests cannot be served\n  do: give 1 to 1,000,000 requests"),
+    "none at all": (lambda: Requests((), (), ()), "`0` requests cannot be served\n  do: give 1 to 1,000,000 requests"),
+    "no lengths": (
+        lambda: Load((), 5),
+        "there are no lengths to draw from\n  do: give at least one pair of prompt and output",
+    ),
+    "empty prompt": (lambda: Load(((0, 1),), 5), "prompt of `0` tokens\n  do: give 1 to 1,048,576 tokens"),
+    "negative output": (lambda: Requests((0,), (1,), (-1,)), "output of `-1` tokens\n  do: give 1 to 1,048,576 tokens"),
+    "pattern": (
+        lambda: Load(((1, 1),), 5, pattern="bursts"),  # type: ignore[arg-type]
+        "`bursts` is not a pattern of arrivals\n  do: use `poisson` or `fixed`",
+    ),
+    "unequal": (
+        lambda: Requests((0, 1), (1,), (1,)),
+        "requests have unequal numbers of arrivals, prompts and outputs\n  do: give each request all three",
+    ),
+    "unsorted": (
+        lambda: Requests((0, 5, 3), (1, 1, 1), (1, 1, 1)),
+        "request 2 arrives before request 1\n  do: sort requests by arrival",
+    ),
+    "fractions of picoseconds": (
+        lambda: Requests((0.5,), (1,), (1,)),  # type: ignore[arg-type]
+        "arrivals are not whole picoseconds from 0 on\n  do: convert them with units.seconds_to_ps",
+    ),
+    "too long": (
+        lambda: Requests((0, 10**20), (1, 1), (1, 1)),
+        "requests come over more than 100 days\n  do: give fewer requests, or a higher rate",
+    ),
+    "no batch": (lambda: StaticBatching(0), f"a batch of `0` requests\n  {BATCH}"),
+    "half a batch": (
+        lambda: ContinuousBatching(1.5),  # type: ignore[arg-type]
+        f"a batch of `1.5` requests\n  {BATCH}",
+    ),
+    "waiting for ever": (
+        lambda: StaticBatching(2, math.inf),
+        "a longest wait of inf s\n  do: give a finite number of seconds, 0 or more; the last batch may never be full",
+    ),
+    "batch too large": (
+        lambda: Service(LinearSteps(step_s=1.0, max_batch=4), ContinuousBatching(5)),
+        "a batch of 5 does not fit a replica that holds 4\n  do: batch at most 4 requests",
+    ),
+    "no replicas": (
+        lambda: Service(STEPS, ContinuousBatching(1), 0),
+        f"`0` replicas cannot serve\n  {BATCH}",
+    ),
+    "steps of years": (
+        lambda: serve(Service(LinearSteps(prompt_token_s=1e9), ContinuousBatching(1)), ONE),
+        "serving these requests takes more than 100 days\n  do: give fewer requests, or check the times of the steps",
+    ),
+    "too few to saturate": (
+        lambda: saturation(Service(STEPS, ContinuousBatching(8), 2), Load(((1, 1),), 50), margin=0.1),
+        "50 requests do not saturate 16 places\n  do: give 64 requests or more",
+    ),
+    "no margin": (
+        lambda: saturation(Service(STEPS, ContinuousBatching(8)), Load(((1, 1),), 50), margin=0.0),
+        "a margin of 0\n  do: give a share between 0 and 1, for example 0.05",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)
+def test_a_wrong_argument(call: object, message: str) -> None:
+    assert callable(call)
+    with pytest.raises(PodsimError) as caught:
+        call()
+    assert str(caught.value) == message
