@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
@@ -12,6 +13,8 @@ from nbclient.exceptions import CellExecutionError
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 _SECONDS = 300
+# Warnings of the kernel about itself; those of the notebook are outputs.
+_QUIET = ["--log-level=ERROR"]
 
 
 def read(path: Path) -> Any:
@@ -20,23 +23,33 @@ def read(path: Path) -> Any:
 
 
 def executed(path: Path) -> Any:
-    """The notebook with fresh outputs.
+    """The notebook with fresh outputs, run in an empty folder, without times and versions of this machine.
 
     Raises:
         CellExecutionError: A cell fails.
     """
     notebook = read(path)
-    client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources={"metadata": {"path": FOLDER}})
-    client.execute()
+    with TemporaryDirectory() as folder:
+        where = {"metadata": {"path": folder}}
+        client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources=where)
+        client.extra_arguments = _QUIET
+        client.execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+    notebook.metadata.language_info = {"name": "python"}
     return notebook
 
 
-def texts(notebook: Any) -> list[str]:
-    """What the cells print, pictures apart."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    return [str(data.get("text/plain", data.get("text", ""))) for data in (each.get("data", each) for each in outputs)]
+def texts(notebook: Any) -> list[list[str]]:
+    """What each cell prints; a picture counts as there or not, since fonts and libraries move its pixels."""
+    return [[_text(output) for output in cell.get("outputs", ())] for cell in notebook.cells]
+
+
+def _text(output: Any) -> str:
+    if output.output_type == "stream":
+        return f"{output.name}: {output.text}"
+    data = output.get("data", {})
+    return "a picture" if "image/png" in data else str(data.get("text/plain", ""))
 
 
 def main() -> int:
