@@ -146,7 +146,7 @@ def _rest(total: int, count: int, extra: float) -> float:
 def _head_work(spec: ScenarioSpec) -> float:
     """Products of the masked-token head over those of a layer."""
     model, data = spec.model, spec.data
-    head = data.masked_token_count * model.hidden_size * (model.vocabulary_size + model.hidden_size)
+    head = (data.masked_token_count or 0) * model.hidden_size * (model.vocabulary_size + model.hidden_size)
     attention = 2 * data.sequence_length * model.hidden_size
     return head / (data.sequence_length * (_layer_weights(spec) + attention))
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from podsim.plan.inference import InferenceJob, InferenceOptions
+from podsim.plan.models import decoder_shape
 from podsim.specs import InferenceScenarioSpec
 from podsim.system import build_software, build_system
-from podsim.workload.decoder import DecoderShape
 
 
 def inference_job(spec: InferenceScenarioSpec) -> InferenceJob:
     """The job that a scenario describes."""
     model, generation, parallelism, memory = spec.model, spec.generation, spec.parallelism, spec.memory
-    dimensions = {name: getattr(model, name) for name in DecoderShape.__dataclass_fields__}
     return InferenceJob(
         system=build_system(spec.system),
         software=build_software(spec.software),
-        shape=DecoderShape(**dimensions),
+        shape=decoder_shape(model),
         options=InferenceOptions(
             batch_size=generation.batch_size,
             prompt_tokens=generation.prompt_tokens,

@@ -6,32 +6,35 @@ from functools import lru_cache
 
 from podsim.plan.fit import less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.image_job import image_job
+from podsim.plan.models import transformer_workload
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage, make_stage, stages_of_layers
 from podsim.plan.plan import TrainingJob
-from podsim.specs import ImageScenarioSpec, ScenarioSpec
+from podsim.specs import ImageScenarioSpec
+from podsim.specs.families import Seq2SeqScenarioSpec
+from podsim.specs.scenario import TransformerScenarioSpec
 from podsim.system import build_software, build_system
-from podsim.workload import BertShape, Workload, bert
+from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 
 
-def training_job(spec: ScenarioSpec | ImageScenarioSpec) -> TrainingJob:
+def training_job(spec: TransformerScenarioSpec | ImageScenarioSpec) -> TrainingJob:
     """The job that a scenario describes.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
-    return image_job(spec) if isinstance(spec, ImageScenarioSpec) else _text_job(spec)
+    return image_job(spec) if isinstance(spec, ImageScenarioSpec) else _transformer_job(spec)
 
 
-def _text_job(spec: ScenarioSpec) -> TrainingJob:
+def _transformer_job(spec: TransformerScenarioSpec) -> TrainingJob:
     system = build_system(spec.system)
     stages = _stages(spec)
     options = _options(spec, stages, system.domain_ipu_count)
 
     @lru_cache
     def workload_of(micro_batch_size: int) -> Workload:
-        return _workload(spec, micro_batch_size)
+        return transformer_workload(spec, micro_batch_size)
 
     return TrainingJob(
         system=system,
@@ -43,15 +46,17 @@ def _text_job(spec: ScenarioSpec) -> TrainingJob:
     )
 
 
-def _stages(spec: ScenarioSpec) -> tuple[Stage, ...]:
+def _stages(spec: TransformerScenarioSpec) -> tuple[Stage, ...]:
     if spec.parallelism.layers_per_ipu is not None:
-        return stages_of_layers(spec.parallelism.layers_per_ipu)
+        decoder = spec.decoder_layer_count if isinstance(spec, Seq2SeqScenarioSpec) else 0
+        return stages_of_layers(spec.parallelism.layers_per_ipu, decoder, head_on_first_ipu=spec.head_on_first_ipu)
     return tuple(
         make_stage(
             index,
             stage.ipu,
             stage.attention_count,
             stage.feed_forward_count,
+            decoder=stage.decoder_layers,
             embedding=stage.embedding,
             head=stage.head,
         )
@@ -59,38 +64,12 @@ def _stages(spec: ScenarioSpec) -> tuple[Stage, ...]:
     )
 
 
-def _workload(spec: ScenarioSpec, micro_batch_size: int) -> Workload:
-    model, data = spec.model, spec.data
-    shape = BertShape(
-        micro_batch_size=micro_batch_size,
-        sequence_length=data.sequence_length,
-        layer_count=model.layer_count,
-        hidden_size=model.hidden_size,
-        feed_forward_size=model.feed_forward_size,
-        head_count=model.head_count,
-        vocabulary_size=model.vocabulary_size,
-        position_count=model.position_count or data.sequence_length,
-        masked_token_count=data.masked_token_count,
-        sequences_per_pack=data.packing.sequences_per_pack if data.packing else 1.0,
-        max_sequences_per_pack=data.packing.max_sequences_per_pack if data.packing else 1,
-        attention_bias=model.attention_bias,
-        split_qkv=model.split_qkv,
-        pooler=model.pooler,
-        mlm_transform=model.mlm_transform,
-        dropout=data.dropout > 0,
-        attention_dropout=data.attention_dropout > 0,
-        dtype=spec.precision.activations,
-        accumulator_dtype=spec.precision.gradient_accumulation,
-    )
-    return bert(shape, f"BERT {model.size}" if model.size else "BERT")
-
-
-def _options(spec: ScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: int) -> TrainingOptions:
+def _options(spec: TransformerScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: int) -> TrainingOptions:
     parallelism, optimizer, precision = spec.parallelism, spec.optimizer, spec.precision
     ipus_per_replica = len({stage.ipu for stage in stages})
     proportion = spec.memory.available_memory_proportion
     state = spec.memory.optimizer_state
-    moments = (optimizer.first_moment, optimizer.second_moment)
+    moments = (optimizer.first_moment, optimizer.second_moment)[: 1 if optimizer.kind == "sgd" else 2]
     return TrainingOptions(
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
@@ -110,7 +89,7 @@ def _options(spec: ScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: in
         reduction_merge_bytes=0,
         io_tiles=0,
         prefetch_depth=3,
-        updates_per_session_call=1,
+        updates_per_session_call=parallelism.updates_per_session_call,
         partials=precision.matmul_partials,
         available_memory_proportion=(
             (proportion,) * ipus_per_replica if isinstance(proportion, float) else tuple(proportion)

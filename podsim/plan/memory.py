@@ -142,9 +142,10 @@ def _temporary_bytes(costs: Sequence[StageCost], workload: Workload, ipu: Ipu, o
     size, peak = workload.activation_bytes, 0
     for cost in costs:
         for segment in cost.stage.segments:
-            blocks = [workload.blocks[name] for name in segment.blocks]
-            recomputed = sum(block.saved_elements for block in blocks) * size if options.recompute else 0
-            for block in blocks:
+            recomputed = 0
+            # The backward pass runs from the last block to the first and frees what lies behind it.
+            for block in (workload.blocks[name] for name in segment.blocks):
+                recomputed += block.saved_elements * size if options.recompute else 0
                 temporaries = cost.blocks[block.name].temporary_bytes_per_tile * ipu.tile_count
                 peak = max(peak, recomputed + block.live_elements * size + temporaries)
     return peak

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-EMBEDDING, ATTENTION, FEED_FORWARD, HEAD = "embedding", "attention", "feed_forward", "head"
+from podsim.workload.transformer import DECODER, ENCODER
+
+EMBEDDING, HEAD = "embedding", "head"
+ATTENTION, FEED_FORWARD = ENCODER
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +62,17 @@ def make_stage(
     attention: int = 0,
     feed_forward: int = 0,
     *,
+    decoder: int = 0,
     embedding: bool = False,
     head: bool = False,
 ) -> Stage:
-    """A stage of a transformer from counts."""
+    """A stage of a transformer from counts of blocks, and of whole decoder layers behind an encoder."""
     layers, rest = min(attention, feed_forward), attention - feed_forward
     segments = (
         Segment((EMBEDDING,), int(embedding)),
-        Segment((ATTENTION, FEED_FORWARD), layers),
+        Segment(ENCODER, layers),
         Segment((ATTENTION if rest > 0 else FEED_FORWARD,), abs(rest)),
+        Segment(DECODER, decoder),
         Segment((HEAD,), int(head)),
     )
     parts = [EMBEDDING] if embedding else []
@@ -75,20 +80,32 @@ def make_stage(
         parts.append(f"{layers} layer{'s' if layers > 1 else ''}")
     elif attention or feed_forward:
         parts.append(f"{attention} attention, {feed_forward} feed-forward")
+    if decoder:
+        parts.append(f"{decoder} decoder layer{'s' if decoder > 1 else ''}")
     label = " + ".join(parts + ([HEAD] if head else []))
     return Stage(index, ipu, tuple(segment for segment in segments if segment.count), label)
 
 
-def stages_of_layers(layers_per_ipu: Sequence[int]) -> tuple[Stage, ...]:
-    """Stages of a plain split: embedding with the first IPU's layers, head and loss back on IPU 0.
+def stages_of_layers(
+    layers_per_ipu: Sequence[int], decoder_layer_count: int = 0, *, head_on_first_ipu: bool = True
+) -> tuple[Stage, ...]:
+    """Stages of a plain split, embedding with the first IPU's layers.
 
-    With a single IPU everything is one stage.
+    Args:
+        layers_per_ipu: Layers of each IPU.
+        decoder_layer_count: How many of them, the last ones, are decoder layers behind an encoder.
+        head_on_first_ipu: Whether head and loss are back on IPU 0, as a stage of their own where there are
+            several IPUs; otherwise they are with the last layers.
     """
-    if len(layers_per_ipu) == 1:
-        count = layers_per_ipu[0]
-        return (make_stage(0, 0, count, count, embedding=True, head=True),)
-    encoder = [make_stage(ipu, ipu, count, count, embedding=ipu == 0) for ipu, count in enumerate(layers_per_ipu)]
-    return (*encoder, make_stage(len(encoder), 0, head=True))
+    last, left = len(layers_per_ipu) - 1, sum(layers_per_ipu) - decoder_layer_count
+    stages = []
+    for ipu, count in enumerate(layers_per_ipu):
+        encoder = min(count, left)
+        left -= encoder
+        head = ipu == last and (not head_on_first_ipu or last == 0)
+        stages.append(make_stage(ipu, ipu, encoder, encoder, decoder=count - encoder, embedding=ipu == 0, head=head))
+    apart = head_on_first_ipu and last > 0
+    return (*stages, make_stage(len(stages), 0, head=True)) if apart else tuple(stages)
 
 
 def stages_of_splits(

@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from podsim.specs.families import VisionScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Sourced
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import TransformerScenarioSpec
 
-AnyScenario = ScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec
+AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec
 _CERTAIN = ("published", "measured")
 
 
@@ -61,8 +62,10 @@ def _unused(spec: AnyScenario) -> Iterator[str]:
     yield from ("software.token_call", "software.inference_code_memory_per_tile")
     if spec.parallelism.replication_factor * spec.parallelism.ipus_per_replica <= spec.system.domain_ipu_count:
         yield "system.machine.gw_link."
-    if isinstance(spec, ScenarioSpec):
-        yield from ("system.host.", "software.checkpoint", "software.validation_setup")
+    if isinstance(spec, TransformerScenarioSpec):
+        yield from ("software.checkpoint", "software.validation_setup")
+        if not (isinstance(spec, VisionScenarioSpec) and spec.data.decoded_by_host):
+            yield "system.host."
         if spec.run is None or spec.run.setup is not None:
             yield "software.setup"
         return

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.specs.assumptions import AnyScenario
+from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
 from podsim.specs.image import EfficientNetSpec, ImageScenarioSpec, ResNetSpec
 from podsim.specs.inference import InferenceScenarioSpec
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import ReferenceConvergence, ScenarioSpec, TransformerScenarioSpec
 from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
@@ -20,7 +21,7 @@ def cross_check(spec: AnyScenario) -> Iterator[Finding]:
         return
     yield from _ipus(spec)
     yield from _proportions(spec)
-    yield from _text(spec) if isinstance(spec, ScenarioSpec) else _image(spec)
+    yield from _transformer(spec) if isinstance(spec, TransformerScenarioSpec) else _image(spec)
 
 
 def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
@@ -53,7 +54,7 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
         yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 
 
-def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
+def _hosts(spec: VisionScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     hosts, replicas = spec.system.host_count, spec.parallelism.replication_factor
     if replicas % hosts and hosts % replicas:
         yield (
@@ -61,6 +62,10 @@ def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
             f"{replicas} replicas cannot be divided among {hosts} host servers",
             f"use a number of servers that divides {replicas}",
         )
+
+
+def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
+    yield from _hosts(spec)
     tiles = int(spec.system.machine.ipu.tile.count)
     if spec.memory.io_tiles >= tiles:
         yield (
@@ -94,18 +99,58 @@ def _epochs(spec: ImageScenarioSpec) -> Iterator[Finding]:
         )
 
 
-def _text(spec: ScenarioSpec) -> Iterator[Finding]:
+def _transformer(spec: TransformerScenarioSpec) -> Iterator[Finding]:
     yield from _layers(spec)
+    need, given = 2 * spec.stage_count - 1, spec.parallelism.accumulation_factor
+    if given < need:
+        yield (
+            ("parallelism", "accumulation_factor"),
+            f"{given} micro-batches are too few for {spec.stage_count} pipeline stages",
+            f"use 2·{spec.stage_count} - 1 = {need} or more",
+        )
+    yield from _epochs_of_transformer(spec)
+    if isinstance(spec, ScenarioSpec):
+        yield from _bert(spec)
+    elif isinstance(spec, DecoderTrainingSpec):
+        yield from _decoder(spec)
+    elif isinstance(spec, VisionScenarioSpec) and spec.data.decoded_by_host:
+        yield from _hosts(spec)
+
+
+def _bert(spec: ScenarioSpec) -> Iterator[Finding]:
     if spec.model.position_count is not None and spec.model.position_count < spec.data.sequence_length:
         yield (
             ("model", "position_count"),
             f"{spec.model.position_count} positions for sequences of {spec.data.sequence_length} tokens",
             "raise it, or leave it out",
         )
+    if spec.model.task == "pretraining" and spec.data.masked_token_count is None:
+        what = "pre-training predicts masked positions; their number is missing"
+        yield ("data", "masked_token_count"), what, "add it, for example 76 of 512 tokens; or set `model.task`"
+    if spec.model.task != "pretraining" and spec.data.packing is not None:
+        what = f"packs are modelled for pre-training, not for `task: {spec.model.task}`"
+        yield ("data", "packing"), what, "leave it out"
 
 
-def _layers(spec: ScenarioSpec) -> Iterator[Finding]:
-    parallelism, want = spec.parallelism, spec.model.layer_count
+def _decoder(spec: DecoderTrainingSpec) -> Iterator[Finding]:
+    if not spec.model.rotary and spec.data.sequence_length > spec.model.position_count:
+        what = f"{spec.data.sequence_length} tokens, the model has {spec.model.position_count} positions"
+        yield ("data", "sequence_length"), what, "shorten it, or raise model.position_count"
+
+
+def _epochs_of_transformer(spec: TransformerScenarioSpec) -> Iterator[Finding]:
+    run = spec.run
+    if run is None:
+        return
+    if run.epochs is not None and spec.samples_per_epoch is None:
+        yield ("run", "epochs"), "the size of the training set is not known", "add data.samples_per_epoch"
+    if isinstance(run.samples_to_converge, ReferenceConvergence) and not isinstance(spec, ScenarioSpec):
+        what = "MLPerf has reference runs of BERT only"
+        yield ("run", "samples_to_converge"), what, "give a number of samples, weight_updates or epochs"
+
+
+def _layers(spec: TransformerScenarioSpec) -> Iterator[Finding]:
+    parallelism, want = spec.parallelism, spec.layer_count
     if parallelism.layers_per_ipu is not None:
         placed = sum(parallelism.layers_per_ipu)
         if placed != want:
@@ -115,17 +160,21 @@ def _layers(spec: ScenarioSpec) -> Iterator[Finding]:
                 f"place {want} layers",
             )
         return
-    for name in ("attention", "feed_forward"):
-        placed = sum(getattr(stage, f"{name}_count") for stage in parallelism.stages or ())
-        if placed != want:
+    decoder = spec.decoder_layer_count if isinstance(spec, Seq2SeqScenarioSpec) else 0
+    wanted = {"attention": want - decoder, "feed_forward": want - decoder, "decoder": decoder}
+    for name, count in wanted.items():
+        stages = parallelism.stages or ()
+        placed = sum(stage.decoder_layers if name == "decoder" else getattr(stage, f"{name}_count") for stage in stages)
+        if placed != count:
+            what = "decoder layers" if name == "decoder" else f"{name} blocks"
             yield (
                 ("parallelism", "stages"),
-                f"{name} blocks add up to {placed}, the model has {want}",
-                f"place {want} of them",
+                f"{what} add up to {placed}, the model has {count}",
+                f"place {count} of them",
             )
 
 
-def _ipus(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
+def _ipus(spec: TransformerScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     per_replica, replicas = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor
     available = spec.system.ipu_count
     domain = spec.system.domain_ipu_count
@@ -150,7 +199,7 @@ def _ipus(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
         )
 
 
-def _proportions(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
+def _proportions(spec: TransformerScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
     given, count = spec.memory.available_memory_proportion, spec.parallelism.ipus_per_replica
     if isinstance(given, tuple) and len(given) != count:
         yield (

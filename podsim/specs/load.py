@@ -12,6 +12,13 @@ from pydantic import BaseModel, ValidationError
 from podsim.errors import Problem, SpecError
 from podsim.specs.assumptions import AnyScenario
 from podsim.specs.checks import cross_check
+from podsim.specs.families import (
+    SEQ2SEQ_KIND,
+    VISION_KIND,
+    DecoderTrainingSpec,
+    Seq2SeqScenarioSpec,
+    VisionScenarioSpec,
+)
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -26,6 +33,9 @@ from podsim.specs.yaml_source import Document, read_yaml
 KINDS: dict[str, type[BaseModel]] = {
     "scenario": ScenarioSpec,
     "image_scenario": ImageScenarioSpec,
+    "decoder_scenario": DecoderTrainingSpec,
+    "vision_scenario": VisionScenarioSpec,
+    "seq2seq_scenario": Seq2SeqScenarioSpec,
     "inference_scenario": InferenceScenarioSpec,
     "pod": PodSpec,
     "machine": MachineSpec,
@@ -34,7 +44,15 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": HostSpec,
     "software": SoftwareSpec,
 }
-_TEXT_KIND, _DECODER_KIND = "bert", "decoder"
+_DECODER_KIND = "decoder"
+_FAMILIES: dict[str, type[AnyScenario]] = {
+    "bert": ScenarioSpec,
+    VISION_KIND: VisionScenarioSpec,
+    SEQ2SEQ_KIND: Seq2SeqScenarioSpec,
+    **dict.fromkeys(IMAGE_KINDS, ImageScenarioSpec),
+    _DECODER_KIND: InferenceScenarioSpec,
+}
+"""Families of models; a decoder with `data:` is trained, otherwise it generates."""
 _VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -103,15 +121,12 @@ def _validate_scenario(document: Document) -> AnyScenario:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
-    if kind in IMAGE_KINDS:
-        return _validate(ImageScenarioSpec, document)
-    if kind == _DECODER_KIND:
-        return _validate(InferenceScenarioSpec, document)
-    if isinstance(kind, str) and kind != _TEXT_KIND:
-        where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS, _DECODER_KIND)
-        message = f"`{kind}` is not a family of models"
-        raise SpecError([Problem(where, "model.kind", message, known_here(kind, known, "use one"))])
-    return _validate(ScenarioSpec, document)
+    if kind == _DECODER_KIND and "data" in document.data and "generation" not in document.data:
+        return _validate(DecoderTrainingSpec, document)
+    if isinstance(kind, str) and kind not in _FAMILIES:
+        where, message = document.where(("model", "kind")), f"`{kind}` is not a family of models"
+        raise SpecError([Problem(where, "model.kind", message, known_here(kind, _FAMILIES, "use one"))])
+    return _validate(_FAMILIES.get(str(kind), ScenarioSpec), document)
 
 
 def _read(source: str) -> tuple[Document, Path]:

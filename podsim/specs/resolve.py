@@ -19,6 +19,9 @@ BASE = "base"
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
     "image_scenario": {"system": "pod", "software": "software"},
+    "decoder_scenario": {"system": "pod", "software": "software"},
+    "vision_scenario": {"system": "pod", "software": "software"},
+    "seq2seq_scenario": {"system": "pod", "software": "software"},
     "inference_scenario": {"system": "pod", "software": "software"},
     "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},

@@ -48,6 +48,19 @@ class ModelSpec(Spec):
     """The dense layer in front of the next-sentence head."""
     mlm_transform: Flag = True
     """The dense layer and norm in front of the masked-token decoder."""
+    token_type_count: CountOrZero = 2
+    """Rows of the segment embedding; 0 without one."""
+    next_sentence: Flag = True
+    """The next-sentence head beside the masked tokens."""
+    task: Literal["pretraining", "span", "classes"] = "pretraining"
+    """Masked tokens; or, in fine-tuning, the span of an answer (SQuAD) or the class of a sequence (CLUE)."""
+    class_count: Count = 2
+    """Classes of `task: classes`."""
+
+    @property
+    def shares_embedding(self) -> bool:
+        """Whether the head uses the embedding's weights."""
+        return self.task == "pretraining"
 
     @model_validator(mode="before")
     @classmethod
@@ -87,8 +100,10 @@ class DataSpec(Spec):
 
     sequence_length: Count
     """Tokens per sequence, or per pack."""
-    masked_token_count: Count
-    """Predicted positions per sequence, or per pack."""
+    masked_token_count: Count | None = None
+    """Predicted positions per sequence, or per pack; needed for pre-training."""
+    samples_per_epoch: Count | None = None
+    """Sequences of the training set; needed for `run.epochs`."""
     packing: PackingSpec | None = None
     """Left out when sequences are not packed."""
     dropout: Probability = 0.1
@@ -98,7 +113,7 @@ class DataSpec(Spec):
 
     @model_validator(mode="after")
     def _masks_fit(self) -> DataSpec:
-        if self.masked_token_count > self.sequence_length:
+        if (self.masked_token_count or 0) > self.sequence_length:
             what = f"masked_token_count {self.masked_token_count} is above sequence_length {self.sequence_length}"
             raise BadValueError(what, "lower it")
         return self
@@ -112,7 +127,9 @@ class StageSpec(Spec):
     embedding: Flag = False
     """Whether it holds the embedding; the first stage does."""
     layers: CountOrZero = 0
-    """Whole encoder layers."""
+    """Whole layers; of an encoder-decoder, those of the encoder."""
+    decoder_layers: CountOrZero = 0
+    """Whole decoder layers of an encoder-decoder."""
     attention: CountOrZero = 0
     """Attention blocks beside whole layers."""
     feed_forward: CountOrZero = 0
@@ -132,7 +149,7 @@ class StageSpec(Spec):
 
     @model_validator(mode="after")
     def _holds_something(self) -> StageSpec:
-        if not (self.embedding or self.head or self.attention_count or self.feed_forward_count):
+        if not (self.embedding or self.head or self.attention_count or self.feed_forward_count or self.decoder_layers):
             raise BadValueError("the stage holds nothing", "give it embedding, layers, attention, feed_forward or head")
         return self
 
@@ -147,11 +164,15 @@ class ParallelismSpec(Spec):
     replication_factor: Count
     """Data-parallel copies."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
-    """Encoder layers of each IPU: embedding with the first, heads and loss back on IPU 0."""
+    """Layers of each IPU, embedding with the first; of an encoder-decoder, encoder layers first."""
+    head_on: Literal["first_ipu", "last_ipu"] | None = None
+    """Where `layers_per_ipu` has head and loss; if left out, with the embedding if they share weights, else last."""
     stages: Annotated[list[StageSpec], Field(min_length=1)] | None = None
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
     recomputation: Literal["none", "layer"] = "layer"
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
+    updates_per_session_call: Count = 1
+    """Weight updates that one call from the host runs (device iterations)."""
 
     @model_validator(mode="after")
     def _one_placement(self) -> ParallelismSpec:
@@ -159,27 +180,24 @@ class ParallelismSpec(Spec):
             raise BadValueError("nothing says where the layers go", "add `layers_per_ipu:` or `stages:`")
         if self.layers_per_ipu is not None and self.stages is not None:
             raise BadValueError("`layers_per_ipu` and `stages` are both given", "keep one of the two")
+        if self.stages is not None and self.head_on is not None:
+            raise BadValueError(
+                "`head_on` and `stages` are both given", "write `head: true` in the stage that holds it"
+            )
         for problem in _stage_problems(self.stages or []):
             raise problem
-        need = 2 * self.stage_count - 1
-        if self.accumulation_factor < need:
-            raise BadValueError(
-                f"accumulation_factor {self.accumulation_factor} is too small for {self.stage_count} pipeline stages",
-                f"use 2·{self.stage_count} - 1 = {need} micro-batches or more",
-            )
         count = self.ipus_per_replica
         if count & (count - 1):
             what = f"a replica of {count} IPUs cannot be placed"
             raise BadValueError(what, "use 1, 2, 4, 8, 16, 32 or 64 IPUs")
         return self
 
-    @property
-    def stage_count(self) -> int:
-        """Forward pipeline stages."""
+    def stage_count(self, *, head_apart: bool) -> int:
+        """Forward pipeline stages; a head that returns to the first IPU behind `layers_per_ipu` is one of its own."""
         if self.stages is not None:
             return len(self.stages)
         count = len(self.layers_per_ipu or ())
-        return count if count == 1 else count + 1
+        return count + (head_apart and count > 1)
 
     @property
     def ipus_per_replica(self) -> int:
@@ -238,12 +256,12 @@ class MemorySpec(Spec):
 class OptimizerSpec(Spec):
     """The optimizer."""
 
-    kind: Literal["lamb", "adamw"] = "lamb"
-    """LAMB [you2020] or AdamW [loshchilov2019]."""
+    kind: Literal["lamb", "adamw", "sgd"] = "lamb"
+    """LAMB [you2020], AdamW [loshchilov2019] or SGD with momentum."""
     first_moment: NumberFormat = "fp32"
-    """Number format of the first moment."""
+    """Number format of the first moment, or of the momentum."""
     second_moment: NumberFormat = "fp32"
-    """Number format of the second moment."""
+    """Number format of the second moment; SGD has none."""
     master_weights: Flag = False
     """Whether a single-precision copy of the weights is kept as optimizer state."""
     gradient_clipping: Flag = False
@@ -331,6 +349,8 @@ class RunSpec(Spec):
     """Samples until the quality target: a number, one per observed run, or drawn from reference runs."""
     weight_updates: Count | None = None
     """A fixed number of weight updates instead."""
+    epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Passes over the training set instead; needs `data.samples_per_epoch`."""
     seed: CountOrZero = 0
     """Seed of the draws."""
     draws: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
@@ -342,8 +362,13 @@ class RunSpec(Spec):
 
     @model_validator(mode="after")
     def _one_end(self) -> RunSpec:
-        if self.samples_to_converge is not None and self.weight_updates is not None:
-            raise BadValueError("`samples_to_converge` and `weight_updates` are both given", "keep one of the two")
+        ends = [
+            f"`{name}`"
+            for name in ("samples_to_converge", "weight_updates", "epochs")
+            if getattr(self, name) is not None
+        ]
+        if len(ends) > 1:
+            raise BadValueError(f"{ends[0]} and {ends[1]} are both given", "keep one of the two")
         return self
 
 
@@ -358,12 +383,12 @@ class ScenarioBase(Spec):
     """The software stack: a name, a file, or a mapping with `base`."""
 
 
-class ScenarioSpec(ScenarioBase):
-    """One question: a model, a pod, and how the one runs on the other."""
+class TransformerScenarioSpec(ScenarioBase):
+    """What training scenarios of all transformers have in common."""
 
-    model: ModelSpec
+    model: Spec
     """The model."""
-    data: DataSpec
+    data: Spec
     """The data."""
     parallelism: ParallelismSpec
     """How the run is divided over IPUs."""
@@ -375,3 +400,53 @@ class ScenarioSpec(ScenarioBase):
     """Number formats."""
     run: RunSpec | None = None
     """Left out to get throughput alone."""
+
+    @property
+    def layer_count(self) -> int:
+        """Layers to be placed."""
+        raise NotImplementedError
+
+    @property
+    def head_shares_embedding(self) -> bool:
+        """Whether head and embedding have the same weights."""
+        raise NotImplementedError
+
+    @property
+    def samples_per_epoch(self) -> int | None:
+        """Samples of the training set."""
+        raise NotImplementedError
+
+    @property
+    def head_on_first_ipu(self) -> bool:
+        """Where `layers_per_ipu` has the head."""
+        chosen = self.parallelism.head_on
+        return self.head_shares_embedding if chosen is None else chosen == "first_ipu"
+
+    @property
+    def stage_count(self) -> int:
+        """Forward pipeline stages."""
+        return self.parallelism.stage_count(head_apart=self.head_on_first_ipu)
+
+
+class ScenarioSpec(TransformerScenarioSpec):
+    """One question: a BERT, a pod, and how the one runs on the other."""
+
+    model: ModelSpec
+    """The model."""
+    data: DataSpec
+    """The data."""
+
+    @property
+    def layer_count(self) -> int:
+        """Encoder layers."""
+        return self.model.layer_count
+
+    @property
+    def head_shares_embedding(self) -> bool:
+        """Those of masked tokens do."""
+        return self.model.shares_embedding
+
+    @property
+    def samples_per_epoch(self) -> int | None:
+        """Sequences of the training set."""
+        return self.data.samples_per_epoch

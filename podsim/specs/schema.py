@@ -20,7 +20,14 @@ _VARIANTS = {
 }
 
 
-_FAMILIES = ("scenario", "image_scenario", "inference_scenario")
+_FAMILIES = (
+    "scenario",
+    "image_scenario",
+    "decoder_scenario",
+    "vision_scenario",
+    "seq2seq_scenario",
+    "inference_scenario",
+)
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 

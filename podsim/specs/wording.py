@@ -11,6 +11,9 @@ _KINDS = {
     "ipu": "IPU",
     "software": "software stack",
     "image_scenario": "image scenario",
+    "decoder_scenario": "decoder scenario",
+    "vision_scenario": "vision scenario",
+    "seq2seq_scenario": "encoder-decoder scenario",
     "inference_scenario": "inference scenario",
 }
 

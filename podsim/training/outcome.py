@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from podsim.errors import MissingDataError
 from podsim.plan import Plan
-from podsim.specs import ImageScenarioSpec, ScenarioSpec
+from podsim.specs import ImageScenarioSpec
 from podsim.specs.image import ValidationSpec
+from podsim.specs.scenario import TransformerScenarioSpec
 from podsim.training.convergence import draw_samples_to_converge, evaluation_interval_samples, mlperf_score
 from podsim.training.epochs import EpochRun
 from podsim.training.reference import reference_points
@@ -44,7 +45,7 @@ class TrainingOutcome:
     update_count: float | None = None
 
 
-def train(spec: ScenarioSpec | ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+def train(spec: TransformerScenarioSpec | ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
     """The run of a scenario, given the time of one weight update.
 
     Raises:
@@ -54,13 +55,16 @@ def train(spec: ScenarioSpec | ImageScenarioSpec, plan: Plan, update_s: float) -
     return _epochs(spec, plan, update_s) if isinstance(spec, ImageScenarioSpec) else _samples(spec, plan, update_s)
 
 
-def _samples(spec: ScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+def _samples(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
     schedule = _schedule(spec, plan, update_s)
     run = spec.run
     if run is None:
         return TrainingOutcome(schedule.samples_per_update)
-    if run.weight_updates is not None:
-        return _given([run_of_updates(schedule, run.weight_updates)], schedule)
+    updates = run.weight_updates
+    if run.epochs is not None:
+        updates = math.ceil((spec.samples_per_epoch or 0) * run.epochs / schedule.samples_per_update)
+    if updates is not None:
+        return _given([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
     if isinstance(samples, (int, float)):
         return _given([run_to_convergence(schedule, samples)], schedule)
@@ -85,7 +89,7 @@ def _samples_per_update(plan: Plan) -> float:
     return plan.workload.samples_per_micro_batch * options.accumulation_factor * options.replication_factor
 
 
-def _schedule(spec: ScenarioSpec, plan: Plan, update_s: float) -> Schedule:
+def _schedule(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> Schedule:
     samples = _samples_per_update(plan)
     run = spec.run
     evaluation = run.evaluation if run else None

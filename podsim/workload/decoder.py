@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from podsim.workload.layers import GraphBuilder, softmax
+from podsim.workload.layers import GraphBuilder, layer_norm, rms_norm, rotate, softmax
 from podsim.workload.op import DType, Op
 
 NormKind = Literal["rms", "layer"]
@@ -137,7 +137,7 @@ def attention_ops(shape: DecoderShape, step: Step) -> tuple[Op, ...]:
     normal = _norm(g, shape, step)
     qkv = _dense(g, shape, step, "qkv", shape.hidden_size, width + 2 * kv_width, normal)
     if shape.rotary:
-        qkv = _rotate(g, (step.rows, width + kv_width), qkv)
+        qkv = rotate(g, (step.rows, width + kv_width), qkv)
     if step.cached:
         qkv = g.rearrange("cache", (step.rows, 2 * kv_width), qkv)
     groups, rows = step.batch * kv_heads, step.tokens * -(-heads // kv_heads)
@@ -204,24 +204,5 @@ def _dense(
 
 
 def _norm(g: GraphBuilder, shape: DecoderShape, step: Step, source: str = "@input") -> str:
-    """RMS norm, or layer norm with its mean and shift."""
-    hidden, count = (step.rows, shape.hidden_size), step.rows * shape.hidden_size
-    squares = g.elementwise("square", hidden, (source,), name="norm/square")
-    power = g.reduce("norm/power", (step.rows,), count, squares)
-    if shape.norm == "layer":
-        mean = g.reduce("norm/mean", (step.rows,), count, source)
-        source = g.elementwise("sub", hidden, (source, mean), name="norm/centre")
-    inverse = g.elementwise("rsqrt", (step.rows,), (power,), "fp32", name="norm/rsqrt")
-    normal = g.elementwise("mul", hidden, (source, inverse), name="norm/normalise")
-    scaled = g.elementwise("bias_add", hidden, (normal, "@norm/gamma"), name="norm/scale")
-    if shape.norm == "rms":
-        return scaled
-    return g.elementwise("bias_add", hidden, (scaled, "@norm/beta"), name="norm/shift")
-
-
-def _rotate(g: GraphBuilder, shape: tuple[int, int], source: str) -> str:
-    """x·cos + rotated(x)·sin."""
-    turned = g.rearrange("rotary/turn", shape, source)
-    cosines = g.elementwise("mul", shape, (source, "@cosines"), name="rotary/cosine")
-    sines = g.elementwise("mul", shape, (turned, "@sines"), name="rotary/sine")
-    return g.elementwise("add", shape, (cosines, sines), name="rotary/add")
+    norm = rms_norm if shape.norm == "rms" else layer_norm
+    return norm(g, "norm", step.rows, shape.hidden_size, source)

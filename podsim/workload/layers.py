@@ -200,3 +200,34 @@ def layer_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gra
     centred = g.elementwise("sub", shape, (scaled, first), name=f"{name}/centre")
     fixed = g.elementwise("scaled_add", shape, (centred, second), name=f"{name}/correct")
     return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
+
+
+def rms_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str) -> str:
+    """Norm by the root of the mean square, and scale."""
+    shape = (rows, columns)
+    squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
+    power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
+    inverse = g.elementwise("rsqrt", (rows,), (power,), "fp32", name=f"{name}/rsqrt")
+    normal = g.elementwise("mul", shape, (source, inverse), name=f"{name}/normalise")
+    return g.elementwise("bias_add", shape, (normal, f"@{name}/gamma"), name=f"{name}/scale")
+
+
+def rms_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:
+    """Gradients of the same with respect to its input and gamma."""
+    shape = (rows, columns)
+    normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
+    product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
+    total = g.reduce(f"{name}/gamma_grad", (columns,), rows * columns, product)
+    g.accumulate(f"{name}/gamma", (columns,), total)
+    scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
+    power = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)
+    fixed = g.elementwise("scaled_add", shape, (scaled, power), name=f"{name}/correct")
+    return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
+
+
+def rotate(g: GraphBuilder, shape: tuple[int, int], source: str) -> str:
+    """Rotary positions, x·cos + turned(x)·sin; their gradient is the same with the angle reversed."""
+    turned = g.rearrange("rotary/turn", shape, source)
+    cosines = g.elementwise("mul", shape, (source, "@cosines"), name="rotary/cosine")
+    sines = g.elementwise("mul", shape, (turned, "@sines"), name="rotary/sine")
+    return g.elementwise("add", shape, (cosines, sines), name="rotary/add")

@@ -222,7 +222,7 @@ NUMBERS = {
         "kind: bert",
         "kind: resnext",
         "s.yaml:3:9 [model.kind]: `resnext` is not a family of models\n"
-        "  do: did you mean `resnet`? known here: bert, resnet, efficientnet, conductivity_cnn, decoder",
+        "  do: did you mean `resnet`? known here: bert, vit, t5, resnet, efficientnet, conductivity_cnn, decoder",
     ),
     "an empty list": (
         "[6, 6, 6, 6]",
@@ -274,8 +274,8 @@ SUMS = {
     "micro-batches": (
         "accumulation_factor: 96",
         "accumulation_factor: 8",
-        "s.yaml:5:1 [parallelism]: accumulation_factor 8 is too small for 5 pipeline stages\n"
-        "  do: use 2·5 - 1 = 9 micro-batches or more",
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"
+        "  do: use 2·5 - 1 = 9 or more",
     ),
     "two placements": (
         "replication_factor: 4",

@@ -1,0 +1,172 @@
+"""The attention block of a layer, forward and backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from podsim.workload.block import Block, Parameter
+from podsim.workload.layers import (
+    GraphBuilder,
+    linear,
+    linear_backward,
+    rotate,
+    softmax,
+    softmax_backward,
+)
+from podsim.workload.op import Op
+from podsim.workload.transformer.residual import finish, finish_backward, norm, start_backward
+from podsim.workload.transformer.shape import LayerShape, dense_parameters, norm_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Dimensions of one attention block.
+
+    Attributes:
+        layer: The layers it belongs to.
+        name: Of the block.
+        memory_length: Tokens of another sequence that it attends to; None for its own.
+        handed_on: Elements that go past the block to the next one, beside its output.
+    """
+
+    layer: LayerShape
+    name: str = "attention"
+    memory_length: int | None = None
+    handed_on: int = 0
+
+    @property
+    def key_count(self) -> int:
+        """Tokens that each query meets."""
+        return self.layer.sequence_length if self.memory_length is None else self.memory_length
+
+    @property
+    def scores(self) -> tuple[int, int, int]:
+        """(batch x key heads, queries of all heads that share them, keys)."""
+        layer = self.layer
+        shared = layer.head_count // layer.kv_head_count
+        return (layer.micro_batch_size * layer.kv_head_count, layer.sequence_length * shared, self.key_count)
+
+    @property
+    def context(self) -> tuple[int, int, int]:
+        """The weighted values, shaped like the queries."""
+        return (*self.scores[:2], self.layer.head_size)
+
+    @property
+    def keys(self) -> tuple[int, int, int]:
+        """Keys, and values."""
+        return (self.scores[0], self.key_count, self.layer.head_size)
+
+    def projections(self) -> dict[str, tuple[int, int]]:
+        """(rows, width) of each input projection."""
+        layer, tokens = self.layer, self.layer.tokens
+        if self.memory_length is not None:
+            memory = layer.micro_batch_size * self.memory_length
+            return {"query": (tokens, layer.attention_size), "key_value": (memory, 2 * layer.kv_size)}
+        if layer.split_qkv:
+            return {
+                "query": (tokens, layer.attention_size),
+                "key": (tokens, layer.kv_size),
+                "value": (tokens, layer.kv_size),
+            }
+        return {"qkv": (tokens, layer.attention_size + 2 * layer.kv_size)}
+
+
+def attention(a: Attention) -> Block:
+    """The block."""
+    s = a.layer
+    parameters: tuple[Parameter, ...] = ()
+    for name, (_, width) in a.projections().items():
+        parameters += dense_parameters(name, s.hidden_size, width, bias=s.attention_bias)
+    parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias=s.attention_bias)
+    scores, queries, keys = math.prod(a.scores), s.tokens * s.attention_size, math.prod(a.keys)
+    return Block(
+        name=a.name,
+        forward=_forward(a),
+        backward=_backward(a),
+        parameters=parameters + norm_parameters("norm", s.hidden_size, s.norm),
+        output_elements=s.activation_elements + a.handed_on,
+        # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
+        saved_elements=2 * queries + 2 * keys + s.activation_elements + (2 if s.attention_dropout else 1) * scores,
+        live_elements=2 * s.activation_elements + queries + 2 * scores,
+    )
+
+
+def _forward(a: Attention) -> tuple[Op, ...]:
+    s, g = a.layer, a.layer.graph(a.name)
+    source = norm(g, s, "@input") if s.pre_norm else "@input"
+    query, key, value = _project(g, a, source)
+    scores = g.matmul("scores", a.scores, s.head_size, (query, key))
+    scores = g.elementwise("scale", a.scores, (scores,))
+    probabilities = softmax(g, math.prod(a.scores[:2]), a.key_count, _masked(g, a, scores))
+    if s.attention_dropout:
+        probabilities = g.elementwise("dropout", a.scores, (probabilities,), name="probabilities/dropout")
+    context = g.matmul("context", a.context, a.key_count, (probabilities, value))
+    out = linear(g, "projection", s.tokens, s.attention_size, s.hidden_size, context, bias=s.attention_bias)
+    finish(g, s, out)
+    return g.ops()
+
+
+def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
+    """Queries, keys and values; one name where they come from one product."""
+    s = a.layer
+    sources = {"key_value": "@memory"}
+    made = [
+        linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias=s.attention_bias)
+        for name, (rows, width) in a.projections().items()
+    ]
+    if s.rotary:
+        made = [rotate(g, (s.tokens, s.attention_size + s.kv_size), made[0]), *made[1:]]
+    return made[0], made[len(made) // 2], made[-1]
+
+
+def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
+    """Hide what is not to be seen; a bias for distances comes on top.
+
+    One row per sequence is broadcast; a square, per pack or causal, is laid out like the scores first.
+    """
+    s = a.layer
+    if s.relative_bias and a.memory_length is None:
+        scores = g.elementwise("add", a.scores, (scores, "@distances"), name="relative_bias")
+    if s.mask == "none":
+        return scores
+    if s.mask == "padding" or a.memory_length is not None:
+        return g.elementwise("bias_add", a.scores, (scores, "@mask"), name="mask")
+    mask = g.rearrange("mask/broadcast", a.scores, "@mask")
+    return g.elementwise("add", a.scores, (scores, mask), name="mask")
+
+
+def _backward(a: Attention) -> tuple[Op, ...]:
+    s, g = a.layer, a.layer.graph(f"{a.name}_backward")
+    gradient, residual = start_backward(g, s)
+    gradient = linear_backward(
+        g, "projection", s.tokens, s.attention_size, s.hidden_size, gradient, bias=s.attention_bias
+    )
+    grad_p = g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value"))
+    grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient))
+    if s.attention_dropout:
+        grad_p = g.elementwise("dropout", a.scores, (grad_p,), name="probabilities/dropout")
+    grad_s = softmax_backward(g, math.prod(a.scores[:2]), a.key_count, "@probabilities", grad_p)
+    grad_s = g.elementwise("scale", a.scores, (grad_s,))
+    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"))
+    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"))
+    if s.rotary:
+        grad_q = rotate(g, (s.tokens, s.attention_size + s.kv_size), grad_q)
+    gradients = {"query": grad_q, "key": grad_k, "value": grad_v, "qkv": grad_q, "key_value": grad_k}
+    _project_backward(g, a, gradients, residual)
+    return g.ops()
+
+
+def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:
+    """Back through the projections to the block's input, and to the memory that it attends to."""
+    s = a.layer
+    parts = {
+        name: linear_backward(g, name, rows, s.hidden_size, width, gradients[name], bias=s.attention_bias)
+        for name, (rows, width) in a.projections().items()
+    }
+    if memory := parts.pop("key_value", ""):
+        g.elementwise(
+            "add", (a.scores[0] // s.kv_head_count * a.key_count, s.hidden_size), (memory, "@memory_gradient")
+        )
+    finish_backward(g, s, list(parts.values()), residual)

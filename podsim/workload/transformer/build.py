@@ -1,0 +1,25 @@
+"""Blocks of a stack of layers in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from podsim.workload.block import Block
+from podsim.workload.transformer.attention import Attention, attention
+from podsim.workload.transformer.feed_forward import feed_forward
+from podsim.workload.transformer.shape import LayerShape
+
+
+class Chain(TypedDict):
+    """The part of a workload that says what runs in which order."""
+
+    blocks: Mapping[str, Block]
+    order: tuple[str, ...]
+
+
+def layered(layer: LayerShape, embedding: Block, head: Block) -> Chain:
+    """Embedding, layers of attention and feed-forward block, head."""
+    blocks = (embedding, attention(Attention(layer)), feed_forward(layer), head)
+    names = (blocks[1].name, blocks[2].name) * layer.layer_count
+    return {"blocks": {block.name: block for block in blocks}, "order": (embedding.name, *names, head.name)}

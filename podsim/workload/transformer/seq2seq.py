@@ -1,0 +1,108 @@
+"""Encoder-decoders (T5 and its kin) in training: one sequence in, another one out.
+
+Encoder layers come first, decoder layers behind them. The decoder's words are looked up beside the
+encoder's, so that both hidden states are handed from block to block.
+
+Source: [raffel2020].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from podsim.workload.block import Workload
+from podsim.workload.transformer.attention import Attention, attention
+from podsim.workload.transformer.embedding import TokenEmbedding, token_embedding
+from podsim.workload.transformer.feed_forward import feed_forward
+from podsim.workload.transformer.head import TokenHead, head_block
+from podsim.workload.transformer.shape import INT32_BYTES, Batch, LayerShape
+
+ENCODER = ("attention", "feed_forward")
+DECODER = ("decoder_attention", "cross_attention", "decoder_feed_forward")
+# Token ids and mask of the source, token ids and labels of the target.
+_HOST_INPUTS_PER_TOKEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Seq2SeqShape:
+    """Dimensions of an encoder-decoder.
+
+    Attributes:
+        encoder_layer_count: Layers of the encoder.
+        decoder_layer_count: Layers of the decoder.
+        hidden_size: Width.
+        attention_size: Width of all heads together.
+        feed_forward_size: Inner width of the feed-forward blocks.
+        head_count: Attention heads.
+        vocabulary_size: Rows of the embedding that both share.
+        gated: Whether feed-forward blocks are gated (T5 1.1).
+        tied_embedding: Whether the head shares the embedding's weights.
+    """
+
+    encoder_layer_count: int
+    decoder_layer_count: int
+    hidden_size: int
+    attention_size: int
+    feed_forward_size: int
+    head_count: int
+    vocabulary_size: int
+    gated: bool
+    tied_embedding: bool
+
+
+def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5") -> Workload:
+    """The training graph of an encoder-decoder.
+
+    Args:
+        shape: The model.
+        batch: Source sequences that go through it at once.
+        target_length: Tokens of a target sequence.
+        name: Of the model.
+    """
+    encoder = _layers(shape, batch, batch.sequence_length, shape.encoder_layer_count)
+    decoder = replace(encoder, sequence_length=target_length, layer_count=shape.decoder_layer_count, mask="causal")
+    aside, memory = decoder.activation_elements, encoder.activation_elements
+    embedding = TokenEmbedding(shape.vocabulary_size)
+    both = replace(encoder, sequence_length=batch.sequence_length + target_length)
+    blocks = (
+        token_embedding(both, embedding),
+        attention(Attention(encoder, ENCODER[0], handed_on=aside)),
+        feed_forward(encoder, ENCODER[1], handed_on=aside),
+        attention(Attention(decoder, DECODER[0], handed_on=memory)),
+        attention(Attention(decoder, DECODER[1], memory_length=batch.sequence_length, handed_on=memory)),
+        feed_forward(decoder, DECODER[2], handed_on=memory),
+        head_block(decoder, TokenHead(shape.vocabulary_size, shape.tied_embedding)),
+    )
+    layers = ENCODER * shape.encoder_layer_count + DECODER * shape.decoder_layer_count
+    return Workload(
+        name=name,
+        blocks={block.name: block for block in blocks},
+        order=("embedding", *layers, "head"),
+        samples_per_micro_batch=batch.size,
+        host_input_bytes=both.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        activation_dtype=batch.dtype,
+    )
+
+
+def _layers(shape: Seq2SeqShape, batch: Batch, sequence_length: int, layer_count: int) -> LayerShape:
+    return LayerShape(
+        micro_batch_size=batch.size,
+        sequence_length=sequence_length,
+        layer_count=layer_count,
+        hidden_size=shape.hidden_size,
+        feed_forward_size=shape.feed_forward_size,
+        head_count=shape.head_count,
+        kv_head_count=shape.head_count,
+        attention_size=shape.attention_size,
+        norm="rms",
+        pre_norm=True,
+        gated=shape.gated,
+        activation="gelu" if shape.gated else "relu",
+        relative_bias=True,
+        attention_bias=False,
+        feed_forward_bias=False,
+        dropout=batch.dropout,
+        attention_dropout=batch.attention_dropout,
+        dtype=batch.dtype,
+        accumulator_dtype=batch.accumulator_dtype,
+    )
