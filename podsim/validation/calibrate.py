@@ -4,7 +4,7 @@ Two constants of the software stack are fitted together to two weight updates: t
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
-one run of a convolutional network.
+one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run.
 """
 
 from __future__ import annotations
@@ -78,7 +78,17 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         Fit(f"software.{_CALL}", software.host_call.value, call_s, "s", where),
         Fit("software.setup", software.setup.value, _setup_s(names), "s", where),
         *_epoch_fits(),
+        _pytorch_call(),
     )
+
+
+def _pytorch_call() -> Fit:
+    """What a weight update costs under PyTorch, less the work that is modelled."""
+    (row,) = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
+    name, batch = row["scenario"], float(row["global_batch"])
+    committed = load_scenario(name).spec.software.host_call.value
+    modelled_s = simulate(name).weight_update_s - committed
+    return Fit(f"software.{_CALL} (PyTorch)", committed, batch / float(row["value"]) - modelled_s, "s", name)
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:

@@ -1,0 +1,79 @@
+"""Wrong scenarios of transformers: what is wrong, where, what to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str]]
+HEAD = "system: ipu_pod4\nsoftware: pytorch_sdk_3.1\n"
+LAYOUT = """\
+parallelism:
+  micro_batch_size: 1
+  accumulation_factor: 16
+  replication_factor: 1
+  layers_per_ipu: [3, 3, 3, 3]
+"""
+BERT = HEAD + "model: {kind: bert, size: base}\ndata: {sequence_length: 128}\n" + LAYOUT
+VIT = HEAD + "model: {kind: vit, size: base}\n" + LAYOUT
+GPT = HEAD + "model: {kind: decoder, size: gpt2_small}\ndata: {sequence_length: 128}\n" + LAYOUT
+T5 = HEAD + "model: {kind: t5, size: small}\ndata: {source_length: 64, target_length: 64}\n" + LAYOUT
+
+CASES = {
+    "pre-training without masked tokens": (
+        BERT,
+        "s.yaml:4:1 [data.masked_token_count]: pre-training predicts masked positions; their number is missing\n"
+        "  do: add it, for example 76 of 512 tokens; or set `model.task`",
+    ),
+    "packs in fine-tuning": (
+        BERT.replace("base}", "base, task: span}").replace(
+            "128}", "128, packing: {sequences_per_pack: 2.0, max_sequences_per_pack: 3}}"
+        ),
+        "s.yaml:4:30 [data.packing]: packs are modelled for pre-training, not for `task: span`\n  do: leave it out",
+    ),
+    "patches that do not divide": (
+        VIT.replace("base}", "base, patch_size: 15}"),
+        "s.yaml:3:1 [model]: patches of 15 pixels do not divide images of 224\n  do: change image_size or patch_size",
+    ),
+    "too few positions": (
+        GPT.replace("128}", "2048}"),
+        "s.yaml:4:8 [data.sequence_length]: 2048 tokens, the model has 1024 positions\n"
+        "  do: shorten it, or raise model.position_count",
+    ),
+    "too few micro-batches for a head of its own": (
+        GPT.replace("16", "8"),
+        "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"
+        "  do: use 2·5 - 1 = 9 or more",
+    ),
+    "two places of the head": (
+        GPT.replace(
+            "layers_per_ipu: [3, 3, 3, 3]",
+            "head_on: last_ipu\n  stages: [{ipu: 0, embedding: true, layers: 12, head: true}]",
+        ),
+        "s.yaml:5:1 [parallelism]: `head_on` and `stages` are both given\n  do: write `head: true` in the stage that "
+        "holds it",
+    ),
+    "decoder layers forgotten": (
+        T5.replace("layers_per_ipu: [3, 3, 3, 3]", "stages: [{ipu: 0, embedding: true, layers: 6, head: true}]"),
+        "s.yaml:9:3 [parallelism.stages]: decoder layers add up to 0, the model has 6\n  do: place 6 of them",
+    ),
+    "epochs of an unknown set": (
+        VIT + "run: {epochs: 3}\n",
+        "s.yaml:9:7 [run.epochs]: the size of the training set is not known\n  do: add data.samples_per_epoch",
+    ),
+    "reference runs of another model": (
+        VIT + "run: {samples_to_converge: {reference_convergence: true}}\n",
+        "s.yaml:9:7 [run.samples_to_converge]: MLPerf has reference runs of BERT only\n"
+        "  do: give a number of samples, weight_updates or epochs",
+    ),
+    "two ends": (
+        VIT + "run: {epochs: 3, weight_updates: 10}\n",
+        "s.yaml:9:1 [run]: `weight_updates` and `epochs` are both given\n  do: keep one of the two",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), CASES.values(), ids=CASES)
+def test_a_wrong_scenario(podsim: Run, text: str, message: str) -> None:
+    Path("s.yaml").write_text(text)
+    assert podsim("run", "s.yaml") == (2, f"error: {message}\n")
