@@ -13,7 +13,7 @@ from podsim.program.task import Acquire, Exchange, Release, Work
 from tests.examples import Mapping, plan_of, small_cnn, small_pod
 
 POD16, POD64 = "resnet50_v1.1_pod16", "resnet50_v1.1_pod64"
-CORES, DECODE_S = 128, 3.5e-3
+CORES, DECODE_S = 128, 2.5e-3
 """Of the shipped server: two processors of 64 cores; time of one core for one image."""
 IMAGES, IMAGE_BYTES = 20, 3 * 224 * 224
 """Of a micro-batch; an image has a byte per value."""
