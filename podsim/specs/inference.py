@@ -21,6 +21,7 @@ _GPT2: dict[str, Any] = {
     "bias": True,
     "tied_embedding": True,
 }
+_GPT3 = _GPT2 | {"position_count": 2048}
 
 
 def _sizes(layers: int, hidden: int, inner: int, heads: int, kv_heads: int) -> dict[str, int]:
@@ -41,6 +42,10 @@ _PRESETS: dict[str, dict[str, Any]] = {
     "gpt2_medium": _GPT2 | _sizes(24, 1024, 4096, 16, 16),
     "gpt2_large": _GPT2 | _sizes(36, 1280, 5120, 20, 20),
     "gpt2_xl": _GPT2 | _sizes(48, 1600, 6400, 25, 25),
+    "gpt3_2_7b": _GPT3 | _sizes(32, 2560, 10240, 32, 32),
+    "gpt3_6_7b": _GPT3 | _sizes(32, 4096, 16384, 32, 32),
+    "gpt3_13b": _GPT3 | _sizes(40, 5120, 20480, 40, 40),
+    "gpt3_175b": _GPT3 | _sizes(96, 12288, 49152, 96, 96),
     "gptj_6b": _GPT2
     | {"vocabulary_size": 50400, "rotary": True, "position_count": 0, "tied_embedding": False}
     | _sizes(28, 4096, 16384, 16, 16),
@@ -54,11 +59,22 @@ class DecoderSpec(Spec):
     """Family of the model."""
     size: (
         Literal[
-            "llama2_7b", "llama2_13b", "llama2_70b", "gpt2_small", "gpt2_medium", "gpt2_large", "gpt2_xl", "gptj_6b"
+            "llama2_7b",
+            "llama2_13b",
+            "llama2_70b",
+            "gpt2_small",
+            "gpt2_medium",
+            "gpt2_large",
+            "gpt2_xl",
+            "gpt3_2_7b",
+            "gpt3_6_7b",
+            "gpt3_13b",
+            "gpt3_175b",
+            "gptj_6b",
         ]
         | None
     ) = None
-    """A published size [touvron2023] [radford2019]."""
+    """A published size [touvron2023] [radford2019] [brown2020]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count

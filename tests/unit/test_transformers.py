@@ -53,6 +53,17 @@ def test_decoders_have_their_published_sizes(size: str, parameters: int) -> None
     assert workload({"kind": "decoder", "size": size}, LAYERS[size]).parameter_count == parameters
 
 
+@pytest.mark.parametrize(
+    ("size", "layers", "width", "millions"), [("gpt3_2_7b", 32, 2560, 2_651.6), ("gpt3_175b", 96, 12288, 174_604.3)]
+)
+def test_gpt3_is_a_larger_gpt2(size: str, layers: int, width: int, millions: float) -> None:
+    """L·(12h² + 13h) + (V + 2,048)·h + 2h [brown2020]."""
+    expected = layers * (12 * width**2 + 13 * width) + (50257 + 2048) * width + 2 * width
+    found = workload({"kind": "decoder", "size": size}, layers).parameter_count
+    assert found == expected
+    assert found / 1e6 == pytest.approx(millions, rel=1e-4)
+
+
 @pytest.mark.parametrize(("size", "layers", "parameters"), [("base", 12, 86_567_656), ("large", 24, 304_326_632)])
 def test_vision_transformers_have_their_published_sizes(size: str, layers: int, parameters: int) -> None:
     """With 1,000 classes, without the pre-training's representation layer."""
