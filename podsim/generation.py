@@ -11,6 +11,7 @@ from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.plan.inference import InferencePlan, StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
+from podsim.program.passes import BUBBLE
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult, StepReport
@@ -79,6 +80,7 @@ def _report(cost: StepCost, trace: Trace) -> StepReport:
         breakdown_ps=mean_account(trace.lanes),
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
+        longest_stage_ps=max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values()),
     )
 
 

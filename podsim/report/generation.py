@@ -29,6 +29,7 @@ class StepReport:
         breakdown_ps: Mean over the IPUs of their time by kind; adds up to `time_ps`. [ps]
         phases: Its phases in order.
         loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
+        longest_stage_ps: The longest that any stage is taken by the batch. [ps]
     """
 
     name: str
@@ -36,6 +37,7 @@ class StepReport:
     breakdown_ps: Mapping[str, int]
     phases: tuple[PhaseTime, ...]
     loads_ps: int = 0
+    longest_stage_ps: int = 0
 
     @property
     def time_s(self) -> float:
@@ -119,13 +121,14 @@ class GenerationResult:
 
     @property
     def time_per_output_token_s(self) -> float:
-        """From one token of a sequence to its next. [s]"""
-        return self.decode.time_s
+        """From one token of a sequence to its next: one step, or the turns of all batches at the slowest stage. [s]"""
+        turns_s = self.batches_in_flight * ps_to_seconds(self.decode.longest_stage_ps)
+        return max(self.decode.time_s, turns_s)
 
     @property
     def steps_per_s(self) -> float:
         """Decode steps of one batch per second. [1/s]"""
-        return 1 / self.decode.time_s
+        return 1 / self.time_per_output_token_s
 
     @property
     def tokens_per_s(self) -> float:

@@ -165,3 +165,15 @@ def test_the_bound_and_the_loads_are_in_the_json() -> None:
     steps = json.loads(generated(memory={"weights": "streamed", "io_tiles": 64}).to_json())["steps"]
     assert [each["name"] for each in steps] == ["prefill", "decode"]
     assert all(each["bound"] and each["loads_s"] > 0 for each in steps)
+
+
+def test_batches_in_flight_take_turns_at_the_slowest_stage() -> None:
+    """Two batches need the last stage, which calls the host for 50 ms, one after the other: a token every 50 ms."""
+    one, two = (
+        generated("software.token_call=50 ms", parallelism={"pipeline_stages": 2, "batches_in_flight": count})
+        for count in (1, 2)
+    )
+    assert one.tokens_per_s == pytest.approx(1 / 0.050, rel=0.02)
+    assert two.tokens_per_s == pytest.approx(1 / 0.050, rel=0.02)
+    assert two.time_per_output_token_s == pytest.approx(0.100, rel=0.02)
+    assert two.decode.time_ps == one.decode.time_ps
