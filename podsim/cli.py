@@ -169,10 +169,11 @@ def validate(
     """Compare predictions with published measurements."""
     from podsim.report.progress import track
     from podsim.validation import validate as compare
+    from podsim.validation.sensitivity import sensitivity
     from podsim.validation.show import show
 
     comparisons = compare(lambda names: track(names, "simulating"))
-    typer.echo(show(comparisons, output_format.value), nl=False)
+    typer.echo(show(comparisons, output_format.value, sensitivity()), nl=False)
 
 
 @app.command()
