@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.report.result import RunResult
 from podsim.simulation import simulate
 from podsim.specs import InferenceScenarioSpec, data_file, load_scenario
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CLOCK, LINK, HOST, STREAMING, WAITING = "clock", "links", "hosts", "streaming memory", "waiting"
 SHARES = (CLOCK, LINK, HOST, STREAMING, WAITING)
@@ -140,3 +144,14 @@ def _share_of(kind: str) -> str:
 def mean_ratio(rows: Sequence[BowRow]) -> float:
     """Mean of the simulated ratios."""
     return math.fsum(row.ratio for row in rows) / len(rows)
+
+
+def bow_frame(rows: Sequence[BowRow]) -> DataFrame:
+    """For charts: `ratio`, `ratio_of_shares`, `clock_ratio` and the shares, by scenario."""
+    import pandas as pd
+
+    records = [
+        {"ratio": row.ratio, "ratio_of_shares": row.ratio_of_shares, "clock_ratio": row.clock_ratio} | dict(row.shares)
+        for row in rows
+    ]
+    return pd.DataFrame(records, index=[row.name for row in rows])

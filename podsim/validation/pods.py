@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from podsim.generation import generate
 from podsim.report.generation import GenerationResult
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCENARIO = "llama2_7b_pods"
 STREAMED = ("pod4", "pod8", "pod16", "pod32", "pod64")
@@ -74,3 +78,17 @@ def _row(variant: str) -> PodRow:
 def links_overtake_compute(rows: Sequence[PodRow]) -> PodRow | None:
     """The first row in which sums over links take longer than what the tiles compute."""
     return next((row for row in rows if row.step_parts_s["links"] > row.step_parts_s["compute"]), None)
+
+
+def pods_frame(rows: Sequence[PodRow]) -> DataFrame:
+    """For charts: `ipus`, `tokens_per_s`, `sequences`, and the shares of a decode step, by variant."""
+    import pandas as pd
+
+    records = []
+    for row in rows:
+        whole_s = sum(row.step_parts_s.values())
+        shares = {bound: part_s / whole_s for bound, part_s in row.step_parts_s.items()}
+        records.append(
+            {"ipus": row.ipu_count, "tokens_per_s": row.gc200.tokens_per_s, "sequences": row.sequences} | shares
+        )
+    return pd.DataFrame(records, index=[row.variant for row in rows])
