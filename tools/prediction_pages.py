@@ -80,8 +80,8 @@ def _bow_conclusion(rows: Sequence[BowRow]) -> str:
     No workload here gains more than {most - 1:.1%}. For a mean of {PUBLISHED_MEAN - 1:.0%}, something else must have
     made the Bow runs faster: by {PUBLISHED_MEAN / clock - 1:.1%} if all of their time followed the clock, by
     {PUBLISHED_MEAN / mean - 1:.1%} if their shares were those of the workloads here. A later SDK, other hosts or
-    batch sizes, or GC200 chips below {needed_ghz:.2f} GHz would do it; the publication does not say. None of these is
-    in the two runs of a row: they differ in the clock and in nothing else."""
+    batch sizes, or GC200 chips below {needed_ghz:.2f} GHz would do it; which of them did, podsim cannot
+    tell. None of these is in the two runs of a row: they differ in the clock and in nothing else."""
     return f"""| over {len(rows)} workloads | Bow over GC200 |
 |---|--:|
 | mean, simulated | {mean:.3f} |

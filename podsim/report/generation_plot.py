@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
@@ -32,7 +32,7 @@ _MEMORIES: Final = {
 
 
 def write_generation_plot(result: GenerationResult, path: str | Path) -> None:
-    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same bytes for the same result.
+    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same pixels for the same result.
 
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
@@ -50,17 +50,11 @@ def plot_generation(result: GenerationResult) -> Figure:
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights, hspace=0.06).flat
     for axes, step in zip(upper.subplots(2, 1), (result.prefill, result.decode), strict=True):
         _draw_step(axes, step)
-    upper.legend(
-        handles=_kinds(result),
-        loc="outside right upper",
-        frameon=False,
-        title="share of prefill, of decode",
-        fontsize=9.5,
-    )
+    _legend(upper, _kinds(result), "share of prefill, of decode")
     memories = [where for where in _MEMORIES if result.memory.fullest_ipu(where) is not None]
     for axes, where in zip(lower.subplots(1, len(memories), squeeze=False).flat, memories, strict=True):
         _draw_memory(axes, result.memory, ipus, where)
-    lower.legend(handles=_tenants(result.memory), loc="outside right upper", frameon=False, fontsize=9.5)
+    _legend(lower, _tenants(result.memory), None)
     return figure
 
 
@@ -119,6 +113,10 @@ def _draw_memory(axes: Axes, memory: MemoryReport, ipus: Sequence[int], where: s
 
 def _write(axes: Axes, x: float, y: float, text: str, background: str) -> None:
     axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=ink(background))
+
+
+def _legend(figure: SubFigure, handles: Sequence[Patch], title: str | None) -> None:
+    figure.legend(handles=handles, loc="outside right upper", frameon=False, title=title, fontsize=9.5)
 
 
 def _kinds(result: GenerationResult) -> list[Patch]:

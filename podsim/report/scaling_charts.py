@@ -5,7 +5,6 @@ Figures are made directly, without pyplot and its global state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.axes import Axes
@@ -30,7 +29,8 @@ _COLOURS: Final = {
     "hosts": "#c09ad0",
     "waiting": "#d9d9d9",
 }
-_LABEL_FROM_SHARE: Final = 0.06
+_LABEL_FROM_SHARE, _SEEN_FROM_SHARE = 0.06, 0.006
+_DASHED: Final = (0, (4, 2))
 
 
 def bow_chart(frame: DataFrame, published: float) -> Chart:
@@ -43,22 +43,14 @@ def bow_chart(frame: DataFrame, published: float) -> Chart:
     ordered = frame.sort_values("ratio")
     figure = Chart(figsize=(_WIDTH_INCHES, 1.5 + _ROW_INCHES * len(ordered)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
-    for place, (ratio, shares) in enumerate(zip(ordered["ratio"], ordered["ratio_of_shares"], strict=True)):
-        left.plot([1, ratio], [place, place], color=_SIMULATED, linewidth=1.2, zorder=1)
-        left.plot(shares, place, "o", color=_SIMULATED, markerfacecolor="white", markersize=7, zorder=2)
-        left.plot(ratio, place, "o", color=_SIMULATED, markersize=5, zorder=3)
+    _ratios(left, ordered)
     clocks = float(ordered["clock_ratio"].iloc[0])
     _mark(left, clocks, f"clocks {clocks:.2f} ", "black", "right")
     _mark(left, published, f" published mean {published:.2f}", _PUBLISHED, "left")
     left.set(xlim=(1, published + 0.12), ylim=(len(ordered) - 0.4, -1.9))
-    left.set_yticks(range(len(ordered)), [name.replace("_", " ") for name in ordered.index], fontsize=8.5)
-    left.set_title("Bow over GC200: simulated (dot), and what shares give (ring)", loc="left", fontsize=10)
-    names = [name for name in ordered.columns if name in _COLOURS]
-    _stack(right, ordered[names])
+    _stack(right, ordered)
     right.set_title("Weight update on GC200, of the IPU that sets the pace", loc="left", fontsize=10)
-    for axes in (left, right):
-        plain_frame(axes)
-        axes.tick_params(axis="y", length=0)
+    _rows(left, ordered)
     return figure
 
 
@@ -70,39 +62,54 @@ def pods_chart(frame: DataFrame) -> Chart:
     """
     figure = Chart(figsize=(_WIDTH_INCHES, 1.7 + 0.42 * len(frame)), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
-    ipus, rates = [float(each) for each in frame["ipus"]], [float(each) for each in frame["tokens_per_s"]]
-    left.plot(ipus, [rates[0] * each / ipus[0] for each in ipus], color=_PUBLISHED, linestyle=(0, (4, 2)), linewidth=1)
-    left.plot(ipus, rates, "o", color=_SIMULATED, markersize=6)
-    for each, rate, sequences in zip(ipus, rates, frame["sequences"], strict=True):
-        note = f"{rate:.1f}" if sequences == 1 else f"{rate:.1f}, {sequences} sequences"
-        left.annotate(note, (each, rate), (6, -4), textcoords="offset points", va="top", fontsize=8.5)
-    left.set(xscale="log", yscale="log", xlabel="IPUs")
-    counts = sorted(set(ipus))
-    left.set_xticks(counts, [f"{each:.0f}" for each in counts])
-    left.set_xticks([], minor=True)
-    left.set_yticks([])
-    left.set_yticks([], minor=True)
-    left.set_xlim(right=2 * ipus[-1])
-    left.margins(y=0.14)
-    left.set_title("Tokens per second; dashed: proportional to IPUs", loc="left", fontsize=10)
-    names = [name for name in frame.columns if name in _COLOURS]
-    _stack(right, frame[names])
-    right.set_yticks(range(len(frame)), [name.replace("_", " ") for name in frame.index], fontsize=8.5)
+    _throughput(left, frame)
+    _stack(right, frame)
     right.set_ylim(len(frame) - 0.4, -1.2)
     right.set_title("What a decode step is spent on", loc="left", fontsize=10)
-    plain_frame(right)
-    right.tick_params(axis="y", length=0)
-    plain_frame(left)
+    _rows(right, frame)
     return figure
 
 
+def _ratios(axes: Axes, frame: DataFrame) -> None:
+    for place, (ratio, shares) in enumerate(zip(frame["ratio"], frame["ratio_of_shares"], strict=True)):
+        axes.plot([1, ratio], [place, place], color=_SIMULATED, linewidth=1.2, zorder=1)
+        axes.plot(shares, place, "o", color=_SIMULATED, markerfacecolor="white", markersize=7, zorder=2)
+        axes.plot(ratio, place, "o", color=_SIMULATED, markersize=5, zorder=3)
+    axes.set_title("Bow over GC200: simulated (dot), and what shares give (ring)", loc="left", fontsize=10)
+    plain_frame(axes)
+
+
+def _throughput(axes: Axes, frame: DataFrame) -> None:
+    ipus, rates = [float(each) for each in frame["ipus"]], [float(each) for each in frame["tokens_per_s"]]
+    axes.plot(ipus, [rates[0] * each / ipus[0] for each in ipus], color=_PUBLISHED, linestyle=_DASHED, linewidth=1)
+    axes.plot(ipus, rates, "o", color=_SIMULATED, markersize=6)
+    for each, rate, sequences in zip(ipus, rates, frame["sequences"], strict=True):
+        note = f"{rate:.1f}" if sequences == 1 else f"{rate:.1f}, {sequences} sequences"
+        axes.annotate(note, (each, rate), (6, -4), textcoords="offset points", va="top", fontsize=8.5)
+    axes.set(xscale="log", yscale="log", xlabel="IPUs")
+    counts = sorted(set(ipus))
+    axes.set_xticks(counts, [f"{each:.0f}" for each in counts])
+    axes.set_yticks([])
+    axes.minorticks_off()
+    axes.set_xlim(right=2 * ipus[-1])
+    axes.margins(y=0.14)
+    axes.set_title("Tokens per second; dashed: proportional to IPUs", loc="left", fontsize=10)
+    plain_frame(axes)
+
+
+def _rows(axes: Axes, frame: DataFrame) -> None:
+    axes.set_yticks(range(len(frame)), [name.replace("_", " ") for name in frame.index], fontsize=8.5)
+    axes.tick_params(axis="y", length=0)
+
+
 def _mark(axes: Axes, value: float, text: str, colour: str, side: str) -> None:
-    axes.axvline(value, color=colour, linewidth=1, linestyle=(0, (4, 2)), zorder=0)
+    axes.axvline(value, color=colour, linewidth=1, linestyle=_DASHED, zorder=0)
     axes.text(value, -0.9, text, ha=side, va="bottom", fontsize=8.5, color=colour)
 
 
-def _stack(axes: Axes, shares: DataFrame) -> None:
-    """A bar of shares for each row, and the names of the shares over the first."""
+def _stack(axes: Axes, frame: DataFrame) -> None:
+    """A bar of shares for each row, and the names of those that can be seen over the first."""
+    shares = frame[[name for name in frame.columns if name in _COLOURS]]
     for place in range(len(shares)):
         left = 0.0
         for name in shares.columns:
@@ -113,10 +120,9 @@ def _stack(axes: Axes, shares: DataFrame) -> None:
                 axes.text(left + share / 2, place, text, ha="center", va="center", fontsize=7.5, color=colour)
             left += share
     axes.set(xlim=(0, 1), xticks=[])
-    _names(axes, [name for name in shares.columns if float(shares[name].max()) >= _LABEL_FROM_SHARE / 10])
-
-
-def _names(axes: Axes, names: Sequence[str]) -> None:
-    for name in names:
+    axes.tick_params(axis="y", length=0)
+    shown = [name for name in shares.columns if float(shares[name].max()) >= _SEEN_FROM_SHARE]
+    for name in shown:
         axes.plot([], [], "s", color=_COLOURS[name], label=name, markersize=8)
-    axes.legend(loc="upper left", ncols=len(names), frameon=False, fontsize=8.5, handletextpad=0.1, columnspacing=1)
+    axes.legend(loc="upper left", ncols=len(shown), frameon=False, fontsize=8.5, handletextpad=0.1, columnspacing=1)
+    plain_frame(axes)

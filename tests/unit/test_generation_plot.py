@@ -18,6 +18,7 @@ from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from tests.unit.bad_input_cases import Run
 
 MS, MIB, GIB = 10**9, 2**20, 2**30
+SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 MEMORY = MemoryReport(
     (
         MemoryRow(0, "weights", 300 * MIB, IN_PROCESSOR),
@@ -92,12 +93,16 @@ def test_a_memory_that_nobody_uses_is_left_out() -> None:
     assert len(plot_generation(replace(make_result(), memory=resident)).axes) == 3
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_same_bytes_for_the_same_result(tmp_path: Path, suffix: str) -> None:
-    first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
-    write_generation_plot(make_result(), first)
-    write_generation_plot(make_result(), second)
-    assert first.read_bytes() == second.read_bytes()
+@pytest.mark.parametrize("suffix", SIGNATURES)
+def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
+    write_generation_plot(make_result(), tmp_path / f"steps{suffix}")
+    assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
+
+
+def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        write_generation_plot(make_result(), tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path) -> None:
