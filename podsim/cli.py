@@ -118,17 +118,18 @@ def _generate(
     loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
 ) -> None:
     """Text generation: the same options, another result."""
-    from podsim.errors import PodsimError
     from podsim.generation import generate
     from podsim.report.generation_table import print_generation
 
-    if plot is not None:
-        raise PodsimError("charts are drawn for training only", do="leave --plot out; --trace writes a timeline")
     result = generate(loaded, explicit=explicit, record=trace is not None)
     if trace is not None:
         from podsim.report.perfetto import write_trace
 
         write_trace(result, trace)
+    if plot is not None:
+        from podsim.report.generation_plot import write_generation_plot
+
+        write_generation_plot(result, plot)
     if output_format is Format.JSON:
         typer.echo(result.to_json())
     else:
@@ -168,10 +169,11 @@ def validate(
     """Compare predictions with published measurements."""
     from podsim.report.progress import track
     from podsim.validation import validate as compare
+    from podsim.validation.sensitivity import sensitivity
     from podsim.validation.show import show
 
     comparisons = compare(lambda names: track(names, "simulating"))
-    typer.echo(show(comparisons, output_format.value), nl=False)
+    typer.echo(show(comparisons, output_format.value, sensitivity()), nl=False)
 
 
 @app.command()

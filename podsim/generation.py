@@ -11,6 +11,8 @@ from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.plan.inference import InferencePlan, StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
+from podsim.program.passes import BUBBLE
+from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult, StepReport
 from podsim.report.phases import phase_times
@@ -71,7 +73,15 @@ def generate(
 
 
 def _report(cost: StepCost, trace: Trace) -> StepReport:
-    return StepReport(cost.name, trace.makespan_ps, mean_account(trace.lanes), phase_times(trace.phases))
+    loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
+    return StepReport(
+        name=cost.name,
+        time_ps=trace.makespan_ps,
+        breakdown_ps=mean_account(trace.lanes),
+        phases=phase_times(trace.phases),
+        loads_ps=sum(loads) // len(trace.lanes),
+        longest_stage_ps=max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values()),
+    )
 
 
 def _memory(plan: InferencePlan) -> MemoryReport:

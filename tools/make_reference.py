@@ -1,4 +1,4 @@
-"""Writes docs/reference from the schemas and the command line; `--check` only compares."""
+"""Writes docs/reference from the schemas, the command line and simulations; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
+from prediction_pages import bow_page, llama_page
 
 from podsim.cli import app
 from podsim.specs import part_schema
@@ -201,6 +202,8 @@ def pages() -> dict[str, str]:
             {"software": "Software stack"},
         ),
         "command_line.md": command_page(),
+        "bow_over_gc200.md": bow_page(),
+        "llama2_7b.md": llama_page(),
     }
 
 

@@ -159,6 +159,7 @@ class _Execution:
         self._env, self._ids = make_environment(tie_seed)
         self._network = Network(self._env)
         self._accounts: dict[str, dict[str, int]] = {}
+        self._helpers: dict[str, dict[str, int]] = {}
         self._records: list[Record] = []
         self._channels: set[str] = set()
         self._phases: list[PhaseRecord] = []
@@ -193,6 +194,7 @@ class _Execution:
             channels=frozenset(self._channels),
             phases=tuple(sorted(self._phases, key=lambda p: (p.group, p.start_ps))),
             event_count=events_of(self._env, self._ids),
+            helpers=self._helpers,
         )
 
     def _shifted(self) -> Iterator[Record]:
@@ -231,13 +233,13 @@ class _Execution:
     def _lane(self, group: Group, lane: str, join: _Meeting) -> Generator[Event, None, None]:
         env, now = self._env, 0
         account: dict[str, int] = {}
-        if group.accounted:
-            self._accounts[lane] = account
+        (self._accounts if group.accounted else self._helpers)[lane] = account
         for number, phase in enumerate(group.phases):
             counts = group.accounted and number >= group.warm_up
             if number == group.warm_up and number > 0:
                 account.clear()
-                self._start = now
+                if group.accounted:
+                    self._start = now
             moves = self._moves(phase.steps.get(lane, ()))
             moves.append(_Wait(join, phase.wait_kind))
             _charge(account, moves, phase.count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Trace:
         channels: Names among the records' lanes that are channels.
         phases: When each phase of each group ran.
         event_count: Events that the environment handled.
+        helpers: Time by kind of the lanes that are not accounted, after their warm-up. [ps]
     """
 
     makespan_ps: int
@@ -67,6 +68,7 @@ class Trace:
     channels: frozenset[str]
     phases: tuple[PhaseRecord, ...]
     event_count: int
+    helpers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:

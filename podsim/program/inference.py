@@ -144,8 +144,8 @@ class _StepProgram:
             for ipu in self._ipus(stage):
                 lane, name = self._lane(ipu), f"loader{ipu}"
                 one = [step for count in counts for step in self._fetch(ipu, lane, count)]
-                phase = Phase("load", 1, {name: tuple(one) * steps}, WEIGHTS_WAIT)
-                yield Group(name, (name,), (phase,), accounted=False)
+                phase = Phase("load", 1, {name: tuple(one)}, WEIGHTS_WAIT)
+                yield Group(name, (name,), (phase,) * steps, steps - 1, accounted=False)
 
     def _fetch(self, ipu: int, lane: str, parameter_count: int) -> Iterator[Step]:
         yield Acquire(f"{lane}/room", WEIGHTS_WAIT)

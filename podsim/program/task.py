@@ -110,7 +110,7 @@ class Group:
         phases: What they go through, in order.
         warm_up: Leading phases that lead to a steady state and are not accounted; all accounted lanes
             of the program leave them at the same instant.
-        accounted: Whether the time of these lanes is kept; that of helpers is not.
+        accounted: Whether these lanes make up the result; helpers have accounts of their own, which need not add up.
     """
 
     name: str

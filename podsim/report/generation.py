@@ -15,8 +15,8 @@ from podsim.units import ps_to_seconds
 if TYPE_CHECKING:
     from podsim.engine.trace import Trace
 
-_BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links"}
-_STREAMING: Final = ("streaming", "weights_wait")
+_BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links", OFF_CHIP: "host"}
+_STREAMING, _WEIGHTS_WAIT, _STREAMING_MEMORY = "streaming", "weights_wait", "streaming memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,16 @@ class StepReport:
         time_ps: One step of one batch, from its input to its sampled token. [ps]
         breakdown_ps: Mean over the IPUs of their time by kind; adds up to `time_ps`. [ps]
         phases: Its phases in order.
+        loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
+        longest_stage_ps: The longest that any stage is taken by the batch. [ps]
     """
 
     name: str
     time_ps: int
     breakdown_ps: Mapping[str, int]
     phases: tuple[PhaseTime, ...]
+    loads_ps: int = 0
+    longest_stage_ps: int = 0
 
     @property
     def time_s(self) -> float:
@@ -46,21 +50,30 @@ class StepReport:
         return exact_seconds(self.breakdown_ps)
 
     @property
+    def loads_s(self) -> float:
+        """Loads by I/O tiles while the others work. [s]"""
+        return ps_to_seconds(self.loads_ps)
+
+    @property
     def bound(self) -> str:
-        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`."""
+        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`.
+
+        Waiting for weights counts as streaming memory. Loads under other work bind, too, if they are waited
+        for and take longer than all of that work.
+        """
+        parts, waited_ps = self.time_by_bound, self.breakdown_ps.get(_WEIGHTS_WAIT, 0)
+        if waited_ps and self.loads_ps > sum(parts.values()) - waited_ps:
+            return _STREAMING_MEMORY
+        return max(parts, key=lambda bound: parts[bound])
+
+    @property
+    def time_by_bound(self) -> dict[str, int]:
+        """Time of the breakdown by what it is spent on; bubbles are left out. [ps]"""
         sums: dict[str, int] = {}
         for name, time_ps in self.breakdown_ps.items():
-            family = kind_of(name).family
-            if name in _STREAMING:
-                bound = "streaming memory"
-            elif family == OFF_CHIP:
-                bound = "host"
-            elif family in _BOUNDS:
-                bound = _BOUNDS[family]
-            else:
-                continue
-            sums[bound] = sums.get(bound, 0) + time_ps
-        return max(sums, key=lambda bound: sums[bound])
+            if bound := _bound_of(name):
+                sums[bound] = sums.get(bound, 0) + time_ps
+        return sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +121,14 @@ class GenerationResult:
 
     @property
     def time_per_output_token_s(self) -> float:
-        """From one token of a sequence to its next. [s]"""
-        return self.decode.time_s
+        """From one token of a sequence to its next: one step, or the turns of all batches at the slowest stage. [s]"""
+        turns_s = self.batches_in_flight * ps_to_seconds(self.decode.longest_stage_ps)
+        return max(self.decode.time_s, turns_s)
 
     @property
     def steps_per_s(self) -> float:
         """Decode steps of one batch per second. [1/s]"""
-        return 1 / self.decode.time_s
+        return 1 / self.time_per_output_token_s
 
     @property
     def tokens_per_s(self) -> float:
@@ -175,6 +189,14 @@ def _step_dict(step: StepReport) -> dict[str, object]:
         "name": step.name,
         "time_s": step.time_s,
         "bound": step.bound,
+        "loads_s": step.loads_s,
         "breakdown": step.breakdown,
         "phases": [{"name": each.name, "count": each.count, "seconds": each.seconds} for each in step.phases],
     }
+
+
+def _bound_of(kind: str) -> str | None:
+    """What a kind of time is spent on; none for a bubble."""
+    if kind in (_STREAMING, _WEIGHTS_WAIT):
+        return _STREAMING_MEMORY
+    return _BOUNDS.get(kind_of(kind).family)

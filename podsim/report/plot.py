@@ -3,7 +3,7 @@
 Figures are made directly, without pyplot and its global state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
@@ -59,12 +59,21 @@ def write_plot(result: RunResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    save_figure(path, lambda: plot_run(result))
+
+
+def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
+    """Write a figure as the suffix says, undated; it is drawn once the path has been checked.
+
+    Raises:
+        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
+    """
     check_plot_path(path)
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
     buffer = BytesIO()
     with rc_context({"svg.hashsalt": "podsim"}):
-        plot_run(result).savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
+        draw().savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, buffer.getvalue())
 
 
@@ -169,7 +178,7 @@ def _draw_overview(axes: Axes, parts: Sequence[Part], windows: Sequence[Window])
     axes.set(xlim=(0, _ms(parts[-1].end_ps)), ylim=(-0.45, 0.85), yticks=[])
     axes.set_title("One weight update", loc="left", fontsize=10.5)
     axes.set_xlabel("time since the start of the weight update [ms]", fontsize=9)
-    _plain_frame(axes)
+    plain_frame(axes)
 
 
 def _draw_window(
@@ -188,7 +197,7 @@ def _draw_window(
     axes.set(xlim=(_ms(window.start_ps), _ms(window.end_ps)), ylim=(len(accounts) - 0.45, -0.55))
     axes.set_yticks(range(len(accounts)), [f"IPU {account.ipu}" for account in accounts])
     axes.set_xlabel("[ms]", fontsize=9)
-    _plain_frame(axes)
+    plain_frame(axes)
 
 
 def _draw_breakdown(axes: Axes, result: RunResult, accounts: Sequence[IpuAccount]) -> None:
@@ -210,7 +219,7 @@ def _draw_breakdown(axes: Axes, result: RunResult, accounts: Sequence[IpuAccount
                     ha="center",
                     va="center",
                     fontsize=8.5,
-                    color=_ink(look.colour),
+                    color=ink(look.colour),
                 )
             left += length
     axes.set_yticks(range(len(bars)), [label for label, _ in bars], fontsize=8.5)
@@ -218,7 +227,7 @@ def _draw_breakdown(axes: Axes, result: RunResult, accounts: Sequence[IpuAccount
     axes.tick_params(axis="y", length=0)
     axes.set_title(_breakdown_title(result), loc="left", fontsize=10.5)
     axes.set_xlabel("time in one weight update [ms]", fontsize=9)
-    _plain_frame(axes)
+    plain_frame(axes)
 
 
 def _breakdown_title(result: RunResult) -> str:
@@ -234,12 +243,13 @@ def _breakdown_title(result: RunResult) -> str:
     )
 
 
-def _plain_frame(axes: Axes) -> None:
+def plain_frame(axes: Axes) -> None:
+    """Only the horizontal axis, with small numbers."""
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="x", labelsize=8.5)
 
 
-def _ink(background: str) -> str:
+def ink(background: str) -> str:
     """Black or white, whichever reads better."""
     luminance = sum(weight * part for weight, part in zip(_LUMINANCE, to_rgb(background), strict=True))
     return "white" if luminance < 0.5 else "black"

@@ -386,9 +386,9 @@ class ScenarioBase(Spec):
 class TransformerScenarioSpec(ScenarioBase):
     """What training scenarios of all transformers have in common."""
 
-    model: Spec
+    model: Any
     """The model."""
-    data: Spec
+    data: Any
     """The data."""
     parallelism: ParallelismSpec
     """How the run is divided over IPUs."""

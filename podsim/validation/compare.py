@@ -12,6 +12,7 @@ from podsim.simulation import simulate
 from podsim.specs import load_ipu
 from podsim.system import Ipu, build_ipu
 from podsim.validation.comparison import Comparison
+from podsim.validation.pods import rows_of_pods
 from podsim.validation.reference_data import rows, scenario_name, submissions
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
@@ -53,6 +54,7 @@ def validate(progress: Progress = list) -> tuple[Comparison, ...]:
         *_effects(results),
         *_scaling(results),
         *_published(published, results),
+        *_more_ipus(),
     )
 
 
@@ -166,3 +168,11 @@ def _published(published: Iterable[dict[str, str]], results: dict[str, RunResult
             predicted, group = seconds / _SECONDS[row["unit"]], "published time to train"
         name = f"{row['id']}: {' + '.join(names)}"
         yield Comparison(group, name, predicted, float(row["value"]), row["unit"], row["role"], row["source_url"])
+
+
+def _more_ipus() -> Iterator[Comparison]:
+    """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
+    small, large = rows_of_pods(("pod4", "pod16"))
+    predicted = large.gc200.tokens_per_s / small.gc200.tokens_per_s
+    name, published = "LLaMa2-7B, POD4 to POD16: throughput", large.ipu_count / small.ipu_count
+    yield Comparison("published effect of more IPUs", name, predicted, published, "x", "hold-out", "conductivity2024")

@@ -1,0 +1,128 @@
+"""Charts of a faster clock and of more IPUs: what they bring, and what takes the rest.
+
+Figures are made directly, without pyplot and its global state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.axes import Axes
+
+from podsim.report.charts import Chart
+from podsim.report.format import format_percent
+from podsim.report.plot import ink, plain_frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_WIDTH_INCHES: Final = 11.0
+_ROW_INCHES: Final = 0.27
+_SIMULATED, _PUBLISHED = "#2171b5", "#555555"
+_COLOURS: Final = {
+    "clock": "#2171b5",
+    "compute": "#2171b5",
+    "exchange": "#1f9e80",
+    "links": "#e6750f",
+    "streaming memory": "#6a2c86",
+    "host": "#c09ad0",
+    "hosts": "#c09ad0",
+    "waiting": "#d9d9d9",
+}
+_LABEL_FROM_SHARE, _SEEN_FROM_SHARE = 0.06, 0.006
+_DASHED: Final = (0, (4, 2))
+
+
+def bow_chart(frame: DataFrame, published: float) -> Chart:
+    """Ratio of each workload before the ratio of the clocks, beside the shares that explain it; least first.
+
+    Args:
+        frame: Scenarios as index; columns `ratio`, `ratio_of_shares`, `clock_ratio`, then one for each share.
+        published: The published mean of the ratio.
+    """
+    ordered = frame.sort_values("ratio")
+    figure = Chart(figsize=(_WIDTH_INCHES, 1.5 + _ROW_INCHES * len(ordered)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
+    _ratios(left, ordered)
+    clocks = float(ordered["clock_ratio"].iloc[0])
+    _mark(left, clocks, f"clocks {clocks:.2f} ", "black", "right")
+    _mark(left, published, f" published mean {published:.2f}", _PUBLISHED, "left")
+    left.set(xlim=(1, published + 0.12), ylim=(len(ordered) - 0.4, -1.9))
+    _stack(right, ordered)
+    right.set_title("Weight update on GC200, of the IPU that sets the pace", loc="left", fontsize=10)
+    _rows(left, ordered)
+    return figure
+
+
+def pods_chart(frame: DataFrame) -> Chart:
+    """Throughput over IPUs before what is proportional to them, beside what a decode step is spent on.
+
+    Args:
+        frame: Variants as index, smallest pod first; columns `ipus`, `tokens_per_s`, `sequences`, then the shares.
+    """
+    figure = Chart(figsize=(_WIDTH_INCHES, 1.7 + 0.42 * len(frame)), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
+    _throughput(left, frame)
+    _stack(right, frame)
+    right.set_ylim(len(frame) - 0.4, -1.2)
+    right.set_title("What a decode step is spent on", loc="left", fontsize=10)
+    _rows(right, frame)
+    return figure
+
+
+def _ratios(axes: Axes, frame: DataFrame) -> None:
+    for place, (ratio, shares) in enumerate(zip(frame["ratio"], frame["ratio_of_shares"], strict=True)):
+        axes.plot([1, ratio], [place, place], color=_SIMULATED, linewidth=1.2, zorder=1)
+        axes.plot(shares, place, "o", color=_SIMULATED, markerfacecolor="white", markersize=7, zorder=2)
+        axes.plot(ratio, place, "o", color=_SIMULATED, markersize=5, zorder=3)
+    axes.set_title("Bow over GC200: simulated (dot), and what shares give (ring)", loc="left", fontsize=10)
+    plain_frame(axes)
+
+
+def _throughput(axes: Axes, frame: DataFrame) -> None:
+    ipus, rates = [float(each) for each in frame["ipus"]], [float(each) for each in frame["tokens_per_s"]]
+    axes.plot(ipus, [rates[0] * each / ipus[0] for each in ipus], color=_PUBLISHED, linestyle=_DASHED, linewidth=1)
+    axes.plot(ipus, rates, "o", color=_SIMULATED, markersize=6)
+    for each, rate, sequences in zip(ipus, rates, frame["sequences"], strict=True):
+        note = f"{rate:.1f}" if sequences == 1 else f"{rate:.1f}, {sequences} sequences"
+        axes.annotate(note, (each, rate), (6, -4), textcoords="offset points", va="top", fontsize=8.5)
+    axes.set(xscale="log", yscale="log", xlabel="IPUs")
+    counts = sorted(set(ipus))
+    axes.set_xticks(counts, [f"{each:.0f}" for each in counts])
+    axes.set_yticks([])
+    axes.minorticks_off()
+    axes.set_xlim(right=2 * ipus[-1])
+    axes.margins(y=0.14)
+    axes.set_title("Tokens per second; dashed: proportional to IPUs", loc="left", fontsize=10)
+    plain_frame(axes)
+
+
+def _rows(axes: Axes, frame: DataFrame) -> None:
+    axes.set_yticks(range(len(frame)), [name.replace("_", " ") for name in frame.index], fontsize=8.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def _mark(axes: Axes, value: float, text: str, colour: str, side: str) -> None:
+    axes.axvline(value, color=colour, linewidth=1, linestyle=_DASHED, zorder=0)
+    axes.text(value, -0.9, text, ha=side, va="bottom", fontsize=8.5, color=colour)
+
+
+def _stack(axes: Axes, frame: DataFrame) -> None:
+    """A bar of shares for each row, and the names of those that can be seen over the first."""
+    shares = frame[[name for name in frame.columns if name in _COLOURS]]
+    for place in range(len(shares)):
+        left = 0.0
+        for name in shares.columns:
+            share = float(shares[name].iloc[place])
+            axes.barh(place, share, 0.74, left=left, color=_COLOURS[name], linewidth=0)
+            if share >= _LABEL_FROM_SHARE:
+                text, colour = format_percent(share, 0), ink(_COLOURS[name])
+                axes.text(left + share / 2, place, text, ha="center", va="center", fontsize=7.5, color=colour)
+            left += share
+    axes.set(xlim=(0, 1), xticks=[])
+    axes.tick_params(axis="y", length=0)
+    shown = [name for name in shares.columns if float(shares[name].max()) >= _SEEN_FROM_SHARE]
+    for name in shown:
+        axes.plot([], [], "s", color=_COLOURS[name], label=name, markersize=8)
+    axes.legend(loc="upper left", ncols=len(shown), frameon=False, fontsize=8.5, handletextpad=0.1, columnspacing=1)
+    plain_frame(axes)

@@ -1,0 +1,157 @@
+"""Bow over GC200: what a higher clock makes of every shipped training workload, and why it is not more.
+
+A workload is a scenario in one of the folders of `scenarios/`, other than `what_if`, that trains on GC200
+chips. Scenarios whose weight update is the same to the picosecond are one workload: the first of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
+from podsim.report.result import RunResult
+from podsim.simulation import simulate
+from podsim.specs import InferenceScenarioSpec, data_file, load_scenario
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CLOCK, LINK, HOST, STREAMING, WAITING = "clock", "links", "hosts", "streaming memory", "waiting"
+SHARES = (CLOCK, LINK, HOST, STREAMING, WAITING)
+PUBLISHED_MEAN = 1.42
+"""Mean over the workloads of the publication [conductivity2024]."""
+_GC200, _BOW = "GC200", "system.machine.ipu=ipu_bow"
+_NOT_WORKLOADS = "what_if"
+_BY_NAME = {"host": HOST, "host_wait": HOST, "streaming": STREAMING, "weights_wait": STREAMING}
+_BY_FAMILY = {COMPUTE: CLOCK, ON_CHIP: CLOCK, LINKS: LINK}
+
+Progress = Callable[[Sequence[str]], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class BowRow:
+    """One workload on both chips.
+
+    Attributes:
+        name: The scenario.
+        model: Family of its model.
+        pod: The pod that it names.
+        gc200_per_s: Samples per second on it. [1/s]
+        bow_per_s: The same with Bow chips and nothing else changed. [1/s]
+        clock_ratio: Clock of Bow over that of GC200.
+        shares: Of a weight update on GC200, on the IPU that sets the pace: `SHARES`, adding up to 1.
+        bow_waits_for_data: Share of a weight update on Bow in which it waits for hosts.
+    """
+
+    name: str
+    model: str
+    pod: str
+    gc200_per_s: float
+    bow_per_s: float
+    clock_ratio: float
+    shares: Mapping[str, float]
+    bow_waits_for_data: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Simulated throughput of Bow over that of GC200."""
+        return self.bow_per_s / self.gc200_per_s
+
+    @property
+    def clock_share(self) -> float:
+        """Share of the clock in what the IPU does; it waits for others that do the same."""
+        return self.shares[CLOCK] / (1 - self.shares[WAITING])
+
+    @property
+    def ratio_of_shares(self) -> float:
+        """Amdahl's law: the share of the clock goes faster, the rest stays.
+
+        Source: [amdahl1967].
+        """
+        return 1 / (self.clock_share / self.clock_ratio + 1 - self.clock_share)
+
+    @property
+    def held_back_by(self) -> str:
+        """What takes most of the time that the clock does not shorten, in words with its share."""
+        name = max((LINK, HOST, STREAMING), key=lambda name: self.shares[name])
+        late = f"; data that hosts deliver too late for Bow, {self.bow_waits_for_data:.0%} of its time"
+        return f"{name}, {self.shares[name]:.0%}" + (late if self.bow_waits_for_data else "")
+
+
+def bow_over_gc200(names: Sequence[str] | None = None, progress: Progress = list) -> tuple[BowRow, ...]:
+    """Every workload on both chips, in the order of their names.
+
+    Args:
+        names: Scenarios; all training workloads that are shipped if left out.
+        progress: Passes on the names of the scenarios, and may show how far it is.
+    """
+    seen: set[tuple[object, ...]] = set()
+    rows = []
+    for name in progress(training_workloads() if names is None else names):
+        gc200 = simulate(name)
+        program = (gc200.weight_update_ps, *sorted(gc200.breakdown_ps.items()))
+        if program not in seen:
+            seen.add(program)
+            rows.append(_row(name, gc200))
+    return tuple(rows)
+
+
+def training_workloads() -> tuple[str, ...]:
+    """Names of the shipped scenarios that train on GC200 chips; templates and what-if questions are none."""
+    files = sorted(data_file("scenarios").glob("*/*.yaml"), key=lambda path: path.stem)
+    return tuple(path.stem for path in files if path.parent.name != _NOT_WORKLOADS and _trains_on_gc200(path.stem))
+
+
+def _trains_on_gc200(name: str) -> bool:
+    spec = load_scenario(name).spec
+    return not isinstance(spec, InferenceScenarioSpec) and spec.system.machine.ipu.name == _GC200
+
+
+def _row(name: str, gc200: RunResult) -> BowRow:
+    before, after = load_scenario(name), load_scenario(name, overrides=[_BOW])
+    clocks_hz = [each.spec.system.machine.ipu.clock.value for each in (before, after)]
+    bow = simulate(after)
+    return BowRow(
+        name=name,
+        model=before.spec.model.kind,
+        pod=before.spec.system.name,
+        gc200_per_s=gc200.throughput_samples_per_s,
+        bow_per_s=bow.throughput_samples_per_s,
+        clock_ratio=clocks_hz[1] / clocks_hz[0],
+        shares=time_shares(gc200),
+        bow_waits_for_data=bow.breakdown_ps.get("host_wait", 0) / bow.weight_update_ps,
+    )
+
+
+def time_shares(result: RunResult) -> dict[str, float]:
+    """Shares of a weight update of the IPU that sets the pace: tile cycles, links, hosts, memory, waiting."""
+    pace = result.slowest_ipu
+    times_ps = pace.time_ps if pace else result.breakdown_ps
+    shares = dict.fromkeys(SHARES, 0.0)
+    for kind, time_ps in times_ps.items():
+        shares[_share_of(kind)] += time_ps / result.weight_update_ps
+    return shares
+
+
+def _share_of(kind: str) -> str:
+    """What a kind of time depends on."""
+    return _BY_NAME.get(kind) or _BY_FAMILY.get(kind_of(kind).family, WAITING)
+
+
+def mean_ratio(rows: Sequence[BowRow]) -> float:
+    """Mean of the simulated ratios."""
+    return math.fsum(row.ratio for row in rows) / len(rows)
+
+
+def bow_frame(rows: Sequence[BowRow]) -> DataFrame:
+    """For charts: `ratio`, `ratio_of_shares`, `clock_ratio` and the shares, by scenario."""
+    import pandas as pd
+
+    records = [
+        {"ratio": row.ratio, "ratio_of_shares": row.ratio_of_shares, "clock_ratio": row.clock_ratio} | dict(row.shares)
+        for row in rows
+    ]
+    return pd.DataFrame(records, index=[row.name for row in rows])

@@ -1,0 +1,63 @@
+"""Charts of a faster clock and of more IPUs show the numbers they are given."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+from podsim.report.scaling_charts import bow_chart, pods_chart
+
+BOW = pd.DataFrame(
+    {
+        "ratio": [1.3, 1.1],
+        "ratio_of_shares": [1.35, 1.1],
+        "clock_ratio": [1.4, 1.4],
+        "clock": [0.8, 0.3],
+        "links": [0.15, 0.01],
+        "hosts": [0.0, 0.69],
+        "streaming memory": [0.05, 0.0],
+        "waiting": [0.0, 0.0],
+    },
+    index=["net_fast", "net_slow"],
+)
+PODS = pd.DataFrame(
+    {"ipus": [4, 16], "tokens_per_s": [3.0, 10.0], "sequences": [1, 2], "links": [0.25, 0.5], "host": [0.75, 0.5]},
+    index=["pod4", "pod16"],
+)
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text().strip() for text in axes.texts]
+
+
+def bars(axes: Axes) -> list[float]:
+    return [round(patch.get_width(), 6) for patch in axes.patches]
+
+
+def names(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_ratios_least_first_before_both_marks() -> None:
+    left, right = bow_chart(BOW, 1.42).axes
+    assert [label.get_text() for label in left.get_yticklabels()] == ["net slow", "net fast"]
+    assert texts(left) == ["clocks 1.40", "published mean 1.42"]
+    dots = [line.get_xdata()[0] for line in left.lines if len(line.get_xdata()) == 1]
+    assert dots == [1.1, 1.1, 1.35, 1.3]
+    assert bars(right) == [0.3, 0.01, 0.69, 0, 0, 0.8, 0.15, 0, 0.05, 0]
+
+
+def test_shares_that_can_be_read_have_a_number_and_a_name() -> None:
+    right = bow_chart(BOW, 1.42).axes[1]
+    assert texts(right) == ["30 %", "69 %", "80 %", "15 %"]
+    assert names(right) == ["clock", "links", "hosts", "streaming memory"]
+
+
+def test_throughput_before_what_is_proportional() -> None:
+    left, right = pods_chart(PODS).axes
+    proportional, dots = left.lines
+    assert list(proportional.get_ydata()) == pytest.approx([3, 12])
+    assert list(dots.get_ydata()) == [3, 10]
+    assert texts(left) == ["3.0", "10.0, 2 sequences"]
+    assert bars(right) == [0.25, 0.75, 0.5, 0.5]

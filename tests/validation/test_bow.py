@@ -1,0 +1,109 @@
+"""Bow over GC200: the clock explains the ratio, and cannot explain the published one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import podsim
+from podsim.specs import InferenceScenarioSpec, load_scenario, shipped_names
+from podsim.validation.bow import (
+    CLOCK,
+    HOST,
+    LINK,
+    PUBLISHED_MEAN,
+    SHARES,
+    STREAMING,
+    WAITING,
+    BowRow,
+    bow_over_gc200,
+    mean_ratio,
+    time_shares,
+    training_workloads,
+)
+from tests.unit.report_examples import make_result
+
+RATIO = 1.85 / 1.33
+
+
+@pytest.fixture(scope="module")
+def rows() -> Sequence[BowRow]:
+    return bow_over_gc200()
+
+
+def row(**shares: float) -> BowRow:
+    names = {"clock": CLOCK, "links": LINK, "hosts": HOST, "streaming": STREAMING, "waiting": WAITING}
+    whole = dict.fromkeys(SHARES, 0.0) | {names[key]: share for key, share in shares.items()}
+    return BowRow("by hand", "bert", "IPU-POD16", 100.0, 120.0, 1.5, whole)
+
+
+def test_what_shares_give_by_hand() -> None:
+    """Half of the time one and a half times as fast: 1 / (1/3 + 1/2)."""
+    assert row(clock=0.5, links=0.3, hosts=0.2).ratio_of_shares == pytest.approx(1.2)
+    assert row(clock=1).ratio_of_shares == pytest.approx(1.5)
+    assert row(links=1).ratio_of_shares == pytest.approx(1)
+
+
+def test_waiting_shrinks_with_what_is_waited_for() -> None:
+    """0.4 of 0.8 that is not waiting is a half, too."""
+    assert row(clock=0.4, streaming=0.4, waiting=0.2).ratio_of_shares == pytest.approx(1.2)
+
+
+def test_what_holds_a_workload_back() -> None:
+    assert row(clock=0.5, links=0.3, hosts=0.2).held_back_by == "links, 30%"
+
+
+def test_shares_of_a_result_by_hand() -> None:
+    """IPU 0 sets the pace: 70 us of matrix products and 30 us of an all-reduce, while IPU 1 waits for 15 us."""
+    shares = time_shares(make_result())
+    assert shares == pytest.approx({CLOCK: 0.7, LINK: 0.3, HOST: 0, STREAMING: 0, WAITING: 0})
+
+
+def test_workloads_are_what_is_shipped_and_trains() -> None:
+    names = set(training_workloads())
+    assert names < set(shipped_names()["scenarios"])
+    assert not names & {"template", "image_template", "bert_pod64_hardware", "resnet50_pod64_hosts"}
+    for name in names:
+        spec = load_scenario(name).spec
+        assert not isinstance(spec, InferenceScenarioSpec)
+        assert spec.system.machine.ipu.name == "GC200"
+    assert {"bert_v1.1_pod64_open", "resnet50_v1.1_pod256", "efficientnet_b4_pod16"} <= names
+
+
+def test_equal_programs_are_one_workload() -> None:
+    """Both divisions of v1.0 are the same program."""
+    found = bow_over_gc200(["bert_v1.0_pod16_closed", "bert_v1.0_pod16_open", "bert_v1.0_pod64_closed"])
+    assert [each.name for each in found] == ["bert_v1.0_pod16_closed", "bert_v1.0_pod64_closed"]
+
+
+def test_a_row_is_what_a_user_gets_with_a_bow_pod(rows: Sequence[BowRow]) -> None:
+    (found,) = (each for each in rows if each.name == "bert_large_phase1_pod16")
+    plain = podsim.simulate("bert_large_phase1_pod16")
+    bow = podsim.simulate("bert_large_phase1_pod16", overrides=["system=bow_pod16"])
+    assert (found.gc200_per_s, found.bow_per_s) == (plain.throughput_samples_per_s, bow.throughput_samples_per_s)
+
+
+def test_no_workload_gains_more_than_the_clock(rows: Sequence[BowRow]) -> None:
+    assert len(rows) >= 20
+    assert all(each.clock_ratio == pytest.approx(RATIO) for each in rows)
+    assert all(1 < each.ratio < RATIO for each in rows)
+
+
+def test_shares_explain_every_ratio(rows: Sequence[BowRow]) -> None:
+    """Within a hundredth, unless hosts that keep up with GC200 do not keep up with Bow."""
+    for each in rows:
+        if each.bow_waits_for_data:
+            assert each.ratio < each.ratio_of_shares
+        else:
+            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.01), each.name
+
+
+def test_hosts_of_resnet50_on_a_pod16_do_not_keep_up_with_bow(rows: Sequence[BowRow]) -> None:
+    """Two rounds, another batch size and SDK, one rate: that of the host servers."""
+    rates = {each.bow_per_s for each in rows if each.name in ("resnet50_v1.0_pod16", "resnet50_v1.1_pod16")}
+    assert max(rates) == pytest.approx(min(rates), rel=1e-3)
+
+
+def test_the_published_mean_cannot_come_from_the_clock(rows: Sequence[BowRow]) -> None:
+    assert mean_ratio(rows) < RATIO < PUBLISHED_MEAN
