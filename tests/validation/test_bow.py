@@ -91,18 +91,20 @@ def test_no_workload_gains_more_than_the_clock(rows: Sequence[BowRow]) -> None:
 
 
 def test_shares_explain_every_ratio(rows: Sequence[BowRow]) -> None:
-    """Within a hundredth, unless hosts that keep up with GC200 do not keep up with Bow."""
+    """Within 0.015, unless hosts that keep up with GC200 do not keep up with Bow; another stage may set the pace."""
     for each in rows:
         if each.bow_waits_for_data:
             assert each.ratio < each.ratio_of_shares
         else:
-            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.01), each.name
+            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.015), each.name
 
 
-def test_hosts_of_resnet50_on_a_pod16_do_not_keep_up_with_bow(rows: Sequence[BowRow]) -> None:
-    """Two rounds, another batch size and SDK, one rate: that of the host servers."""
-    rates = {each.bow_per_s for each in rows if each.name in ("resnet50_v1.0_pod16", "resnet50_v1.1_pod16")}
-    assert max(rates) == pytest.approx(min(rates), rel=1e-3)
+@pytest.mark.parametrize("name", ["resnet50_v1.0_pod16", "resnet50_v1.1_pod16"])
+def test_slow_hosts_do_not_keep_up_with_bow(name: str) -> None:
+    """128 cores, 3.5 ms for an image: 36,571 images a second, whatever else differs."""
+    changes = ["system.machine=bow_2000", "system.host.image_decode_time=3.5 ms"]
+    found = podsim.simulate(name, overrides=changes)
+    assert found.throughput_samples_per_s == pytest.approx(128 / 3.5e-3, rel=1e-3)
 
 
 def test_the_published_mean_cannot_come_from_the_clock(rows: Sequence[BowRow]) -> None:
