@@ -59,12 +59,17 @@ def write_plot(result: RunResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    write_figure(plot_run(result), path)
+
+
+def write_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure into a file, as its suffix says; the same bytes for the same figure."""
     check_plot_path(path)
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
     buffer = BytesIO()
     with rc_context({"svg.hashsalt": "podsim"}):
-        plot_run(result).savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
+        figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, buffer.getvalue())
 
 
@@ -169,7 +174,7 @@ def _draw_overview(axes: Axes, parts: Sequence[Part], windows: Sequence[Window])
     axes.set(xlim=(0, _ms(parts[-1].end_ps)), ylim=(-0.45, 0.85), yticks=[])
     axes.set_title("One weight update", loc="left", fontsize=10.5)
     axes.set_xlabel("time since the start of the weight update [ms]", fontsize=9)
-    _plain_frame(axes)
+    plain_frame(axes)
 
 
 def _draw_window(
@@ -188,7 +193,7 @@ def _draw_window(
     axes.set(xlim=(_ms(window.start_ps), _ms(window.end_ps)), ylim=(len(accounts) - 0.45, -0.55))
     axes.set_yticks(range(len(accounts)), [f"IPU {account.ipu}" for account in accounts])
     axes.set_xlabel("[ms]", fontsize=9)
-    _plain_frame(axes)
+    plain_frame(axes)
 
 
 def _draw_breakdown(axes: Axes, result: RunResult, accounts: Sequence[IpuAccount]) -> None:
@@ -218,7 +223,7 @@ def _draw_breakdown(axes: Axes, result: RunResult, accounts: Sequence[IpuAccount
     axes.tick_params(axis="y", length=0)
     axes.set_title(_breakdown_title(result), loc="left", fontsize=10.5)
     axes.set_xlabel("time in one weight update [ms]", fontsize=9)
-    _plain_frame(axes)
+    plain_frame(axes)
 
 
 def _breakdown_title(result: RunResult) -> str:
@@ -234,7 +239,8 @@ def _breakdown_title(result: RunResult) -> str:
     )
 
 
-def _plain_frame(axes: Axes) -> None:
+def plain_frame(axes: Axes) -> None:
+    """No lines but the one below."""
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="x", labelsize=8.5)
 

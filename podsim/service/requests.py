@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal
 
-from podsim.errors import PodsimError
 from podsim.serving import Load, Requests, read_arrivals
 from podsim.specs.inference import GenerationSpec
 from podsim.specs.serving import RequestLengthSpec, ServingSpec
+
+_PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson", "fixed_rate": "fixed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +40,16 @@ def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
     lengths = tuple(
         (each.prompt_tokens, each.output_tokens) for each in serving.lengths or (asked,) for _ in range(each.weight)
     )
-    pattern = "fixed" if serving.arrivals == "fixed_rate" else "poisson"
-    return Demand(Load(lengths, serving.request_count, serving.seed, pattern))  # type: ignore[arg-type]
+    return Demand(Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals]))
 
 
 def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
     """Requests of a file.
 
     Raises:
-        SpecError: The file is wrong; lists every problem with its place.
-        PodsimError: A request is longer than what a sequence has room for.
+        SpecError: The file is wrong, or a request is longer than what a sequence has room for.
     """
-    requests = read_arrivals(path)
+    requests = read_arrivals(path, generation.sequence_length)
     pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
-    _check_lengths(pairs, path, generation.sequence_length)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Demand(Load(pairs, len(pairs), serving.seed), requests, ((str(path), digest),))
-
-
-def _check_lengths(pairs: Iterable[tuple[int, int]], path: Path, held: int) -> None:
-    for number, (prompt, output) in enumerate(pairs, start=1):
-        if prompt + output > held:
-            raise PodsimError(
-                f"request {number} has {prompt} + {output} tokens; generation makes room for {held} per sequence",
-                where=str(path),
-                do="raise generation.prompt_tokens or output_tokens, or shorten the request",
-            )
+    return Demand(Load(pairs, len(pairs), serving.seed, _PATTERNS[serving.arrivals]), requests, ((str(path), digest),))

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Final
 
 from podsim.engine import execute
+from podsim.errors import InfeasibleError
 from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_cost, step_costs
 from podsim.program.inference import compile_step
 from podsim.units import ps_to_seconds
@@ -78,7 +79,10 @@ class PlannedSteps:
 
     def _fits(self, batch: int) -> bool:
         job = replace(self._job, options=replace(self._job.options, batch_size=batch))
-        return all(ipu.fits for ipu in stage_memory(job, step_costs(job)))
+        try:
+            return all(ipu.fits for ipu in stage_memory(job, step_costs(job)))
+        except InfeasibleError:
+            return False
 
     def _between(self, name: str, batch: int, tokens: int) -> float:
         """Mean of the points around, each with its share. [s]"""

@@ -30,17 +30,17 @@ class ServingSpec(Spec):
     """Requests over time, and copies of the model that serve them."""
 
     arrivals: Literal["poisson", "fixed_rate"] = "poisson"
-    """Gaps between requests: exponential, or equal."""
+    """Gaps between requests: exponential, or equal; for those of a file in the load curve only."""
     rate: Rate | None = None
     """Requests per second, on average; four fifths of the saturation if left out. [1/s]"""
     file: str | None = None
-    """A CSV file with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, beside the scenario; replaces
-    `rate` and `lengths`."""
+    """A CSV file beside the scenario with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, in place of
+    `rate` and `lengths`; the load curve draws from its lengths."""
     request_count: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 2000
     """Requests that come."""
     seed: CountOrZero = 0
     """Seed of gaps and lengths."""
-    lengths: Annotated[tuple[RequestLengthSpec, ...], Field(min_length=1, max_length=1000)] | None = None
+    lengths: Annotated[tuple[RequestLengthSpec, ...], Field(max_length=1000)] | None = None
     """Lengths to draw from; those of `generation` if left out."""
     batching: Literal["static", "continuous"] = "continuous"
     """Whether a batch stays together until its last token, or requests join and leave between steps."""
@@ -50,13 +50,14 @@ class ServingSpec(Spec):
     """How long the oldest request waits for a static batch to fill; left out, it does not. [s]"""
     replicas: Count | None = None
     """Copies of the model; as many as the pod holds if left out."""
-    loads: Annotated[tuple[Load, ...], Field(min_length=1, max_length=100)] = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+    loads: Annotated[tuple[Load, ...], Field(max_length=100)] = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
     """Points of the load curve, as shares of the saturation."""
 
     @model_validator(mode="after")
     def _keys_go_together(self) -> ServingSpec:
-        if self.file is not None and "arrivals" in self.model_fields_set:
-            raise BadValueError("`arrivals` and `file` are both there", "a file says when requests come; keep one")
+        for key in ("lengths", "loads"):
+            if getattr(self, key) == ():
+                raise BadValueError(f"`{key}` is empty", f"add an entry, or leave out `{key}`")
         for key in ("rate", "lengths"):
             if self.file is not None and getattr(self, key) is not None:
                 raise BadValueError(f"`{key}` and `file` are both there", f"the file says it; leave out `{key}`")
