@@ -94,9 +94,10 @@ class _Reader:
                 )
             elif fields is not None:
                 arrival, prompt, output = (fields[place] for place in places)
+                time = self._arrival(number, *arrival)
                 lengths = self._tokens(number, COLUMNS[1], *prompt), self._tokens(number, COLUMNS[2], *output)
                 self._check_length(f"{number}:{prompt[0]}", *lengths)
-                yield (self._arrival(number, *arrival), *lengths)
+                yield (time, *lengths)
             if len(self._problems) >= _MOST_PROBLEMS:
                 self._problem(f"{number + 1}:1", "", "the rest was not read", "mend what is above first")
                 return

@@ -304,11 +304,8 @@ def small(tmp_path: Path) -> str:
     return "small.yaml"
 
 
-def test_the_command_prints_tables(podsim: Run, small: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from typer.testing import CliRunner
-
-    from podsim.cli import app
-
+@pytest.mark.usefixtures("podsim")
+def test_the_command_prints_tables(small: str) -> None:
     output = CliRunner().invoke(app, ["serve", small, "--rate", "5", "--load", "0.5"]).output
     for line in ("Saturation", "time to first token", "time per output token", "latency", "Requests in the queue"):
         assert line in output
