@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from podsim.generation import generate
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
+    from podsim.report.serving import ServingResult
+    from podsim.service import serve
     from podsim.simulation import simulate
     from podsim.specs import load_scenario
 
@@ -32,6 +34,8 @@ _HOMES = {
     "simulate": "podsim.simulation",
     "generate": "podsim.generation",
     "GenerationResult": "podsim.report.generation",
+    "serve": "podsim.service",
+    "ServingResult": "podsim.report.serving",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
 } | dict.fromkeys(
@@ -56,10 +60,12 @@ __all__ = [
     "OutputError",
     "PodsimError",
     "RunResult",
+    "ServingResult",
     "SpecError",
     "__version__",
     "generate",
     "load_scenario",
+    "serve",
     "simulate",
 ]
 

@@ -136,6 +136,47 @@ def _generate(
         print_generation(result)
 
 
+@app.command()
+def serve(
+    scenario: Annotated[str, typer.Argument(help="A scenario of text generation, or the name of a shipped one.")],
+    variant: Annotated[str | None, typer.Option(help="One of the variants named in the file.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests per second.")] = None,
+    arrivals: Annotated[
+        Path | None, typer.Option(help="A CSV file with arrival_s, prompt_tokens and output_tokens.")
+    ] = None,
+    loads: Annotated[
+        list[float] | None, typer.Option("--load", help="A point of the load curve, as a share of saturation; repeat.")
+    ] = None,
+    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+) -> None:
+    """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
+    from podsim.report.files import check_distinct
+    from podsim.service import serve as serve_scenario
+
+    check_distinct(scenario=scenario, arrivals=arrivals, plot=plot)
+    if plot is not None:
+        from podsim.report.plot import check_plot_path
+
+        check_plot_path(plot)
+    result = serve_scenario(
+        scenario, variant=variant, overrides=overrides or (), rate=rate, arrivals=arrivals, loads=loads or ()
+    )
+    if plot is not None:
+        from podsim.report.serving_plot import write_serving_plot
+
+        write_serving_plot(result, plot)
+    if output_format is Format.JSON:
+        typer.echo(result.to_json())
+    else:
+        from podsim.report.serving_table import print_serving
+
+        print_serving(result)
+
+
 @app.command("import")
 def import_config(
     config: Annotated[str, typer.Argument(help="A Hugging Face config.json.")],

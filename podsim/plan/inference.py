@@ -198,9 +198,18 @@ def _costs_and_memory(job: InferenceJob, options: InferenceOptions) -> tuple[Ste
 
 def step_costs(job: InferenceJob) -> tuple[StepCost, StepCost]:
     """Prefill and decode on one shard; the same for any number of stages, and for streamed weights."""
-    model = CostModel(_compute(job), job.software.layout_change_cycles_per_byte, job.options.partials)
+    model = _cost_model(job)
     prefill, decode = (_step_cost(name, step, job.shape, job.options, model) for name, step in _steps(job.options))
     return prefill, decode
+
+
+def step_cost(job: InferenceJob, name: str) -> StepCost:
+    """One of the two, `prefill` or `decode`."""
+    return _step_cost(name, dict(_steps(job.options))[name], job.shape, job.options, _cost_model(job))
+
+
+def _cost_model(job: InferenceJob) -> CostModel:
+    return CostModel(_compute(job), job.software.layout_change_cycles_per_byte, job.options.partials)
 
 
 def stage_memory(job: InferenceJob, costs: Sequence[StepCost]) -> tuple[IpuMemory, ...]:

@@ -26,36 +26,41 @@ _TOKENS: Final = re.compile(r"\d{1,9}", re.ASCII)
 _Field = tuple[int, str]
 
 
-def read_arrivals(path: Path) -> Requests:
+def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
     """Requests of a CSV file, timed from the first arrival.
 
     The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and
     `output_tokens`, in any order; others are ignored, as are blank lines.
 
+    Args:
+        path: The file.
+        most_tokens: Tokens of prompt and output together that a request may have.
+
     Raises:
         SpecError: The file cannot be read, or a row is not a request that comes after the one above.
     """
-    return parse_arrivals(_text(path), str(path))
+    return parse_arrivals(_text(path), str(path), most_tokens)
 
 
-def parse_arrivals(text: str, name: str) -> Requests:
+def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
     r"""Requests of a text in the form of such a file.
 
     Args:
         text: The text.
         name: How messages name it.
+        most_tokens: Tokens of prompt and output together that a request may have.
 
     >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
     (0, 500000000000)
     """
-    return _Reader(name).requests(text)
+    return _Reader(name, most_tokens).requests(text)
 
 
 class _Reader:
     """Reads one text and collects what is wrong with it."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, most_tokens: int) -> None:
+        self._name, self._most_tokens = name, most_tokens
         self._problems: list[Problem] = []
         self._latest_s = self._first_s = -1.0
 
@@ -89,11 +94,10 @@ class _Reader:
                 )
             elif fields is not None:
                 arrival, prompt, output = (fields[place] for place in places)
-                yield (
-                    self._arrival(number, *arrival),
-                    self._tokens(number, COLUMNS[1], *prompt),
-                    self._tokens(number, COLUMNS[2], *output),
-                )
+                time = self._arrival(number, *arrival)
+                lengths = self._tokens(number, COLUMNS[1], *prompt), self._tokens(number, COLUMNS[2], *output)
+                self._check_length(f"{number}:{prompt[0]}", *lengths)
+                yield (time, *lengths)
             if len(self._problems) >= _MOST_PROBLEMS:
                 self._problem(f"{number + 1}:1", "", "the rest was not read", "mend what is above first")
                 return
@@ -150,6 +154,11 @@ class _Reader:
             needs = f"needs a whole number from 1 to {MAX_TOKENS}, not {_shown(text)}"
             self._problem(f"{line}:{column}", key, needs, "write for example `128`")
         return count
+
+    def _check_length(self, where: str, prompt: int, output: int) -> None:
+        if prompt + output > self._most_tokens:
+            message = f"{prompt} + {output} tokens of prompt and output; a sequence has room for {self._most_tokens}"
+            self._problem(where, "", message, "shorten the request, or make room for longer sequences")
 
     def _problem(self, where: str, key: str, message: str, do: str) -> None:
         self._problems.append(Problem(f"{self._name}:{where}", key, message, do))

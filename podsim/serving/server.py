@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import groupby
 
 from simpy import Environment, Event
@@ -78,6 +79,9 @@ class _Run:
         self._replicas = [
             make_replica(service.batching, table, self._queue, self._stamps) for _ in range(service.replica_count)
         ]
+        self._idle = set(range(service.replica_count))
+        # When replicas have to decide again; times that have changed since stay in, and are passed over.
+        self._due: list[tuple[int, int]] = []
         self._wake_ps: int | None = None
 
     def timeline(self) -> Timeline:
@@ -103,8 +107,11 @@ class _Run:
         for time_ps, numbers in groupby(range(len(arrival_ps)), key=arrival_ps.__getitem__):
             yield env.timeout(time_ps - env.now)
             self._queue.extend(numbers)
-            for replica in self._replicas:
+            for number, replica in enumerate(self._replicas):
+                before = replica.due_ps
                 replica.arrived(time_ps)
+                if replica.due_ps != before:
+                    self._note(number)
             self._wake(time_ps)
 
     def _wake(self, at_ps: int) -> None:
@@ -122,9 +129,24 @@ class _Run:
         if self._wake_ps != now:
             return
         self._wake_ps = None
-        for replica in self._replicas:
-            if replica.idle or replica.due_ps == now:
-                replica.decide(now)
-        due = [replica.due_ps for replica in self._replicas if replica.due_ps is not None]
-        if due:
-            self._wake(min(due))
+        for number in self._deciding(now):
+            replica = self._replicas[number]
+            replica.decide(now)
+            (self._idle.add if replica.idle else self._idle.discard)(number)
+            self._note(number)
+        if self._due:
+            self._wake(self._due[0][0])
+
+    def _deciding(self, now: int) -> list[int]:
+        """Replicas that have come to a decision, and idle ones if there is anything to take, in order."""
+        due, numbers = self._due, set(self._idle) if self._queue else set()
+        while due and due[0][0] <= now:
+            time_ps, number = heappop(due)
+            if self._replicas[number].due_ps == time_ps:
+                numbers.add(number)
+        return sorted(numbers)
+
+    def _note(self, number: int) -> None:
+        due_ps = self._replicas[number].due_ps
+        if due_ps is not None:
+            heappush(self._due, (due_ps, number))

@@ -9,6 +9,7 @@ from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, Visi
 from podsim.specs.image import EfficientNetSpec, ImageScenarioSpec, ResNetSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.scenario import ReferenceConvergence, ScenarioSpec, TransformerScenarioSpec
+from podsim.specs.serving import ServingSpec
 from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
@@ -52,6 +53,26 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
         yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
     if isinstance(spec.memory.available_memory_proportion, tuple):
         yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
+    if spec.serving is not None:
+        yield from _serving(spec, spec.serving)
+
+
+def _serving(spec: InferenceScenarioSpec, serving: ServingSpec) -> Iterator[Finding]:
+    held = spec.generation.sequence_length
+    for number, each in enumerate(serving.lengths or ()):
+        if each.prompt_tokens + each.output_tokens > held:
+            yield (
+                ("serving", "lengths", number),
+                f"{each.prompt_tokens} + {each.output_tokens} tokens; generation makes room for {held} per sequence",
+                "raise generation.prompt_tokens or output_tokens, or shorten the request",
+            )
+    if serving.replicas is not None and 0 < spec.copy_count < serving.replicas:
+        need = spec.parallelism.ipu_count
+        yield (
+            ("serving", "replicas"),
+            f"{serving.replicas} copies of {need} IPUs; {spec.system.name} has room for {spec.copy_count}",
+            f"use at most {spec.copy_count}, or another pod",
+        )
 
 
 def _hosts(spec: VisionScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.specs.scenario import AvailableMemory, ScenarioBase
+from podsim.specs.serving import ServingSpec
 
 _LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
 _GPT2: dict[str, Any] = {
@@ -187,7 +188,7 @@ class InferencePrecisionSpec(Spec):
 
 
 class InferenceScenarioSpec(ScenarioBase):
-    """One question about text generation: how fast, how late, on how many IPUs."""
+    """One question about text generation: how fast, how late, on how many IPUs, under which load."""
 
     model: DecoderSpec
     """The model."""
@@ -199,3 +200,16 @@ class InferenceScenarioSpec(ScenarioBase):
     """How memory is used."""
     precision: InferencePrecisionSpec = InferencePrecisionSpec()
     """Number formats."""
+    serving: ServingSpec | None = None
+    """Requests over time, for `podsim serve`."""
+
+    @property
+    def served(self) -> ServingSpec:
+        """How it is served, by default if the scenario does not say."""
+        return self.serving or ServingSpec()
+
+    @property
+    def copy_count(self) -> int:
+        """Copies of the model that the pod holds, none of them across link domains."""
+        domain = self.system.domain_ipu_count
+        return domain // self.parallelism.ipu_count * (self.system.ipu_count // domain)

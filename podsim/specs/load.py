@@ -65,11 +65,13 @@ class LoadedScenario:
         name: Name of the file, with the variant if one was chosen.
         spec: The checked scenario, system and software resolved.
         document: The merged data with the place of every key.
+        folder: Where files that it names are looked up.
     """
 
     name: str
     spec: AnyScenario
     document: Document
+    folder: Path = Path()
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -114,7 +116,7 @@ def load_scenario(
     ]
     if problems:
         raise SpecError(problems)
-    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document)
+    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, beside or Path())
 
 
 def _validate_scenario(document: Document) -> AnyScenario:

@@ -83,7 +83,7 @@ def _describe(part: dict[str, Any], model: type[Spec]) -> None:
             part["properties"][key] = part["properties"][key] | {"description": text}
 
 
-_WHOLE = {"StageSpec"}
+_WHOLE = {"RequestLengthSpec", "StageSpec"}
 """Entries of lists are replaced as a whole."""
 
 

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import podsim
 from podsim.serving import (
     ContinuousBatching,
     Load,
@@ -195,3 +196,21 @@ def test_first_come_first_served() -> None:
     # One place is taken by the long one: the second joins after one step, and 3 and 4 follow it one by one.
     joined = 1 + PS_PER_S
     assert line.start_ps == (0, joined, joined + 1, joined + 2)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6])
+def test_a_scenario_with_requests_of_one_length_one_by_one(load: float) -> None:
+    """M/D/1 from a scenario to its result: every request takes its prefill and its decode steps alone."""
+    scenario = {
+        "system": "ipu_pod4",
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small"},
+        "generation": {"batch_size": 1, "prompt_tokens": 64, "output_tokens": 3},
+    }
+    alone = podsim.generate(scenario)
+    service_s = alone.time_to_first_token_s + 2 * alone.time_per_output_token_s
+    overrides = ["serving.replicas=1", "serving.request_count=40000"]
+    result = podsim.serve(scenario, overrides=overrides, rate=load / service_s, loads=[0.5])
+    assert result.saturation.rate_per_s == pytest.approx(1 / service_s, rel=0.01)
+    assert result.outcome.utilization == pytest.approx(load, rel=0.02)
+    assert result.outcome.queueing.mean_s == pytest.approx(load * service_s / (2 * (1 - load)), rel=0.05)

@@ -23,6 +23,7 @@ ORDER = [
     "report",
     "simulation",
     "generation",
+    "service",
     "importer",
     "validation",
     "cli",
@@ -92,8 +93,10 @@ def test_imports_go_up_only(path: Path) -> None:
             "errors",
             "report.result",
             "report.generation",
+            "report.serving",
             "simulation",
             "generation",
+            "service",
             "specs",
         }
         return

@@ -1,0 +1,112 @@
+"""A chart of serving: percentiles against load, and the queue over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from podsim.report.format import format_duration_s, format_percent, format_significant
+from podsim.report.plot import plain_frame, save_figure
+from podsim.report.serving import ServingResult
+from podsim.serving import LoadPoint
+
+_PERCENTILES: Final = (("p99_s", "P99", "#9e2a2b"), ("p95_s", "P95", "#e08214"), ("p50_s", "P50", "#2166ac"))
+_INCHES: Final = (14.0, 7.6)
+_PANELS: Final = (
+    ("time_to_first_token", "Time to first token"),
+    ("time_per_output_token", "Time per output token"),
+    ("latency", "Latency"),
+)
+
+
+def write_serving_plot(result: ServingResult, path: str | Path) -> None:
+    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same bytes for the same result.
+
+    Raises:
+        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
+    """
+    save_figure(path, lambda: plot_serving(result))
+
+
+def plot_serving(result: ServingResult) -> Figure:
+    """The chart of a result: percentiles against load above the queue over time."""
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure.suptitle(serving_conclusion(result), x=0.01, ha="left", fontsize=14, fontweight="bold")
+    grid = figure.add_gridspec(2, len(_PANELS), height_ratios=[1.7, 1.0])
+    for column, (name, title) in enumerate(_PANELS):
+        _draw_percentiles(figure.add_subplot(grid[0, column]), result, name, title)
+    _draw_queue(figure.add_subplot(grid[1, :]), result)
+    return figure
+
+
+def serving_conclusion(result: ServingResult) -> str:
+    """What the chart shows, in two lines: the saturation, and what requests see at the rate that was asked for."""
+    outcome = result.outcome
+    return (
+        f"{result.description or result.name}\n"
+        f"saturates at {format_significant(result.saturation.rate_per_s)} requests/s; {_at(result)} P99 is "
+        f"{format_duration_s(outcome.time_to_first_token.p99_s)} to the first token, "
+        f"{format_duration_s(outcome.latency.p99_s)} to the last"
+    )
+
+
+def _at(result: ServingResult) -> str:
+    if result.rate_per_s is None:
+        return "all at once,"
+    return f"at {format_significant(result.rate_per_s)}/s,"
+
+
+def _draw_percentiles(axes: Axes, result: ServingResult, name: str, title: str) -> None:
+    points = [
+        point
+        for point in sorted(result.points, key=lambda each: each.rate_per_s)
+        if getattr(point.outcome, name) is not None
+    ]
+    rates = [point.rate_per_s for point in points]
+    scale, unit = _scale(points, name)
+    for key, label, colour in _PERCENTILES:
+        times = [getattr(getattr(point.outcome, name), key) / scale for point in points]
+        axes.plot(rates, times, marker="o", markersize=4, color=colour, linewidth=1.8, label=label)
+    axes.set_ylim(0, 1.08 * axes.dataLim.ymax if points else 1)
+    if name == _PANELS[0][0]:
+        axes.legend(frameon=False, fontsize=9.5, loc="upper left")
+    _mark_rates(axes, result)
+    axes.set_title(f"{title} [{unit}]", loc="left", fontsize=10.5)
+    axes.set_xlabel("requests per second", fontsize=9)
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    plain_frame(axes)
+
+
+def _scale(points: list[LoadPoint], name: str) -> tuple[float, str]:
+    """Seconds, or milliseconds if all are below one second."""
+    longest = max((getattr(point.outcome, name).p99_s for point in points), default=1.0)
+    return (1.0, "s") if longest >= 1 else (1e-3, "ms")
+
+
+def _mark_rates(axes: Axes, result: ServingResult) -> None:
+    limit = result.saturation.rate_per_s
+    axes.set_xlim(0, 1.14 * max([limit, *(point.rate_per_s for point in result.points)]))
+    axes.axvline(limit, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
+    place = axes.get_xaxis_transform()
+    axes.text(limit, 0.04, " saturation", transform=place, ha="left", va="bottom", fontsize=8.5, rotation=90)
+
+
+def _draw_queue(axes: Axes, result: ServingResult) -> None:
+    queue = result.outcome.queue
+    axes.stairs(queue.peak, queue.time_s, fill=True, color="#c6dbef", label="most in each interval")
+    axes.stairs(queue.mean, queue.time_s, color="#2166ac", linewidth=1.2, label="mean of each interval", baseline=None)
+    load = "" if result.load is None else f" at {format_percent(result.load, 0)} of saturation"
+    mean = format_significant(result.outcome.mean_waiting)
+    axes.set_title(
+        f"Requests in the queue{load}: {mean} on average, {result.most_waiting} at most", loc="left", fontsize=10.5
+    )
+    axes.set(xlim=(0, queue.time_s[-1]), ylim=(0, 1.25 * max(1, result.most_waiting)))
+    axes.set_xlabel("time since the first arrival [s]", fontsize=9)
+    axes.legend(frameon=False, fontsize=9, loc="upper right", ncols=2)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    plain_frame(axes)

@@ -1,0 +1,155 @@
+"""A result of serving for a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
+from podsim.report.serving import ServingResult
+from podsim.report.table import assumption_table, plain_table, titled
+from podsim.serving import LoadPoint, Percentiles
+
+_DIGITS: Final = 4
+_TABLE_DIGITS: Final = 3
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_ASCII_BARS: Final = " .:-=+*#@"
+_SPARKS: Final = 60
+_NONE: Final = "-"
+
+
+def print_serving(result: ServingResult, console: Console | None = None) -> None:
+    """Print the tables of a result.
+
+    Args:
+        result: What to show.
+        console: Where; standard output if left out.
+    """
+    target = console or Console()
+    target.print(_page(result, ascii_only=target.options.ascii_only))
+
+
+def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _SPARKS) -> str:
+    """The largest count of each of a number of equal stretches, as bars; blank only where all are 0.
+
+    >>> sparkline([0, 0, 1, 8, 4, 0], width=3)
+    ' █▄'
+    """
+    stretches = min(width, len(counts))
+    edges = [len(counts) * number // stretches for number in range(stretches + 1)]
+    peaks = [max(counts[start:end]) for start, end in pairwise(edges)]
+    bars = _ASCII_BARS if ascii_only else _BARS
+    return "".join(bars[-(-(len(bars) - 1) * peak // max(1, *peaks))] for peak in peaks)
+
+
+def _page(result: ServingResult, *, ascii_only: bool) -> Group:
+    sections: list[RenderableType | None] = [
+        Text.assemble(
+            (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
+        ),
+        *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
+        _headline(result),
+        _percentiles(result),
+        _queue(result, ascii_only=ascii_only),
+        _load_curve(result),
+        assumption_table(result.assumptions),
+    ]
+    shown = [section for section in sections if section is not None]
+    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+
+
+def _headline(result: ServingResult) -> Table:
+    outcome = result.outcome
+    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
+    rows = (
+        ("Requests", format_count(result.request_count), _offered(result)),
+        ("Copies", format_count(result.copy_count), _in_flight(result)),
+        (
+            "Batches",
+            f"{format_count(result.batch_size)} sequences",
+            f"{result.batching}; memory holds {result.max_batch}",
+        ),
+        (
+            "Throughput",
+            f"{_number(outcome.throughput_tokens_per_s)} tokens/s",
+            f"{_number(outcome.throughput_requests_per_s)} requests/s",
+        ),
+        (
+            "Utilization",
+            format_percent(outcome.utilization),
+            f"{_number(outcome.mean_batch)} sequences in a batch on average",
+        ),
+        ("Saturation", f"{_number(result.saturation.rate_per_s)} requests/s", "beyond it the queue grows"),
+    )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _offered(result: ServingResult) -> str:
+    if result.rate_per_s is None or result.load is None:
+        return "all at once"
+    return f"{_number(result.rate_per_s)}/s, {format_percent(result.load, 0)} of saturation"
+
+
+def _in_flight(result: ServingResult) -> str:
+    return "" if result.batches_in_flight == 1 else f"{result.batches_in_flight} batches in flight in each"
+
+
+def _percentiles(result: ServingResult) -> Group:
+    outcome = result.outcome
+    table = plain_table("", ">P50", ">P95", ">P99", ">mean")
+    for label, times in (
+        ("time to first token", outcome.time_to_first_token),
+        ("time per output token", outcome.time_per_output_token),
+        ("latency", outcome.latency),
+        ("of it in the queue", outcome.queueing),
+    ):
+        table.add_row(label, *_times(times))
+    return titled("What requests see", table)
+
+
+def _times(times: Percentiles | None) -> list[str]:
+    if times is None:
+        return [_NONE] * 4
+    return [format_duration_s(each, _TABLE_DIGITS) for each in (times.p50_s, times.p95_s, times.p99_s, times.mean_s)]
+
+
+def _queue(result: ServingResult, *, ascii_only: bool) -> Group:
+    queue = result.outcome.queue
+    numbers = f"{_number(result.outcome.mean_waiting)} on average, {result.most_waiting} at most"
+    span = f"over {format_duration_s(queue.time_s[-1])}, from the first arrival to the last token"
+    return Group(
+        Text(f"Requests in the queue: {numbers}", style="bold"),
+        Text(f"|{sparkline(queue.peak, ascii_only=ascii_only)}|"),
+        Text(span, style="dim"),
+    )
+
+
+def _load_curve(result: ServingResult) -> Group:
+    three = (">P95", ">P99")
+    table = plain_table(">load", ">requests/s", ">TTFT P50", *three, ">latency P50", *three, ">queue")
+    for point in result.points:
+        table.add_row(*_point(result, point))
+    return titled("Time to first token (TTFT), latency and mean queue against load", table)
+
+
+def _point(result: ServingResult, point: LoadPoint) -> list[str]:
+    outcome = point.outcome
+    return [
+        format_percent(result.load_of(point.rate_per_s), 0),
+        _number(point.rate_per_s),
+        *_times(outcome.time_to_first_token)[:3],
+        *_times(outcome.latency)[:3],
+        f"{outcome.mean_waiting:.2f}",
+    ]
+
+
+def _number(value: float) -> str:
+    return format_significant(value, _DIGITS)

@@ -1,0 +1,161 @@
+"""The few lines that join the stages for serving: from a scenario to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from podsim._version import __version__
+from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.plan.inference import InferencePlan, plan_inference
+from podsim.plan.inference_job import inference_job
+from podsim.report.serving import ServingResult
+from podsim.service.requests import Demand, drawn, replayed
+from podsim.service.step_times import PlannedSteps
+from podsim.serving import (
+    Batching,
+    ContinuousBatching,
+    Load,
+    Service,
+    StaticBatching,
+    load_curve,
+    saturation,
+)
+from podsim.serving import serve as serve_requests
+from podsim.serving.arrivals import check_rate
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs.serving import ServingSpec
+
+_MARGIN: Final = 0.05
+_FULL_ROUNDS: Final = 4
+_DEFAULT_LOAD: Final = 0.8
+_LARGEST_LOAD: Final = 10
+
+
+def serve(
+    scenario: str | Path | Mapping[str, object] | LoadedScenario,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    rate: float | None = None,
+    arrivals: str | Path | None = None,
+    loads: Sequence[float] = (),
+) -> ServingResult:
+    """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
+
+    Args:
+        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        variant: One of the variants named in the file.
+        overrides: `key.path=value` texts that replace keys of the scenario.
+        rate: Requests per second, in place of those that the scenario gives. [1/s]
+        arrivals: A CSV file of requests, in place of those that the scenario gives.
+        loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
+
+    Raises:
+        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        DoesNotFitError: The model, or a batch of it, does not fit the memories.
+        MissingDataError: A number that is needed is not known.
+        PodsimError: The scenario describes training, or a rate or load cannot be.
+    """
+    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    spec = loaded.spec
+    if not isinstance(spec, InferenceScenarioSpec):
+        raise PodsimError(f"{loaded.name} describes training", do="serve a scenario whose model is of kind `decoder`")
+    _check(rate, arrivals, loads)
+    demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
+    try:
+        plan = _plan(spec, demand)
+    except (InfeasibleError, MissingDataError) as error:
+        raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads)
+
+
+def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:
+    if rate is not None and arrivals is not None:
+        raise PodsimError("both a rate and a file of arrivals are given", do="give one of them")
+    if rate is not None:
+        check_rate(rate)
+    for load in loads:
+        if not 0 < load <= _LARGEST_LOAD:
+            raise PodsimError(
+                f"a load of {load:g} cannot be served",
+                do=f"give a share of the saturation above 0 and up to {_LARGEST_LOAD}, for example 0.8",
+            )
+
+
+def _demand(
+    loaded: LoadedScenario, spec: InferenceScenarioSpec, *, replay: bool, arrivals: str | Path | None
+) -> Demand:
+    serving = spec.served
+    if arrivals is not None:
+        return replayed(Path(arrivals), serving, spec.generation)
+    if serving.file is None:
+        return drawn(serving, spec.generation)
+    demand = replayed(loaded.folder / serving.file, serving, spec.generation)
+    return demand if replay else replace(demand, replay=None)
+
+
+def _plan(spec: InferenceScenarioSpec, demand: Demand) -> InferencePlan:
+    """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
+    job, size = inference_job(spec), spec.served.batch_size
+    prompt = demand.longest_prompt
+    options = replace(
+        job.options,
+        batch_size=size or spec.generation.batch_size,
+        prompt_tokens=prompt,
+        output_tokens=spec.generation.sequence_length - prompt,
+    )
+    try:
+        return plan_inference(replace(job, options=options))
+    except InfeasibleError as error:
+        if size and error.do:
+            error.do = error.do.replace("generation.batch_size", "serving.batch_size")
+        raise
+
+
+def _result(
+    loaded: LoadedScenario,
+    spec: InferenceScenarioSpec,
+    plan: InferencePlan,
+    demand: Demand,
+    rate: float | None,
+    loads: Sequence[float],
+) -> ServingResult:
+    serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
+    copies = serving.replicas or spec.copy_count
+    service = Service(PlannedSteps(plan), _batching(serving, size), copies * in_flight)
+    load = _saturating(demand.load, service)
+    limit = saturation(service, load, margin=_MARGIN)
+    requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
+    outcome = serve_requests(service, requests)
+    return ServingResult(
+        name=loaded.name,
+        description=spec.description,
+        version=__version__,
+        batching=serving.batching,
+        batch_size=size,
+        max_batch=service.steps.max_batch,
+        copy_count=copies,
+        batches_in_flight=in_flight,
+        request_count=len(requests),
+        rate_per_s=outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s,
+        outcome=outcome,
+        saturation=limit,
+        points=load_curve(service, load, [share * limit.rate_per_s for share in loads]),
+        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
+        inputs=loaded.inputs + demand.inputs,
+        scenario=loaded.resolved,
+    )
+
+
+def _batching(serving: ServingSpec, size: int) -> Batching:
+    if serving.batching == "continuous":
+        return ContinuousBatching(size)
+    return StaticBatching(size, serving.longest_wait.value if serving.longest_wait else 0.0)
+
+
+def _saturating(load: Load, service: Service) -> Load:
+    """Requests enough to fill all places several times over."""
+    return replace(load, request_count=max(load.request_count, _FULL_ROUNDS * service.place_count))
