@@ -91,12 +91,12 @@ def test_no_workload_gains_more_than_the_clock(rows: Sequence[BowRow]) -> None:
 
 
 def test_shares_explain_every_ratio(rows: Sequence[BowRow]) -> None:
-    """Within 0.015, unless hosts that keep up with GC200 do not keep up with Bow; another stage may set the pace."""
+    """Within 0.02, unless hosts that keep up with GC200 do not keep up with Bow; another stage may set the pace."""
     for each in rows:
         if each.bow_waits_for_data:
             assert each.ratio < each.ratio_of_shares
         else:
-            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.015), each.name
+            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.02), each.name
 
 
 @pytest.mark.parametrize("name", ["resnet50_v1.0_pod16", "resnet50_v1.1_pod16"])
