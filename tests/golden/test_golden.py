@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podsim import GenerationResult, InfeasibleError, RunResult, generate, simulate
+from podsim import GenerationResult, InfeasibleError, RunResult, ServingResult, generate, serve, simulate
 from podsim.specs import InferenceScenarioSpec, load_scenario, shipped_names, variant_names
 
 FOLDER = Path(__file__).resolve().parent / "results"
@@ -65,12 +65,27 @@ def key_results_of_generation(result: GenerationResult) -> dict[str, Any]:
     }
 
 
+def key_results_of_serving(result: ServingResult) -> dict[str, Any]:
+    """The same for requests under load."""
+    served = result.outcome
+    return {
+        "saturation_per_s": rounded(result.saturation.rate_per_s),
+        "time_to_first_token_p95_s": rounded(served.time_to_first_token.p95_s),
+        "latency_p95_s": rounded(served.latency.p95_s),
+        "utilization": rounded(served.utilization),
+        "mean_waiting": rounded(served.mean_waiting),
+    }
+
+
 def outcome(name: str, variant: str | None) -> dict[str, Any]:
     """Key results, or why there are none: "it does not fit" is an answer too."""
     loaded = load_scenario(name, variant)
     try:
         if isinstance(loaded.spec, InferenceScenarioSpec):
-            return json.loads(json.dumps(key_results_of_generation(generate(loaded))))
+            results = key_results_of_generation(generate(loaded))
+            if loaded.spec.serving is not None:
+                results["serving"] = key_results_of_serving(serve(loaded, loads=[0.8]))
+            return json.loads(json.dumps(results))
         result = simulate(loaded)
     except InfeasibleError as error:
         return {"infeasible": error.message, "do": error.do}
