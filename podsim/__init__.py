@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
+    from podsim.forward import infer
     from podsim.generation import generate
+    from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
     from podsim.simulation import simulate
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "simulate": "podsim.simulation",
     "generate": "podsim.generation",
+    "infer": "podsim.forward",
+    "ForwardResult": "podsim.report.forward",
     "GenerationResult": "podsim.report.generation",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
@@ -49,6 +53,7 @@ _HOMES = {
 
 __all__ = [
     "DoesNotFitError",
+    "ForwardResult",
     "GenerationResult",
     "InfeasibleError",
     "MissingDataError",
@@ -59,6 +64,7 @@ __all__ = [
     "SpecError",
     "__version__",
     "generate",
+    "infer",
     "load_scenario",
     "simulate",
 ]

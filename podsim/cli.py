@@ -80,7 +80,7 @@ def run(
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
     from podsim.simulation import simulate, with_references
-    from podsim.specs import InferenceScenarioSpec, load_scenario
+    from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
     from podsim.validation.references import references_for
 
     check_distinct(scenario=scenario, trace=trace, plot=plot)
@@ -92,8 +92,8 @@ def run(
         check_plot_path(plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     record = trace is not None or plot is not None
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        _generate(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
+    if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec):
+        _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
     result = simulate(loaded, explicit=explicit, record=record)
     if variant is None and not overrides:
@@ -114,23 +114,30 @@ def run(
         print_result(result)
 
 
-def _generate(
+def _infer(
     loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
 ) -> None:
-    """Text generation: the same options, another result."""
+    """Text generation and forward passes: the same options, other results."""
     from podsim.errors import PodsimError
+    from podsim.forward import infer
     from podsim.generation import generate
+    from podsim.report.forward import ForwardResult
+    from podsim.report.forward_table import print_forward
     from podsim.report.generation_table import print_generation
+    from podsim.specs import InferenceScenarioSpec
 
     if plot is not None:
         raise PodsimError("charts are drawn for training only", do="leave --plot out; --trace writes a timeline")
-    result = generate(loaded, explicit=explicit, record=trace is not None)
+    run_scenario = generate if isinstance(loaded.spec, InferenceScenarioSpec) else infer
+    result = run_scenario(loaded, explicit=explicit, record=trace is not None)
     if trace is not None:
         from podsim.report.perfetto import write_trace
 
         write_trace(result, trace)
     if output_format is Format.JSON:
         typer.echo(result.to_json())
+    elif isinstance(result, ForwardResult):
+        print_forward(result)
     else:
         print_generation(result)
 

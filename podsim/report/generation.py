@@ -5,62 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from podsim.report.breakdown import exact_seconds
-from podsim.report.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
-from podsim.report.rows import MemoryReport, PhaseTime, Reference
-from podsim.units import ps_to_seconds
+from podsim.report.rows import MemoryReport, Reference
+from podsim.report.step import StepReport
 
 if TYPE_CHECKING:
     from podsim.engine.trace import Trace
-
-_BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links"}
-_STREAMING: Final = ("streaming", "weights_wait")
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """One kind of step: prefill or decode.
-
-    Attributes:
-        name: Which.
-        time_ps: One step of one batch, from its input to its sampled token. [ps]
-        breakdown_ps: Mean over the IPUs of their time by kind; adds up to `time_ps`. [ps]
-        phases: Its phases in order.
-    """
-
-    name: str
-    time_ps: int
-    breakdown_ps: Mapping[str, int]
-    phases: tuple[PhaseTime, ...]
-
-    @property
-    def time_s(self) -> float:
-        """One step. [s]"""
-        return ps_to_seconds(self.time_ps)
-
-    @property
-    def breakdown(self) -> dict[str, float]:
-        """Time by kind; adds up to `time_s` exactly. [s]"""
-        return exact_seconds(self.breakdown_ps)
-
-    @property
-    def bound(self) -> str:
-        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`."""
-        sums: dict[str, int] = {}
-        for name, time_ps in self.breakdown_ps.items():
-            family = kind_of(name).family
-            if name in _STREAMING:
-                bound = "streaming memory"
-            elif family == OFF_CHIP:
-                bound = "host"
-            elif family in _BOUNDS:
-                bound = _BOUNDS[family]
-            else:
-                continue
-            sums[bound] = sums.get(bound, 0) + time_ps
-        return max(sums, key=lambda bound: sums[bound])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,15 +88,8 @@ class GenerationResult:
             "tokens_per_s": self.tokens_per_s,
             "steps_per_s": self.steps_per_s,
             "latency_s": self.latency_s,
-            "steps": [_step_dict(step) for step in (self.prefill, self.decode)],
-            "memory": {
-                "rows": [
-                    {"ipu": row.ipu, "tenant": row.tenant, "size_bytes": row.size_bytes, "where": row.where}
-                    for row in self.memory.rows
-                ],
-                "in_processor_memory_bytes": self.memory.in_processor_memory_bytes,
-                "streaming_memory_bytes": self.memory.streaming_memory_bytes,
-            },
+            "steps": [step.to_dict() for step in (self.prefill, self.decode)],
+            "memory": self.memory.to_dict(),
             "references": [
                 {
                     "quantity": each.quantity,
@@ -168,13 +112,3 @@ class GenerationResult:
     def error_of(self, reference: Reference) -> float:
         """Predicted ÷ measured - 1."""
         return float(getattr(self, reference.quantity)) / reference.measured - 1
-
-
-def _step_dict(step: StepReport) -> dict[str, object]:
-    return {
-        "name": step.name,
-        "time_s": step.time_s,
-        "bound": step.bound,
-        "breakdown": step.breakdown,
-        "phases": [{"name": each.name, "count": each.count, "seconds": each.seconds} for each in step.phases],
-    }

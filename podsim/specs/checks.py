@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.specs.assumptions import AnyScenario
+from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.image import EfficientNetSpec, ImageScenarioSpec, ResNetSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.scenario import ScenarioSpec
@@ -19,6 +20,9 @@ def cross_check(spec: AnyScenario) -> Iterator[Finding]:
         yield from _inference(spec)
         return
     yield from _ipus(spec)
+    if isinstance(spec, ForwardScenarioSpec):
+        yield from _one_proportion(spec)
+        return
     yield from _proportions(spec)
     yield from _text(spec) if isinstance(spec, ScenarioSpec) else _image(spec)
 
@@ -49,6 +53,10 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
     tiles = int(spec.system.machine.ipu.tile.count)
     if spec.memory.io_tiles >= tiles:
         yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
+    yield from _one_proportion(spec)
+
+
+def _one_proportion(spec: InferenceScenarioSpec | ForwardScenarioSpec) -> Iterator[Finding]:
     if isinstance(spec.memory.available_memory_proportion, tuple):
         yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 
@@ -125,7 +133,7 @@ def _layers(spec: ScenarioSpec) -> Iterator[Finding]:
             )
 
 
-def _ipus(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
+def _ipus(spec: ScenarioSpec | ImageScenarioSpec | ForwardScenarioSpec) -> Iterator[Finding]:
     per_replica, replicas = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor
     available = spec.system.ipu_count
     domain = spec.system.domain_ipu_count

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from podsim.errors import Problem, SpecError
 from podsim.specs.assumptions import AnyScenario
 from podsim.specs.checks import cross_check
+from podsim.specs.forward import GRAPH_KIND, ForwardScenarioSpec
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -27,6 +28,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "scenario": ScenarioSpec,
     "image_scenario": ImageScenarioSpec,
     "inference_scenario": InferenceScenarioSpec,
+    "forward_scenario": ForwardScenarioSpec,
     "pod": PodSpec,
     "machine": MachineSpec,
     "ipu": IpuSpec,
@@ -47,11 +49,13 @@ class LoadedScenario:
         name: Name of the file, with the variant if one was chosen.
         spec: The checked scenario, system and software resolved.
         document: The merged data with the place of every key.
+        folder: Where its file is; none if it was not read from one.
     """
 
     name: str
     spec: AnyScenario
     document: Document
+    folder: Path | None = None
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -96,7 +100,7 @@ def load_scenario(
     ]
     if problems:
         raise SpecError(problems)
-    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document)
+    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, beside)
 
 
 def _validate_scenario(document: Document) -> AnyScenario:
@@ -107,8 +111,10 @@ def _validate_scenario(document: Document) -> AnyScenario:
         return _validate(ImageScenarioSpec, document)
     if kind == _DECODER_KIND:
         return _validate(InferenceScenarioSpec, document)
+    if kind == GRAPH_KIND:
+        return _validate(ForwardScenarioSpec, document)
     if isinstance(kind, str) and kind != _TEXT_KIND:
-        where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS, _DECODER_KIND)
+        where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS, _DECODER_KIND, GRAPH_KIND)
         message = f"`{kind}` is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, known, "use one"))])
     return _validate(ScenarioSpec, document)

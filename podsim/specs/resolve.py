@@ -20,6 +20,7 @@ REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
     "image_scenario": {"system": "pod", "software": "software"},
     "inference_scenario": {"system": "pod", "software": "software"},
+    "forward_scenario": {"system": "pod", "software": "software"},
     "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},
     "ipu": {"vertices": "vertices"},

@@ -20,7 +20,7 @@ _VARIANTS = {
 }
 
 
-_FAMILIES = ("scenario", "image_scenario", "inference_scenario")
+_FAMILIES = ("scenario", "image_scenario", "inference_scenario", "forward_scenario")
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 

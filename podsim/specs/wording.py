@@ -12,6 +12,7 @@ _KINDS = {
     "software": "software stack",
     "image_scenario": "image scenario",
     "inference_scenario": "inference scenario",
+    "forward_scenario": "forward scenario",
 }
 
 
