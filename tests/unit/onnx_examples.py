@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Model:
 def products(rows: Size, *widths: int) -> Model:
     """A chain of matrix products."""
     model = Model({"x0": [rows, widths[0]]}, [f"x{len(widths) - 1}"])
-    for number, (inner, columns) in enumerate(zip(widths, widths[1:], strict=False)):
+    for number, (inner, columns) in enumerate(pairwise(widths)):
         weight = model.weight(f"w{number}", inner, columns)
         model.node("MatMul", [f"x{number}", weight], f"x{number + 1}")
     return model

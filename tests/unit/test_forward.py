@@ -131,10 +131,8 @@ def test_two_stages_overlap() -> None:
     sync = ipu.multi_ipu_sync_cycles / ipu.clock_hz
     fill, flush = into + first + sync + rung, last + sync + out
     main = max(into + first, last) + sync + max(rung, out)
-    expected = CALL_S + fill + 7 * main + flush
-    # In the main cycles the hand-over of one stage runs under the output of the other, and into the next cycle.
     call = execute(compile_calls(plan)).makespan_ps / 1e12
-    assert expected - 7 * abs(out - rung) <= call <= expected * (1 + 1e-9)
+    assert call == pytest.approx(CALL_S + fill + 7 * main + flush, rel=1e-6)
 
 
 def test_more_batches_in_a_call_hide_the_call() -> None:
@@ -257,11 +255,10 @@ def test_a_result_explains_itself(tmp_path: Path) -> None:
     assert sum(plain["steps"][1]["breakdown"].values()) == result.call.time_s
     assert result.batches_per_s == pytest.approx(64 * 8 / result.call.time_s)
     assert plain["throughput_samples_per_s"] == pytest.approx(64 * result.batches_per_s)
-    assert result.utilization == pytest.approx(2 * 64 * 256 * 512 * result.batches_per_s / (16 * 62.6e12 * 2), rel=0.01)
-    assert {each["key"] for each in plain["assumptions"]} >= {
-        "software.forward_call",
-        "system.machine.host_link.latency",
-    }
+    # 16 IPUs of 250 TFLOP/s
+    assert result.utilization == pytest.approx(2 * 64 * 256 * 512 * result.batches_per_s / 4e15, rel=0.01)
+    keys = {each["key"] for each in plain["assumptions"]}
+    assert {"software.forward_call", "system.machine.host_link.latency"} <= keys
     assert {row.stage for row in result.operations} == {"stage 0", "stage 1"}
     assert write_trace(result, tmp_path / "trace.json").event_count > 0
 
