@@ -143,23 +143,29 @@ def _infer(
 
 
 @app.command("import")
-def import_config(
-    config: Annotated[str, typer.Argument(help="A Hugging Face config.json.")],
+def import_file(
+    model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
     system: Annotated[str, typer.Option(help="The pod it is to run on.")] = "ipu_pod16",
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
     prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, show_default="1", help="Of a decoder.")] = None,
+    dimensions: Annotated[
+        list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
 ) -> None:
-    """Write a scenario from the config.json of a model, divided over IPUs so that it fits."""
+    """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
     from podsim.importer import Request, import_model
+    from podsim.importer.request import parse_dimensions
     from podsim.report.files import check_distinct, check_new, write_atomically
 
     if output is not None:
-        check_distinct(config=config, output=output)
+        check_distinct(input=model, output=output)
         check_new(output, force=force)
-    text = import_model(config, Request(system, prompt_tokens, output_tokens, batch_size))
+    folder = None if output is None else output.parent
+    request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
+    text = import_model(model, request, lambda warning: typer.echo(f"warning: {warning}", err=True))
     if output is None:
         typer.echo(text, nl=False)
     else:

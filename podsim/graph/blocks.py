@@ -19,6 +19,8 @@ from podsim.workload.layers import GraphBuilder
 from podsim.workload.op import DTYPE_BYTES, DType, Op
 
 _WORD_BYTES = 4
+_RESIZES = {"Resize", "Upsample"}
+"""Their constants are factors."""
 
 
 def workload_of(graph: NodeList, dtype: DType) -> Workload:
@@ -156,7 +158,7 @@ class _Flow:
 
     def _parameters(self, block: str, nodes: Iterable[Node], owners: dict[str, str]) -> Iterator[Parameter]:
         """Stored tensors of a block; those of an earlier one are tied to it."""
-        names = sorted({name for node in nodes for name in node.parameters})
+        names = sorted({name for node in nodes if node.operator not in _RESIZES for name in node.parameters})
         for name in names:
             owner = owners.setdefault(name, block)
             yield Parameter(name, self._graph.parameters[name], None if owner == block else f"{owner}/{name}")

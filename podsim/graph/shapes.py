@@ -26,6 +26,7 @@ _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_OTHER_SIZES = "its result would have another number of elements: the sizes of inputs do not go with the graph"
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
@@ -148,9 +149,15 @@ class Shapes:
         types = {name: self._types[name] for name in names}
         data = {name: numpy_helper.from_array(self._values[name], name) for name in names if name in self._values}
         try:
-            return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets), ""
+            results = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets)
+            return (results, "") if self._keeps_elements(node, results) else ({}, _OTHER_SIZES)
         except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
             return {}, _first_line(error)
+
+    def _keeps_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> bool:
+        """Whether a reshape has as many elements as what it reads, which the inference of shapes does not check."""
+        shape = _shape_of(results[node.output[0]]) if node.op_type == "Reshape" else None
+        return shape is None or element_count(shape) == self._tensors[node.input[0]].element_count
 
     def _stated_type(self, name: str) -> TypeProto | None:
         """What the file itself says about a tensor, where sizes are given."""

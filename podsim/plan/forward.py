@@ -106,23 +106,29 @@ class ForwardPlan:
         return block.output_elements * self.workload.activation_bytes
 
 
-def plan_forward(job: ForwardJob, known: dict[float, Mapping[str, BlockCost]] | None = None) -> ForwardPlan:
+def plan_forward(job: ForwardJob) -> ForwardPlan:
     """Cost every block, cut them into stages and check that these fit.
-
-    Args:
-        job: What is to be planned.
-        known: Costs of the workload's blocks by memory proportion, shared by plans that differ in stages alone.
 
     Raises:
         NoPlanError: There are fewer blocks than stages.
         DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
     """
-    costs = {} if known is None else known
+    costs: dict[float, Mapping[str, BlockCost]] = {}
     stages, memory = _stages_and_memory(job, job.options, costs)
     if not all(ipu.fits for ipu in memory):
         changes = _changes(job)
         raise does_not_fit(memory, job.options, changes, lambda changed: _stages_and_memory(job, changed, costs)[1])
     return ForwardPlan(job.system, job.software, job.workload, job.options, stages, memory)
+
+
+def forward_memory(job: ForwardJob, known: dict[float, Mapping[str, BlockCost]]) -> tuple[IpuMemory, ...]:
+    """The tenants of every IPU of a replica, whether or not they fit.
+
+    Args:
+        job: What is to be planned.
+        known: Costs of the workload's blocks by memory proportion, shared by jobs that differ in stages alone.
+    """
+    return _stages_and_memory(job, job.options, known)[1]
 
 
 def _changes(job: ForwardJob) -> Iterator[Change]:

@@ -34,6 +34,13 @@ class Model:
         self.stored.append(numpy_helper.from_array(np.zeros(shape, np.float32), name))
         return name
 
+    def far_weight(self, name: str, *shape: int, file: str = "weights.bin") -> str:
+        """A stored tensor whose values are in another file."""
+        tensor = TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value=file)
+        self.stored.append(tensor)
+        return name
+
     def value(self, name: str, values: Any, kind: str = "int64") -> str:
         """A constant whose values matter."""
         import numpy as np
