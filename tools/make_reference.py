@@ -27,6 +27,7 @@ _SCENARIOS = {
     "scenario": "Scenario",
     "image_scenario": "Image scenario",
     "inference_scenario": "Inference scenario",
+    "forward_scenario": "Forward scenario",
 }
 _QUANTITIES = """A quantity is text with its unit: `k M G T` are decimal, `Ki Mi Gi` binary, `b` is bits and `B` bytes.
 Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does too and says what the number stands on:
