@@ -108,6 +108,24 @@ def _parse(model: ModelProto, content: bytes, name: str) -> None:
         raise problem(name, what, "fetch or export it again; other formats have to be converted to ONNX") from None
     if not model.graph.node:
         raise problem(name, "the file holds no graph of ONNX operators", _ANOTHER_FILE)
+    # What is not UTF-8 comes as bytes.
+    if not all(isinstance(each, str) for each in _texts(model.graph)):
+        raise problem(name, "names in the file are not text in UTF-8; it is damaged", "fetch or export it again")
+
+
+def _texts(graph: GraphProto) -> Iterator[object]:
+    """All names in a graph."""
+    yield graph.name
+    yield from (tensor.name for tensor in graph.initializer)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.name
+        yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _texts(inner)
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:

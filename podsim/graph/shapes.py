@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper, shape_inference
+from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
 
 from podsim.errors import Problem, SpecError
@@ -151,7 +152,7 @@ class Shapes:
         try:
             results = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets)
             return (results, "") if self._keeps_elements(node, results) else ({}, _OTHER_SIZES)
-        except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError, TypeError) as error:
             return {}, _first_line(error)
 
     def _keeps_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> bool:
@@ -235,7 +236,8 @@ def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
 
 
 def _name_of(element_type: int) -> str:
-    return str(onnx.TensorProto.DataType.Name(element_type))
+    known = onnx.TensorProto.DataType.values()
+    return str(onnx.TensorProto.DataType.Name(element_type)) if element_type in known else "UNDEFINED"
 
 
 def _item_bytes(element_type: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -28,7 +28,7 @@ class GraphSpec(Spec):
 class ForwardDataSpec(Spec):
     """What goes in."""
 
-    batches_per_call: Count = 64
+    batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
     """Batches of each replica that one session call runs, one behind the other."""
     prefetch_depth: Count = 3
     """Batches that wait ready in front of each replica."""

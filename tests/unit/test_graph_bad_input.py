@@ -72,6 +72,12 @@ def test_something_else(content: bytes) -> None:
     assert re.search("this is not an ONNX file|holds no graph", message_of())
 
 
+def test_names_that_are_not_text() -> None:
+    content = saved(products(8, 64, 64)).read_bytes()
+    Path("model.onnx").write_bytes(content.replace(b"x1", b"\xff1"))
+    assert message_of().startswith("model.onnx: names in the file are not text in UTF-8; it is damaged")
+
+
 def test_a_model_without_nodes() -> None:
     saved(Model({"x": [1]}, ["x"]))
     assert message_of().startswith("model.onnx: the file holds no graph of ONNX operators")
