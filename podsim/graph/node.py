@@ -20,7 +20,7 @@ class Tensor:
         is_float: Whether it holds floating-point numbers.
         item_bytes: Bytes of an element in the file. [B]
         constant: Whether it is known before any input is.
-        parameters: Names of the stored tensors with floating-point numbers that a constant is made of.
+        parameters: Names of the stored weights that a constant is made of.
     """
 
     name: str
@@ -110,7 +110,7 @@ class NodeList:
         inputs: What the host sends.
         outputs: What goes back.
         nodes: Those that work on inputs; what depends on constants alone is left out.
-        parameters: Stored tensors with floating-point numbers, by name.
+        parameters: Stored weights, by name: tensors of fractional or narrow numbers.
     """
 
     name: str

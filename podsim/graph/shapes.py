@@ -18,17 +18,19 @@ from onnx.reference import ReferenceEvaluator
 from podsim.errors import Problem, SpecError
 from podsim.graph.node import Node, Tensor
 from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
+from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TypeProto
 
 _STANDARD = ("", "ai.onnx")
 _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
+_NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
+"""Formats of weights that are brought to another one before they are used."""
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _OTHER_SIZES = "its result would have another number of elements: the sizes of inputs do not go with the graph"
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 class Shapes:
@@ -66,11 +68,13 @@ class Shapes:
         """
         for index, node in enumerate(self._graph.node):
             self._check(node)
-            doubt = self._constant(node) if node.op_type == "Constant" else self._infer(node)
-            yield self._node(index, node, doubt)
+            if node.op_type == "Constant":
+                self._constant(node)
+                continue
+            yield self._node(index, node, self._infer(node))
 
     def _check(self, node: NodeProto) -> None:
-        for name in (*node.input, *_captured(node)):
+        for name in (*node.input, *captured_names(node)):
             if name and name not in self._tensors:
                 what = f"node {_called(node)} reads `{printable(name)}`, which nothing before it makes"
                 raise SpecError([Problem(self._file, "", what, "export the model again")])
@@ -87,7 +91,7 @@ class Shapes:
             self._values[name] = value
         parameters: frozenset[str] = frozenset()
         # A single number is an operand of a formula, not a weight.
-        if _name_of(tensor.data_type) in _FLOATS and element_count(shape) > 1:
+        if _name_of(tensor.data_type) in _FLOATS | _NARROW and element_count(shape) > 1:
             self.parameters[name] = shape
             parameters = frozenset([name])
         self._note(name, kind, constant=True, parameters=parameters)
@@ -104,22 +108,21 @@ class Shapes:
             is_float, item_bytes = element in _FLOATS, _item_bytes(kind.tensor_type.elem_type)
         self._tensors[name] = Tensor(name, shape, is_float, item_bytes, constant, parameters)
 
-    def _constant(self, node: NodeProto) -> str:
+    def _constant(self, node: NodeProto) -> None:
         for attribute in node.attribute:
             if attribute.name == "value":
                 self._store(node.output[0], attribute.t)
-                return ""
+                return
         value = np.asarray(next(helper.get_attribute_value(each) for each in node.attribute))
         if value.dtype.kind in "fi":
             value = value.astype(np.float32 if value.dtype.kind == "f" else np.int64)
             self._store(node.output[0], numpy_helper.from_array(value))
         else:
             self._note(node.output[0], None, constant=True)
-        return ""
 
     def _infer(self, node: NodeProto) -> str:
         """Note the results of a node; returns why their shapes are not known, if they are not."""
-        read = [self._tensors[name] for name in (*node.input, *_captured(node)) if name]
+        read = [self._tensors[name] for name in (*node.input, *captured_names(node)) if name]
         constant = node.op_type not in _RANDOM and all(each.constant for each in read)
         parameters = frozenset(name for each in read if each.constant for name in each.parameters)
         types, doubt = self._result_types(node)
@@ -144,7 +147,7 @@ class Shapes:
             schema = defs.get_schema(node.op_type, max_inclusive_version=version)
         except defs.SchemaError:
             return {}, "ONNX has no such operator"
-        names = [name for name in (*node.input, *_captured(node)) if name]
+        names = [name for name in (*node.input, *captured_names(node)) if name]
         if any(self._tensors[name].shape is None for name in names):
             return {}, "the shape of what it reads is not known"
         types = {name: self._types[name] for name in names}
@@ -172,10 +175,10 @@ class Shapes:
             shape = self._tensors[names[0]].shape
             if shape is None:
                 return {}
-            start, end = (_attribute(node, key, other) for key, other in (("start", 0), ("end", len(shape))))
+            start, end = (number_attribute(node, key, other) for key, other in (("start", 0), ("end", len(shape))))
             size = np.array(shape[start:end], np.int64)
             return {node.output[0]: size if node.op_type == "Shape" else np.array(size.prod(), np.int64)}
-        if any(name not in self._values for name in names) or any(_captured(node)):
+        if any(name not in self._values for name in names) or any(captured_names(node)):
             return {}
         shapes = [_shape_of(types[name]) if name in types else None for name in node.output if name]
         sized = all(shape is not None and element_count(shape) <= SMALL_ELEMENTS for shape in shapes)
@@ -205,10 +208,10 @@ class Shapes:
             version=self._versions.get("", self._versions.get("ai.onnx", 1)),
             inputs=inputs,
             outputs=tuple(self._tensors[name] for name in node.output if name),
-            captured=tuple(self._tensors[name] for name in _captured(node)),
-            attributes=dict(_plain_attributes(node)),
+            captured=tuple(self._tensors[name] for name in captured_names(node)),
+            attributes=dict(plain_attributes(node)),
             constants=constants,
-            inner_operators=tuple(inner.op_type for inner in _inner_nodes(node)),
+            inner_operators=tuple(inner.op_type for inner in inner_nodes(node)),
             doubt=doubt,
         )
 
@@ -255,50 +258,8 @@ def _shape_of(kind: TypeProto) -> tuple[int, ...] | None:
     return None if min(sizes, default=0) < 0 else tuple(sizes)
 
 
-def _inner_graphs(node: NodeProto) -> Iterator[GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type in _GRAPHS:
-            yield from (attribute.graphs or (attribute.g,))
-
-
-def _inner_nodes(node: NodeProto) -> Iterator[NodeProto]:
-    for graph in _inner_graphs(node):
-        for inner in graph.node:
-            yield inner
-            yield from _inner_nodes(inner)
-
-
-def _captured(node: NodeProto) -> list[str]:
-    """Names that inner graphs of a node read from outside."""
-    names: dict[str, None] = {}
-    for graph in _inner_graphs(node):
-        inside = {each.name for each in (*graph.input, *graph.initializer)}
-        for inner in graph.node:
-            read = [name for name in (*inner.input, *_captured(inner)) if name and name not in inside]
-            names.update(dict.fromkeys(read))
-            inside.update(inner.output)
-        names.update(dict.fromkeys(each.name for each in graph.output if each.name not in inside))
-    return list(names)
-
-
 def _called(node: NodeProto) -> str:
     return f"`{printable(node.name or node.op_type)}`"
-
-
-def _attribute(node: NodeProto, name: str, default: int) -> int:
-    return next((int(each.i) for each in node.attribute if each.name == name), default)
-
-
-def _plain_attributes(node: NodeProto) -> Iterator[tuple[str, Any]]:
-    """Numbers, texts and lists of numbers."""
-    for each in node.attribute:
-        value = helper.get_attribute_value(each)
-        if isinstance(value, bytes):
-            yield each.name, value.decode(errors="replace")
-        elif isinstance(value, int | float):
-            yield each.name, value
-        elif each.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
-            yield each.name, tuple(value)
 
 
 def _first_line(error: Exception) -> str:

@@ -124,6 +124,17 @@ def test_a_table_used_twice_is_stored_once(tmp_path: Path) -> None:
     assert not any(isinstance(op, Rearrange) for op in ops_of(graph))
 
 
+def test_quantised_weights_take_memory(tmp_path: Path) -> None:
+    """They are brought to fractional numbers when the model is built, with a factor for each column."""
+    model = Model({"x": [8, 64]}, ["y"])
+    narrow = model.value("narrow", [[0] * 32] * 64, "int8")
+    weight = model.node("DequantizeLinear", [narrow, model.weight("factors", 32)], "weight", axis=1)
+    model.node("MatMul", ["x", weight], "y")
+    graph = read(model, tmp_path)
+    assert graph.workload.parameter_count == 64 * 32 + 32
+    assert [type(op) for op in ops_of(graph)] == [MatMul]
+
+
 # Single operators
 
 SHAPE = (2, 8, 4, 4)
