@@ -65,7 +65,10 @@ def infer(
 def _file(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> Path:
     """The model beside the scenario, or in the working folder."""
     beside = (loaded.folder or Path()) / spec.model.file
-    return beside if beside.exists() else Path(spec.model.file)
+    try:
+        return beside if beside.exists() else Path(spec.model.file)
+    except OSError:  # who reads it says what is wrong with it
+        return beside
 
 
 def _result(

@@ -50,7 +50,7 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         name, sign, size = text.rpartition("=")
         where, do = f"--dimension {printable(text)}", "write for example `--dimension batch=4`"
-        if not sign or not name or not size.strip("-").isdecimal() or len(size) > _MOST_DIGITS:
+        if not sign or not name or not size.removeprefix("-").isdecimal() or len(size) > _MOST_DIGITS:
             raise PodsimError("this is not NAME=SIZE", where=where, do=do)
         if name in sizes:
             raise PodsimError(f"dimension `{printable(name)}` is given twice", where=where, do="keep one of the two")

@@ -54,7 +54,7 @@ class _Replica:
         ipu = plan.system.machine.ipu
         self._work = [work(f"stage {cost.stage.index}", cost.forward, ipu.clock_hz) for cost in plan.stages]
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
-        # What is under way to the host does not hold up the IPU that has sent it.
+        # In a row of batches the IPU does not wait for what is under way to the host.
         self._output = Exchange((self._host_transfer("write"),))
         self._hand_over = [Exchange((self._activations(stage),)) for stage in range(self._last)]
 

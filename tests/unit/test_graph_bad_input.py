@@ -277,7 +277,7 @@ def test_a_block_that_fits_nowhere() -> None:
     assert str(failure.value).startswith("model.onnx: the model fits no shipped pod, cut into up to 1 parts; on ")
 
 
-@pytest.mark.parametrize("text", ["rows", "rows=", "=4", "rows=four", "rows=1.5", "rows=" + "9" * 40])
+@pytest.mark.parametrize("text", ["rows", "rows=", "=4", "rows=four", "rows=1.5", "rows=--4", "rows=" + "9" * 40])
 def test_a_dimension_is_name_and_size(text: str) -> None:
     assert error_of("import", "model.onnx", "--dimension", text) == (
         f"--dimension {text}: this is not NAME=SIZE\n  do: write for example `--dimension batch=4`"
