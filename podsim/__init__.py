@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
+    from podsim.forward import infer
     from podsim.generation import generate
+    from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
     from podsim.report.serving import ServingResult
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "simulate": "podsim.simulation",
     "generate": "podsim.generation",
+    "infer": "podsim.forward",
+    "ForwardResult": "podsim.report.forward",
     "GenerationResult": "podsim.report.generation",
     "serve": "podsim.service",
     "ServingResult": "podsim.report.serving",
@@ -53,6 +57,7 @@ _HOMES = {
 
 __all__ = [
     "DoesNotFitError",
+    "ForwardResult",
     "GenerationResult",
     "InfeasibleError",
     "MissingDataError",
@@ -64,6 +69,7 @@ __all__ = [
     "SpecError",
     "__version__",
     "generate",
+    "infer",
     "load_scenario",
     "serve",
     "simulate",

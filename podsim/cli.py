@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from podsim.report.forward import ForwardResult
+    from podsim.report.generation import GenerationResult
     from podsim.specs import LoadedScenario
 
 app = typer.Typer(
@@ -80,7 +85,7 @@ def run(
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
     from podsim.simulation import simulate, with_references
-    from podsim.specs import InferenceScenarioSpec, load_scenario
+    from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
     from podsim.validation.references import references_for
 
     check_distinct(scenario=scenario, trace=trace, plot=plot)
@@ -92,8 +97,8 @@ def run(
         check_plot_path(plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     record = trace is not None or plot is not None
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        _generate(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
+    if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec):
+        _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
     result = simulate(loaded, explicit=explicit, record=record)
     if variant is None and not overrides:
@@ -114,26 +119,38 @@ def run(
         print_result(result)
 
 
-def _generate(
+def _infer(
     loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
 ) -> None:
-    """Text generation: the same options, another result."""
+    """Text generation and forward passes: the same options, other results."""
+    from podsim.errors import PodsimError
+    from podsim.forward import infer
     from podsim.generation import generate
+    from podsim.report.forward_table import print_forward
     from podsim.report.generation_table import print_generation
+    from podsim.report.perfetto import write_trace
+    from podsim.specs import ForwardScenarioSpec
 
-    result = generate(loaded, explicit=explicit, record=trace is not None)
+    result: ForwardResult | GenerationResult
+    show: Callable[[], None]
+    if isinstance(loaded.spec, ForwardScenarioSpec):
+        if plot is not None:
+            raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
+        result = passed = infer(loaded, explicit=explicit, record=trace is not None)
+        show = partial(print_forward, passed)
+    else:
+        result = generated = generate(loaded, explicit=explicit, record=trace is not None)
+        show = partial(print_generation, generated)
+        if plot is not None:
+            from podsim.report.generation_plot import write_generation_plot
+
+            write_generation_plot(generated, plot)
     if trace is not None:
-        from podsim.report.perfetto import write_trace
-
         write_trace(result, trace)
-    if plot is not None:
-        from podsim.report.generation_plot import write_generation_plot
-
-        write_generation_plot(result, plot)
     if output_format is Format.JSON:
         typer.echo(result.to_json())
     else:
-        print_generation(result)
+        show()
 
 
 @app.command()
@@ -178,23 +195,29 @@ def serve(
 
 
 @app.command("import")
-def import_config(
-    config: Annotated[str, typer.Argument(help="A Hugging Face config.json.")],
+def import_file(
+    model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
     system: Annotated[str, typer.Option(help="The pod it is to run on.")] = "ipu_pod16",
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
     prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, show_default="1", help="Of a decoder.")] = None,
+    dimensions: Annotated[
+        list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
 ) -> None:
-    """Write a scenario from the config.json of a model, divided over IPUs so that it fits."""
+    """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
     from podsim.importer import Request, import_model
+    from podsim.importer.request import parse_dimensions
     from podsim.report.files import check_distinct, check_new, write_atomically
 
     if output is not None:
-        check_distinct(config=config, output=output)
+        check_distinct(input=model, output=output)
         check_new(output, force=force)
-    text = import_model(config, Request(system, prompt_tokens, output_tokens, batch_size))
+    folder = None if output is None else output.parent
+    request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
+    text = import_model(model, request, lambda warning: typer.echo(f"warning: {warning}", err=True))
     if output is None:
         typer.echo(text, nl=False)
     else:

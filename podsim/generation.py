@@ -14,9 +14,10 @@ from podsim.program.inference import compile_step
 from podsim.program.passes import BUBBLE
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
-from podsim.report.generation import GenerationResult, StepReport
+from podsim.report.generation import GenerationResult
 from podsim.report.phases import phase_times
 from podsim.report.rows import MemoryReport, MemoryRow
+from podsim.report.step import StepReport
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 
 
@@ -45,7 +46,7 @@ def generate(
     loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
     spec = loaded.spec
     if not isinstance(spec, InferenceScenarioSpec):
-        raise PodsimError(f"{loaded.name} describes training", do="use podsim.simulate")
+        raise PodsimError(f"{loaded.name} does not describe text generation", do="use podsim.simulate or podsim.infer")
     try:
         plan = plan_inference(inference_job(spec))
         prefill, decode = (

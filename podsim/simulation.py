@@ -18,7 +18,7 @@ from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow, Reference
 from podsim.report.warnings import warnings_of
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
 
@@ -50,6 +50,8 @@ def simulate(
     spec = loaded.spec
     if isinstance(spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes text generation", do="use podsim.generate")
+    if isinstance(spec, ForwardScenarioSpec):
+        raise PodsimError(f"{loaded.name} describes forward passes", do="use podsim.infer")
     try:
         plan = make_plan(training_job(spec))
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)

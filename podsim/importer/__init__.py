@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from podsim.importer.config_file import read_config
+from podsim.errors import PodsimError
+from podsim.importer.config_file import printable, read_config
 from podsim.importer.decoder import decoder_scenario
 from podsim.importer.encoder import encoder_scenario
+from podsim.importer.graph import graph_scenario
 from podsim.importer.huggingface import imported
 from podsim.importer.request import Request
 
 __all__ = ["Request", "import_model"]
 
 
-def import_model(path: str | Path, request: Request | None = None) -> str:
-    """Read a Hugging Face `config.json` and write a scenario, divided over IPUs so that it fits.
+_ONNX = ".onnx"
+
+
+def import_model(
+    path: str | Path, request: Request | None = None, warn: Callable[[str], None] = lambda warning: None
+) -> str:
+    """Read a Hugging Face `config.json` or an ONNX file and write a scenario, divided over IPUs so that it fits.
 
     Args:
-        path: The file.
+        path: The file; one whose name ends in `.onnx` is read as such.
         request: What is asked of the model.
+        warn: Takes what a reader must know, such as operators that are not simulated; the comments say it too.
 
     Returns:
         The scenario as commented YAML. The same file gives the same text.
 
     Raises:
         SpecError: The file is wrong, or its architecture is not known.
+        PodsimError: Something is asked that does not go with the model, or a package is missing.
         DoesNotFitError: The model does not fit the pod; names the smallest shipped pod on which it does.
     """
-    model, request = imported(read_config(path)), request or Request()
+    path, request = Path(path), request or Request()
+    if path.suffix.lower() == _ONNX:
+        text, warnings = graph_scenario(path, request)
+        for warning in warnings:
+            warn(warning)
+        return text
+    if request.dimensions:
+        where = printable(str(path))
+        raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
+    model = imported(read_config(path))
     return decoder_scenario(model, request) if model.kind == "decoder" else encoder_scenario(model, request)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from podsim.errors import PodsimError
+from podsim.importer.config_file import printable
 from podsim.importer.huggingface import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.scenario_text import Section
 
 _DEFAULT_SYSTEM = "ipu_pod16"
+_MOST_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,37 @@ class Request:
         prompt_tokens: Tokens of a prompt, of a decoder.
         output_tokens: Tokens generated for it, of a decoder.
         batch_size: Sequences that go through a decoder together.
+        dimensions: Sizes of the dimensions that a graph leaves open, by name.
+        folder: Where the scenario will lie, if that is known; a graph's file is named from there.
     """
 
     system: str = _DEFAULT_SYSTEM
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     batch_size: int | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    folder: Path | None = None
+
+
+def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
+    """Sizes by name.
+
+    Raises:
+        PodsimError: A text is not NAME=SIZE, or a name is given twice.
+
+    >>> parse_dimensions(["batch=4", "height=640"])
+    {'batch': 4, 'height': 640}
+    """
+    sizes: dict[str, int] = {}
+    for text in texts:
+        name, sign, size = text.rpartition("=")
+        where, do = f"--dimension {printable(text)}", "write for example `--dimension batch=4`"
+        if not sign or not name or not size.removeprefix("-").isdecimal() or len(size) > _MOST_DIGITS:
+            raise PodsimError("this is not NAME=SIZE", where=where, do=do)
+        if name in sizes:
+            raise PodsimError(f"dimension `{printable(name)}` is given twice", where=where, do="keep one of the two")
+        sizes[name] = int(size)
+    return sizes
 
 
 def top(model: Imported, request: Request, purpose: str, software: str) -> Section:

@@ -88,15 +88,16 @@ def stage_costs(
         for name, _ in stage.blocks:
             key = (name, proportion)
             if key not in known:
-                known[key] = _block_cost(name, workload, model, proportion)
+                known[key] = block_cost(name, workload, model, proportion)
             blocks[name] = known[key]
         spared = stage is stages[-1] and not recompute_last
         redone = (stage.segments[:-1] if spared else stage.segments) if recompute else ()
-        costs.append(_stage_cost(stage, blocks, redone))
+        costs.append(stage_cost(stage, blocks, redone))
     return tuple(costs)
 
 
-def _block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
+def block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
+    """Cost every operation of a block, with a share of tile memory for temporaries of each."""
     block = workload.blocks[name]
     forward = model.sequence(block.forward, proportion)
     backward = model.sequence(block.backward, proportion)
@@ -104,7 +105,8 @@ def _block_cost(name: str, workload: Workload, model: CostModel, proportion: flo
     return BlockCost(name, forward, backward, *sums)
 
 
-def _stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...]) -> StageCost:
+def stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...] = ()) -> StageCost:
+    """The cost of a stage from those of its blocks, some segments of it being redone."""
     backward = total(blocks[name].backward_account.times(count) for name, count in stage.blocks)
     return StageCost(
         stage, blocks, _forward(stage.segments, blocks), _forward(recomputed, blocks), backward, recomputed

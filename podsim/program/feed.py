@@ -10,25 +10,63 @@ Source: [popart_pipelining] for the prefetch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from podsim.cost.account import Account
-from podsim.plan.plan import Plan
+from podsim.plan.stage_cost import StageCost
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
-from podsim.system import Channel, streaming_channels
+from podsim.system import Channel, System, streaming_channels
 from podsim.units import cycles_to_ps, seconds_to_ps
+from podsim.workload import Workload
 
 HOST_WAIT, EXCHANGE = "host_wait", "exchange"
 # The last of these is accounted: by then what is buffered at the start of an update no longer changes.
 _UPDATES = 3
 
 
+class FeedOptions(Protocol):
+    """What a layout says about its data."""
+
+    @property
+    def accumulation_factor(self) -> int:
+        """Micro-batches of a weight update, or of a session call without one."""
+
+    @property
+    def io_tiles(self) -> int:
+        """Tiles that fetch data while the others compute."""
+
+    @property
+    def prefetch_depth(self) -> int:
+        """Micro-batches that wait ready in front of each replica."""
+
+
+class Fed(Protocol):
+    """A plan that takes data."""
+
+    @property
+    def system(self) -> System:
+        """The machines."""
+
+    @property
+    def workload(self) -> Workload:
+        """The model for one micro-batch."""
+
+    @property
+    def options(self) -> FeedOptions:
+        """How the data comes."""
+
+    @property
+    def stages(self) -> Sequence[StageCost]:
+        """Pipeline stages with their costs."""
+
+
 class Feed:
     """The data of all replicas of a program."""
 
-    def __init__(self, plan: Plan, replicas: Replicas) -> None:
+    def __init__(self, plan: Fed, replicas: Replicas) -> None:
         """Find out whether anybody may have to wait."""
         self._plan, self._replicas = plan, replicas
         self._transfers = {replica: self._transfer(replica) for replica in replicas.kept}

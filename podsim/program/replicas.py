@@ -10,10 +10,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
+from typing import Protocol
 
-from podsim.plan.options import TrainingOptions
 from podsim.program.rings import peripheral_ring
 from podsim.system import System
+
+
+class Replication(Protocol):
+    """What a layout says about its replicas."""
+
+    @property
+    def replication_factor(self) -> int:
+        """Copies."""
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs of one copy."""
+
+    @property
+    def replicas_per_domain(self) -> int:
+        """Copies that share a link domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +44,7 @@ class Replicas:
     """
 
     system: System
-    options: TrainingOptions
+    options: Replication
     explicit: bool
     decodes: bool = False
 

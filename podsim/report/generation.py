@@ -5,75 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from podsim.report.breakdown import exact_seconds
-from podsim.report.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
-from podsim.report.rows import MemoryReport, PhaseTime, Reference
+from podsim.report.rows import MemoryReport, Reference
+from podsim.report.step import StepReport
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
     from podsim.engine.trace import Trace
-
-_BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links", OFF_CHIP: "host"}
-_STREAMING, _WEIGHTS_WAIT, _STREAMING_MEMORY = "streaming", "weights_wait", "streaming memory"
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """One kind of step: prefill or decode.
-
-    Attributes:
-        name: Which.
-        time_ps: One step of one batch, from its input to its sampled token. [ps]
-        breakdown_ps: Mean over the IPUs of their time by kind; adds up to `time_ps`. [ps]
-        phases: Its phases in order.
-        loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
-        longest_stage_ps: The longest that any stage is taken by the batch. [ps]
-    """
-
-    name: str
-    time_ps: int
-    breakdown_ps: Mapping[str, int]
-    phases: tuple[PhaseTime, ...]
-    loads_ps: int = 0
-    longest_stage_ps: int = 0
-
-    @property
-    def time_s(self) -> float:
-        """One step. [s]"""
-        return ps_to_seconds(self.time_ps)
-
-    @property
-    def breakdown(self) -> dict[str, float]:
-        """Time by kind; adds up to `time_s` exactly. [s]"""
-        return exact_seconds(self.breakdown_ps)
-
-    @property
-    def loads_s(self) -> float:
-        """Loads by I/O tiles while the others work. [s]"""
-        return ps_to_seconds(self.loads_ps)
-
-    @property
-    def bound(self) -> str:
-        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`.
-
-        Waiting for weights counts as streaming memory. Loads under other work bind, too, if they are waited
-        for and take longer than all of that work.
-        """
-        parts, waited_ps = self.time_by_bound, self.breakdown_ps.get(_WEIGHTS_WAIT, 0)
-        if waited_ps and self.loads_ps > sum(parts.values()) - waited_ps:
-            return _STREAMING_MEMORY
-        return max(parts, key=lambda bound: parts[bound])
-
-    @property
-    def time_by_bound(self) -> dict[str, int]:
-        """Time of the breakdown by what it is spent on; bubbles are left out. [ps]"""
-        sums: dict[str, int] = {}
-        for name, time_ps in self.breakdown_ps.items():
-            if bound := _bound_of(name):
-                sums[bound] = sums.get(bound, 0) + time_ps
-        return sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,15 +90,8 @@ class GenerationResult:
             "tokens_per_s": self.tokens_per_s,
             "steps_per_s": self.steps_per_s,
             "latency_s": self.latency_s,
-            "steps": [_step_dict(step) for step in (self.prefill, self.decode)],
-            "memory": {
-                "rows": [
-                    {"ipu": row.ipu, "tenant": row.tenant, "size_bytes": row.size_bytes, "where": row.where}
-                    for row in self.memory.rows
-                ],
-                "in_processor_memory_bytes": self.memory.in_processor_memory_bytes,
-                "streaming_memory_bytes": self.memory.streaming_memory_bytes,
-            },
+            "steps": [step.to_dict() for step in (self.prefill, self.decode)],
+            "memory": self.memory.to_dict(),
             "references": [
                 {
                     "quantity": each.quantity,
@@ -182,21 +114,3 @@ class GenerationResult:
     def error_of(self, reference: Reference) -> float:
         """Predicted ÷ measured - 1."""
         return float(getattr(self, reference.quantity)) / reference.measured - 1
-
-
-def _step_dict(step: StepReport) -> dict[str, object]:
-    return {
-        "name": step.name,
-        "time_s": step.time_s,
-        "bound": step.bound,
-        "loads_s": step.loads_s,
-        "breakdown": step.breakdown,
-        "phases": [{"name": each.name, "count": each.count, "seconds": each.seconds} for each in step.phases],
-    }
-
-
-def _bound_of(kind: str) -> str | None:
-    """What a kind of time is spent on; none for a bubble."""
-    if kind in (_STREAMING, _WEIGHTS_WAIT):
-        return _STREAMING_MEMORY
-    return _BOUNDS.get(kind_of(kind).family)

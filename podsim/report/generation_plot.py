@@ -12,10 +12,11 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
-from podsim.report.generation import GenerationResult, StepReport
+from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
 from podsim.report.plot import ink, plain_frame, save_figure
 from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport
+from podsim.report.step import StepReport
 
 _MOST_IPUS: Final = 16
 _MS_PER_S: Final = 1000

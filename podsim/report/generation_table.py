@@ -8,7 +8,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.report.format import format_count, format_duration_s, format_error, format_significant
-from podsim.report.generation import GenerationResult, StepReport
+from podsim.report.generation import GenerationResult
+from podsim.report.step import StepReport
 from podsim.report.table import assumption_table, breakdown_table, memory_lines
 
 _DIGITS = 4

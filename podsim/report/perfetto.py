@@ -17,6 +17,7 @@ from podsim.engine.trace import PhaseRecord, Record, Trace, expand
 from podsim.errors import MissingDataError
 from podsim.report.files import write_atomically
 from podsim.report.format import natural_key
+from podsim.report.forward import ForwardResult
 from podsim.report.generation import GenerationResult
 from podsim.report.result import RunResult
 
@@ -71,7 +72,7 @@ def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT) -> Time
 
 
 def write_trace(
-    result: RunResult | GenerationResult, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT
+    result: RunResult | GenerationResult | ForwardResult, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT
 ) -> Timeline:
     """Write the timeline of a result as a file that ui.perfetto.dev opens.
 

@@ -23,7 +23,7 @@ from podsim.report.format import (
 from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
-from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, PhaseTime
+from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
 
 _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
@@ -63,7 +63,7 @@ def _page(result: RunResult, *, ascii_only: bool) -> Group:
         _breakdown(result, ascii_only=ascii_only),
         _phases(result.phases),
         _ipus(result),
-        _operations(result),
+        operation_table(result.operations),
         memory_lines(result.memory),
         assumption_table(result.assumptions),
     ]
@@ -198,10 +198,10 @@ def _shares(account: IpuAccount) -> tuple[float, float, float]:
     return compute_ps / total_ps, 1 - (compute_ps + waiting_ps) / total_ps, waiting_ps / total_ps
 
 
-def _operations(result: RunResult) -> Group | None:
+def operation_table(operations: Sequence[OperationRow]) -> Group | None:
     """The longest operations of the stage that takes longest."""
     stages: dict[str, float] = {}
-    for row in result.operations:
+    for row in operations:
         stages[row.stage] = stages.get(row.stage, 0.0) + row.total_s
     if not stages:
         return None
@@ -209,7 +209,7 @@ def _operations(result: RunResult) -> Group | None:
     total_s = stages[slowest] or 1.0
     title = f"Slowest: {slowest}, {format_duration_s(stages[slowest])} of operations; the longest are"
     table = plain_table("block", "operation", ">runs", ">each", ">time", ">share")
-    rows = [row for row in result.operations if row.stage == slowest]
+    rows = [row for row in operations if row.stage == slowest]
     for row in sorted(rows, key=lambda row: -row.total_s)[:_MOST_OPERATIONS]:
         cells = (row.block, f"{row.name} ({row.kind})", format_count(row.count))
         times = (format_duration_s(row.total_s / max(1, row.count)), format_duration_s(row.total_s))

@@ -1,6 +1,7 @@
 """The door: text in, checked and frozen specifications out."""
 
 from podsim.specs.assumptions import Assumption, assumptions
+from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -18,6 +19,7 @@ from podsim.specs.software import SoftwareSpec
 
 __all__ = [
     "Assumption",
+    "ForwardScenarioSpec",
     "ImageScenarioSpec",
     "InferenceScenarioSpec",
     "IpuSpec",

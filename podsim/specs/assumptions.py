@@ -9,12 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from podsim.specs.families import VisionScenarioSpec
+from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Sourced
 from podsim.specs.scenario import TransformerScenarioSpec
 
-AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec
+AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec | ForwardScenarioSpec
 _CERTAIN = ("published", "measured")
 
 
@@ -57,9 +58,16 @@ def _unused(spec: AnyScenario) -> Iterator[str]:
     """Beginnings of keys that nothing in the scenario asks for."""
     if isinstance(spec, InferenceScenarioSpec):
         yield from ("system.machine.gw_link.", "system.host.", "software.host_call", "software.code_memory_per_tile")
-        yield from ("software.setup", "software.checkpoint", "software.validation_setup")
+        yield from ("software.setup", "software.checkpoint", "software.validation_setup", "software.forward_call")
         return
-    yield from ("software.token_call", "software.inference_code_memory_per_tile")
+    if isinstance(spec, ForwardScenarioSpec):
+        yield from ("system.machine.gw_link.", "system.host.", "software.host_call", "software.code_memory_per_tile")
+        yield from ("software.setup", "software.checkpoint", "software.validation_setup", "software.token_call")
+        yield "software.collective_step_latency"
+        if spec.parallelism.pipeline_stages == 1:
+            yield "system.machine.ipu_link."
+        return
+    yield from ("software.token_call", "software.forward_call", "software.inference_code_memory_per_tile")
     if spec.parallelism.replication_factor * spec.parallelism.ipus_per_replica <= spec.system.domain_ipu_count:
         yield "system.machine.gw_link."
     if isinstance(spec, TransformerScenarioSpec):

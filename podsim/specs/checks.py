@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from podsim.specs.assumptions import AnyScenario
 from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
+from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.image import EfficientNetSpec, ImageScenarioSpec, ResNetSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.scenario import ReferenceConvergence, ScenarioSpec, TransformerScenarioSpec
@@ -21,6 +22,9 @@ def cross_check(spec: AnyScenario) -> Iterator[Finding]:
         yield from _inference(spec)
         return
     yield from _ipus(spec)
+    if isinstance(spec, ForwardScenarioSpec):
+        yield from _one_proportion(spec)
+        return
     yield from _proportions(spec)
     yield from _transformer(spec) if isinstance(spec, TransformerScenarioSpec) else _image(spec)
 
@@ -51,10 +55,14 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
     tiles = int(spec.system.machine.ipu.tile.count)
     if spec.memory.io_tiles >= tiles:
         yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
-    if isinstance(spec.memory.available_memory_proportion, tuple):
-        yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
+    yield from _one_proportion(spec)
     if spec.serving is not None:
         yield from _serving(spec, spec.serving)
+
+
+def _one_proportion(spec: InferenceScenarioSpec | ForwardScenarioSpec) -> Iterator[Finding]:
+    if isinstance(spec.memory.available_memory_proportion, tuple):
+        yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 
 
 def _serving(spec: InferenceScenarioSpec, serving: ServingSpec) -> Iterator[Finding]:
@@ -195,7 +203,7 @@ def _layers(spec: TransformerScenarioSpec) -> Iterator[Finding]:
             )
 
 
-def _ipus(spec: TransformerScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
+def _ipus(spec: TransformerScenarioSpec | ImageScenarioSpec | ForwardScenarioSpec) -> Iterator[Finding]:
     per_replica, replicas = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor
     available = spec.system.ipu_count
     domain = spec.system.domain_ipu_count

@@ -19,6 +19,7 @@ from podsim.specs.families import (
     Seq2SeqScenarioSpec,
     VisionScenarioSpec,
 )
+from podsim.specs.forward import GRAPH_KIND, ForwardScenarioSpec
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -37,6 +38,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "vision_scenario": VisionScenarioSpec,
     "seq2seq_scenario": Seq2SeqScenarioSpec,
     "inference_scenario": InferenceScenarioSpec,
+    "forward_scenario": ForwardScenarioSpec,
     "pod": PodSpec,
     "machine": MachineSpec,
     "ipu": IpuSpec,
@@ -51,6 +53,7 @@ _FAMILIES: dict[str, type[AnyScenario]] = {
     SEQ2SEQ_KIND: Seq2SeqScenarioSpec,
     **dict.fromkeys(IMAGE_KINDS, ImageScenarioSpec),
     _DECODER_KIND: InferenceScenarioSpec,
+    GRAPH_KIND: ForwardScenarioSpec,
 }
 """Families of models; a decoder with `data:` is trained, otherwise it generates."""
 _VARIANTS = "variants"

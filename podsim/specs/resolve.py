@@ -23,6 +23,7 @@ REFERENCES: dict[str, dict[str, str]] = {
     "vision_scenario": {"system": "pod", "software": "software"},
     "seq2seq_scenario": {"system": "pod", "software": "software"},
     "inference_scenario": {"system": "pod", "software": "software"},
+    "forward_scenario": {"system": "pod", "software": "software"},
     "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},
     "ipu": {"vertices": "vertices"},

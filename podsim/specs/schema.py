@@ -27,6 +27,7 @@ _FAMILIES = (
     "vision_scenario",
     "seq2seq_scenario",
     "inference_scenario",
+    "forward_scenario",
 )
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 

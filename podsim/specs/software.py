@@ -31,6 +31,8 @@ class SoftwareSpec(Spec):
     """Least time of one step of a collective."""
     token_call: SourcedTime | None = None
     """A call for one generated token, with sampling on the host."""
+    forward_call: SourcedTime | None = None
+    """A session call for forward passes, device work and transfers apart."""
     host_call: SourcedTime
     """A session call for one weight update, device work apart."""
     setup: SourcedTime

@@ -15,6 +15,7 @@ _KINDS = {
     "vision_scenario": "vision scenario",
     "seq2seq_scenario": "encoder-decoder scenario",
     "inference_scenario": "inference scenario",
+    "forward_scenario": "forward scenario",
 }
 
 

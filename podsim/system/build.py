@@ -90,6 +90,7 @@ def build_software(spec: SoftwareSpec) -> Software:
         update_first_ipu_apart=spec.update_first_ipu_apart,
         collective_both_ways=spec.collective_both_ways,
         token_call_s=spec.token_call.value if spec.token_call else None,
+        forward_call_s=spec.forward_call.value if spec.forward_call else None,
         checkpoint_s=spec.checkpoint.value if spec.checkpoint else None,
         validation_setup_s=spec.validation_setup.value if spec.validation_setup else None,
         schedule=spec.schedule,

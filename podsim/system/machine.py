@@ -212,6 +212,7 @@ class Software:
         update_first_ipu_apart: Whether IPU 0 updates its weights after the others.
         collective_both_ways: Whether rings use both directions of their links.
         token_call_s: A call for one generated token, with sampling on the host, if known. [s]
+        forward_call_s: A session call for forward passes, device work and transfers apart, if known. [s]
         checkpoint_s: What writing a checkpoint adds to the training, data transfer apart, if known. [s]
         validation_setup_s: Building and loading the program that validates checkpoints, if known. [s]
         schedule: `lock_step`, or `grouped`: all forward passes, then all backward passes.
@@ -231,6 +232,7 @@ class Software:
     update_first_ipu_apart: bool
     collective_both_ways: bool = False
     token_call_s: float | None = None
+    forward_call_s: float | None = None
     checkpoint_s: float | None = None
     validation_setup_s: float | None = None
     schedule: str = "lock_step"

@@ -14,6 +14,7 @@ ORDER = [
     "specs",
     "system",
     "workload",
+    "graph",
     "cost",
     "plan",
     "program",
@@ -23,6 +24,7 @@ ORDER = [
     "report",
     "simulation",
     "generation",
+    "forward",
     "service",
     "importer",
     "validation",
@@ -30,6 +32,7 @@ ORDER = [
 ]
 NARROWER = {
     "workload": set(),  # a model is the same on every machine
+    "graph": {"specs.wording", "workload.block", "workload.layers", "workload.op"},  # so is a file
     "engine": {"program.task"},  # lanes and channels, no IPU
     "serving": {"specs.wording"},  # times of steps are given to it
 }
@@ -93,9 +96,11 @@ def test_imports_go_up_only(path: Path) -> None:
             "errors",
             "report.result",
             "report.generation",
+            "report.forward",
             "report.serving",
             "simulation",
             "generation",
+            "forward",
             "service",
             "specs",
         }

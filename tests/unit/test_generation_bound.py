@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.report.generation import StepReport
+from podsim.report.step import StepReport
 
 MS = 10**9
 MILLION = 1e6

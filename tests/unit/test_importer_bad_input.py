@@ -246,7 +246,7 @@ def test_a_file_is_replaced_by_force_only(podsim: Run) -> None:
 def test_the_configuration_is_never_replaced(podsim: Run) -> None:
     Path("config.json").write_text(json.dumps(TINY))
     assert podsim("import", "config.json", "--output", "./config.json", "--force") == error_of(
-        "config.json: this is both the config and the output\n  do: give two different paths"
+        "config.json: this is both the input and the output\n  do: give two different paths"
     )
 
 

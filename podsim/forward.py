@@ -1,0 +1,136 @@
+"""The few lines that join the stages for forward passes: from a scenario to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from podsim._version import __version__
+from podsim.engine import Trace, execute
+from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.graph import Graph, read_graph
+from podsim.plan.forward import ForwardPlan, plan_forward
+from podsim.plan.forward_job import forward_job
+from podsim.program.feed import HOST_WAIT
+from podsim.program.forward import compile_calls, compile_one_batch
+from podsim.report.breakdown import mean_account
+from podsim.report.format import format_percent
+from podsim.report.forward import ForwardResult
+from podsim.report.phases import phase_times
+from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow
+from podsim.report.step import StepReport
+from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
+
+_SHORT_WAIT = 0.05
+
+
+def infer(
+    scenario: str | Path | Mapping[str, object] | LoadedScenario,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+) -> ForwardResult:
+    """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
+
+    Args:
+        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        variant: One of the variants named in the file.
+        overrides: `key.path=value` texts that replace keys of the scenario.
+        explicit: Simulate every IPU of every replica; the result is the same, more slowly.
+        record: Keep the timeline of a call, for `ForwardResult.trace`.
+
+    Raises:
+        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        DoesNotFitError: The model does not fit the memories.
+        MissingDataError: A number that is needed is not known.
+    """
+    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    spec = loaded.spec
+    if not isinstance(spec, ForwardScenarioSpec):
+        raise PodsimError(
+            f"{loaded.name} does not describe forward passes", do="use podsim.simulate or podsim.generate"
+        )
+    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations)
+    try:
+        plan = plan_forward(forward_job(spec, graph.workload))
+        batch = execute(compile_one_batch(plan))
+        call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record)
+    except (InfeasibleError, MissingDataError) as error:
+        raise error.at(loaded.where("parallelism")) from None
+    return _result(loaded, spec, graph, plan, batch, call)
+
+
+def _file(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> Path:
+    """The model beside the scenario, or in the working folder."""
+    beside = loaded.folder / spec.model.file
+    try:
+        return beside if beside.exists() else Path(spec.model.file)
+    except OSError:  # who reads it says what is wrong with it
+        return beside
+
+
+def _result(
+    loaded: LoadedScenario, spec: ForwardScenarioSpec, graph: Graph, plan: ForwardPlan, batch: Trace, call: Trace
+) -> ForwardResult:
+    options, ipu = plan.options, plan.system.machine.ipu
+    peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    return ForwardResult(
+        name=loaded.name,
+        description=spec.description,
+        version=__version__,
+        samples_per_batch=plan.workload.samples_per_micro_batch,
+        batches_per_call=options.batches_per_call,
+        replication_factor=options.replication_factor,
+        parameter_count=plan.workload.parameter_count,
+        flop_per_batch=plan.workload.forward_flop,
+        peak_flop_per_s=peak,
+        batch=_step("batch", batch),
+        call=_step("call", call),
+        ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
+        memory=_memory(plan),
+        operations=tuple(_operations(plan)),
+        warnings=(*graph.warnings, *_waits(call)),
+        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
+        inputs=(*loaded.inputs, graph.source),
+        event_count=batch.event_count + call.event_count,
+        scenario=loaded.resolved,
+        trace=call if call.records else None,
+    )
+
+
+def _step(name: str, trace: Trace) -> StepReport:
+    return StepReport(name, trace.makespan_ps, mean_account(trace.lanes), phase_times(trace.phases))
+
+
+def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
+    return IpuAccount(ipu, f"ipu{ipu}", label, trace.lanes[f"ipu{ipu}"])
+
+
+def _memory(plan: ForwardPlan) -> MemoryReport:
+    rows = tuple(
+        MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
+        for ipu in plan.memory
+        for tenant in ipu.tenants
+        if tenant.byte_count
+    )
+    first = plan.memory[0]
+    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)
+
+
+def _operations(plan: ForwardPlan) -> Iterator[OperationRow]:
+    """Every operation of every stage with its time for one batch."""
+    clock = plan.system.machine.ipu.clock_hz
+    for cost in plan.stages:
+        for name, count in cost.stage.blocks:
+            for each in cost.blocks[name].forward:
+                seconds = {part: cycles * count / clock for part, cycles in each.account.parts()}
+                yield OperationRow(f"stage {cost.stage.index}", name, "forward", each.op.name, count, seconds)
+
+
+def _waits(call: Trace) -> Iterator[str]:
+    share = max(lane.get(HOST_WAIT, 0) for lane in call.lanes.values()) / call.makespan_ps
+    if share > _SHORT_WAIT:
+        cure = "smaller inputs or fewer replicas would help"
+        yield f"host links set the pace: IPUs wait for data {format_percent(share)} of the time; {cure}"

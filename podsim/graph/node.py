@@ -1,0 +1,120 @@
+"""A graph without its file: tensors with shapes, and the nodes between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What one node hands to others, an input of the graph, or a constant.
+
+    Attributes:
+        name: Its name in the file.
+        shape: Its shape; None if it depends on data or cannot be told.
+        is_float: Whether it holds floating-point numbers.
+        item_bytes: Bytes of an element in the file. [B]
+        constant: Whether it is known before any input is.
+        parameters: Names of the stored weights that a constant is made of.
+    """
+
+    name: str
+    shape: Shape | None
+    is_float: bool = True
+    item_bytes: int = 4
+    constant: bool = False
+    parameters: frozenset[str] = frozenset()
+
+    @property
+    def element_count(self) -> int:
+        """Elements; 0 if the shape is not known."""
+        return 0 if self.shape is None else math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator of the graph.
+
+    Attributes:
+        name: Unique, without characters that cannot be printed.
+        operator: For example `Conv`; that of a domain of its own with the domain in front.
+        version: Version of the operator set.
+        inputs: What it reads, in order; None where an optional input is left out.
+        outputs: What it makes.
+        captured: What its inner graphs read from outside beside the inputs.
+        attributes: Numbers, texts and lists of them.
+        constants: Values of inputs that are a constant number, by position.
+        inner_operators: Operators of its inner graphs.
+        doubt: Why shapes of outputs are not known, if they are not.
+    """
+
+    name: str
+    operator: str
+    version: int
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor, ...]
+    captured: tuple[Tensor, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[int, float] = field(default_factory=dict)
+    inner_operators: tuple[str, ...] = ()
+    doubt: str = ""
+
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """All that it reads."""
+        return tuple(each for each in self.inputs if each is not None) + self.captured
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its results are known before any input is."""
+        return all(each.constant for each in self.outputs)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Stored tensors that it works with."""
+        return frozenset(name for each in self.read if each.constant for name in each.parameters)
+
+    @property
+    def shapes_known(self) -> bool:
+        """Whether everything that it reads and makes has a shape."""
+        return all(each.shape is not None for each in (*self.read, *self.outputs))
+
+    @property
+    def source(self) -> Tensor:
+        """Its first input."""
+        first = self.inputs[0]
+        assert first is not None
+        return first
+
+    @property
+    def result(self) -> Tensor:
+        """Its first output."""
+        return self.outputs[0]
+
+    def optional(self, place: int) -> Tensor | None:
+        """An input that may be left out."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    """A graph in an order in which it can be run.
+
+    Attributes:
+        name: What the model is called.
+        inputs: What the host sends.
+        outputs: What goes back.
+        nodes: Those that work on inputs; what depends on constants alone is left out.
+        parameters: Stored weights, by name: tensors of fractional or narrow numbers.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    parameters: Mapping[str, Shape]

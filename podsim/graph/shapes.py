@@ -1,0 +1,267 @@
+"""Shapes of all tensors of an ONNX graph: one pass over the nodes, constants folded on the way.
+
+Exporters compute shapes with operators. Where all that a node reads is known and small, its value is
+computed as well, so that the shapes that depend on it can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper, numpy_helper, shape_inference
+from onnx.checker import ValidationError
+from onnx.reference import ReferenceEvaluator
+
+from podsim.errors import Problem, SpecError
+from podsim.graph.node import Node, Tensor
+from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
+from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, TypeProto
+
+_STANDARD = ("", "ai.onnx")
+_FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
+_NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
+"""Formats of weights that are brought to another one before they are used."""
+_SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
+"""Results that are not larger than what is read, though their shape depends on values."""
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_OTHER_SIZES = "its result would have another number of elements: the sizes of inputs do not go with the graph"
+
+
+class Shapes:
+    """Types, values and origins of the tensors of a graph, node by node."""
+
+    def __init__(self, model: onnx.ModelProto, file: str) -> None:
+        """Start with the stored tensors and the inputs."""
+        self._file, self._graph = file, model.graph
+        self._opsets = list(model.opset_import)
+        self._versions = {each.domain or "": each.version for each in model.opset_import}
+        self._types: dict[str, TypeProto] = {}
+        self._values: dict[str, np.ndarray[Any, Any]] = {}
+        self._tensors: dict[str, Tensor] = {}
+        self._stated = {each.name: each.type for each in (*model.graph.value_info, *model.graph.output)}
+        self._names: set[str] = set()
+        self.parameters: dict[str, tuple[int, ...]] = {}
+        for value in inputs_of(model.graph):
+            self._note(value.name, value.type, constant=False)
+        for tensor in model.graph.initializer:
+            self._store(tensor.name, tensor)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether anything makes a tensor."""
+        return name in self._tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        """A tensor by its name."""
+        return self._tensors[name]
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node with what is known about it, in the order of the file.
+
+        Raises:
+            SpecError: A node reads what no node before it makes.
+        """
+        for index, node in enumerate(self._graph.node):
+            self._check(node)
+            if node.op_type == "Constant":
+                self._constant(node)
+                continue
+            yield self._node(index, node, self._infer(node))
+
+    def _check(self, node: NodeProto) -> None:
+        for name in (*node.input, *captured_names(node)):
+            if name and name not in self._tensors:
+                what = f"node {_called(node)} reads `{printable(name)}`, which nothing before it makes"
+                raise SpecError([Problem(self._file, "", what, "export the model again")])
+
+    def _store(self, name: str, tensor: onnx.TensorProto) -> None:
+        """A stored tensor: its type, its value if it is small, and itself as a parameter."""
+        shape = tuple(tensor.dims)
+        if min(shape, default=0) < 0:
+            what = f"the stored tensor `{printable(name)}` has a negative size: {list(shape)}"
+            raise SpecError([Problem(self._file, "", what, "export the model again")])
+        kind = helper.make_tensor_type_proto(tensor.data_type, shape)
+        value = _value_of(tensor)
+        if value is not None:
+            self._values[name] = value
+        parameters: frozenset[str] = frozenset()
+        # A single number is an operand of a formula, not a weight.
+        if _name_of(tensor.data_type) in _FLOATS | _NARROW and element_count(shape) > 1:
+            self.parameters[name] = shape
+            parameters = frozenset([name])
+        self._note(name, kind, constant=True, parameters=parameters)
+
+    def _note(
+        self, name: str, kind: TypeProto | None, *, constant: bool, parameters: frozenset[str] = frozenset()
+    ) -> None:
+        shape = None
+        is_float, item_bytes = True, 4
+        if kind is not None:
+            self._types[name] = kind
+            shape = _shape_of(kind)
+            element = _name_of(kind.tensor_type.elem_type)
+            is_float, item_bytes = element in _FLOATS, _item_bytes(kind.tensor_type.elem_type)
+        self._tensors[name] = Tensor(name, shape, is_float, item_bytes, constant, parameters)
+
+    def _constant(self, node: NodeProto) -> None:
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                self._store(node.output[0], attribute.t)
+                return
+        value = np.asarray(next(helper.get_attribute_value(each) for each in node.attribute))
+        if value.dtype.kind in "fi":
+            value = value.astype(np.float32 if value.dtype.kind == "f" else np.int64)
+            self._store(node.output[0], numpy_helper.from_array(value))
+        else:
+            self._note(node.output[0], None, constant=True)
+
+    def _infer(self, node: NodeProto) -> str:
+        """Note the results of a node; returns why their shapes are not known, if they are not."""
+        read = [self._tensors[name] for name in (*node.input, *captured_names(node)) if name]
+        constant = node.op_type not in _RANDOM and all(each.constant for each in read)
+        parameters = frozenset(name for each in read if each.constant for name in each.parameters)
+        types, doubt = self._result_types(node)
+        values = self._evaluate(node, types) if constant or node.op_type in ("Shape", "Size") else {}
+        for name in filter(None, node.output):
+            kind = types.get(name) or self._stated_type(name)
+            if name in values:
+                self._values[name] = values[name]
+                kind = helper.make_tensor_type_proto(
+                    helper.np_dtype_to_tensor_dtype(values[name].dtype), values[name].shape
+                )
+            known = constant or name in values
+            self._note(name, kind, constant=known, parameters=parameters if constant else frozenset())
+        unknown = [name for name in filter(None, node.output) if self._tensors[name].shape is None]
+        return (doubt or "the shape of its result depends on data") if unknown else ""
+
+    def _result_types(self, node: NodeProto) -> tuple[Mapping[str, TypeProto], str]:
+        if node.domain not in _STANDARD:
+            return {}, f"the operator set {printable(node.domain)} is not known"
+        version = self._versions.get("", self._versions.get("ai.onnx", 1))
+        try:
+            schema = defs.get_schema(node.op_type, max_inclusive_version=version)
+        except defs.SchemaError:
+            return {}, "ONNX has no such operator"
+        names = [name for name in (*node.input, *captured_names(node)) if name]
+        if any(self._tensors[name].shape is None for name in names):
+            return {}, "the shape of what it reads is not known"
+        types = {name: self._types[name] for name in names}
+        data = {name: numpy_helper.from_array(self._values[name], name) for name in names if name in self._values}
+        try:
+            results = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets)
+            return (results, "") if self._keeps_elements(node, results) else ({}, _OTHER_SIZES)
+        except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError, TypeError) as error:
+            return {}, _first_line(error)
+
+    def _keeps_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> bool:
+        """Whether a reshape has as many elements as what it reads, which the inference of shapes does not check."""
+        shape = _shape_of(results[node.output[0]]) if node.op_type == "Reshape" else None
+        return shape is None or element_count(shape) == self._tensors[node.input[0]].element_count
+
+    def _stated_type(self, name: str) -> TypeProto | None:
+        """What the file itself says about a tensor, where sizes are given."""
+        kind = self._stated.get(name)
+        return kind if kind is not None and _shape_of(kind) is not None else None
+
+    def _evaluate(self, node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, np.ndarray[Any, Any]]:
+        """Values of small results; none if they cannot be computed."""
+        names = [name for name in node.input if name]
+        if node.op_type in ("Shape", "Size"):
+            shape = self._tensors[names[0]].shape
+            if shape is None:
+                return {}
+            start, end = (number_attribute(node, key, other) for key, other in (("start", 0), ("end", len(shape))))
+            size = np.array(shape[start:end], np.int64)
+            return {node.output[0]: size if node.op_type == "Shape" else np.array(size.prod(), np.int64)}
+        if any(name not in self._values for name in names) or any(captured_names(node)):
+            return {}
+        shapes = [_shape_of(types[name]) if name in types else None for name in node.output if name]
+        sized = all(shape is not None and element_count(shape) <= SMALL_ELEMENTS for shape in shapes)
+        if not sized and node.op_type not in _SIZED_BY_INPUT:
+            return {}
+        try:
+            results = ReferenceEvaluator(node, opsets=self._versions).run(
+                None, {name: self._values[name] for name in names}
+            )
+        # Whatever a reference implementation raises, the value is only not known.
+        except Exception:
+            return {}
+        pairs = zip(node.output, results, strict=False)
+        return {name: np.asarray(value) for name, value in pairs if name and isinstance(value, np.ndarray | np.generic)}
+
+    def _node(self, index: int, node: NodeProto, doubt: str) -> Node:
+        inputs = tuple(self._tensors[name] if name else None for name in node.input)
+        constants = {
+            place: float(self._values[name].item())
+            for place, name in enumerate(node.input)
+            if name in self._values and self._values[name].size == 1
+        }
+        standard = node.domain in _STANDARD
+        return Node(
+            name=self._unique(printable(node.name) or f"{node.op_type}_{index}"),
+            operator=node.op_type if standard else f"{printable(node.domain)}.{printable(node.op_type)}",
+            version=self._versions.get("", self._versions.get("ai.onnx", 1)),
+            inputs=inputs,
+            outputs=tuple(self._tensors[name] for name in node.output if name),
+            captured=tuple(self._tensors[name] for name in captured_names(node)),
+            attributes=dict(plain_attributes(node)),
+            constants=constants,
+            inner_operators=tuple(inner.op_type for inner in inner_nodes(node)),
+            doubt=doubt,
+        )
+
+    def _unique(self, name: str) -> str:
+        full, number = name.strip("/"), 2
+        while full in self._names:
+            full, number = f"{name.strip('/')}.{number}", number + 1
+        self._names.add(full)
+        return full
+
+
+def inputs_of(graph: GraphProto) -> Sequence[onnx.ValueInfoProto]:
+    """What the host sends; old files name stored tensors as inputs too."""
+    stored = {tensor.name for tensor in graph.initializer}
+    return [each for each in graph.input if each.name not in stored]
+
+
+def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
+    """The value of a small tensor; None if it was left out, or is not of numbers."""
+    try:
+        value = numpy_helper.to_array(tensor) if element_count(tensor.dims) <= SMALL_ELEMENTS else None
+    except (ValueError, TypeError, RuntimeError):
+        return None
+    return value if value is not None and value.dtype.kind in "fiub" else None
+
+
+def _name_of(element_type: int) -> str:
+    known = onnx.TensorProto.DataType.values()
+    return str(onnx.TensorProto.DataType.Name(element_type)) if element_type in known else "UNDEFINED"
+
+
+def _item_bytes(element_type: int) -> int:
+    try:
+        return int(helper.tensor_dtype_to_np_dtype(element_type).itemsize)
+    except KeyError:
+        return 1
+
+
+def _shape_of(kind: TypeProto) -> tuple[int, ...] | None:
+    """Sizes of a tensor, if all of them are known."""
+    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    sizes = [each.dim_value if each.HasField("dim_value") else -1 for each in kind.tensor_type.shape.dim]
+    return None if min(sizes, default=0) < 0 else tuple(sizes)
+
+
+def _called(node: NodeProto) -> str:
+    return f"`{printable(node.name or node.op_type)}`"
+
+
+def _first_line(error: Exception) -> str:
+    text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
+    return text.rpartition("] ")[2][:120]

@@ -1,0 +1,110 @@
+"""A graph from an ONNX file as a scenario of forward passes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from podsim.errors import PodsimError
+from podsim.graph import Graph, read_graph
+from podsim.importer.config_file import printable
+from podsim.importer.graph_fit import GraphFit, fit_graph, longest_failure
+from podsim.importer.other_pods import fits_elsewhere
+from podsim.importer.reader import Entry
+from podsim.importer.request import Request
+from podsim.importer.scenario_text import Section, as_mapping, scenario_text
+from podsim.plan.forward import ForwardJob
+from podsim.plan.forward_job import forward_job
+from podsim.specs import ForwardScenarioSpec, PodSpec, load_scenario
+
+_SOFTWARE = "popart_sdk_2.3"
+
+
+def graph_scenario(path: Path, request: Request) -> tuple[str, tuple[str, ...]]:
+    """The scenario as commented YAML, cut into stages so that it fits, and what a reader must know.
+
+    Raises:
+        PodsimError: The package `onnx` is not installed, or something is asked that only a decoder can do.
+        SpecError: The file or the pod is wrong, or a dimension is left open.
+        DoesNotFitError: The model does not fit the pod.
+    """
+    _refuse_generation(path, request)
+    graph = read_graph(path, request.dimensions)
+    sections = [
+        Section("", (_description(path), Entry("system", request.system, "--system"), Entry("software", _SOFTWARE))),
+        Section("model", tuple(_model(path, graph, request))),
+    ]
+    spec = load_scenario(as_mapping(sections)).spec
+    assert isinstance(spec, ForwardScenarioSpec)
+    fit = _fit(spec, graph, graph.source[0])
+    text = scenario_text(_header(graph), [*sections, _division(fit), _data(graph)])
+    return text, graph.warnings
+
+
+def _refuse_generation(path: Path, request: Request) -> None:
+    for name in ("prompt_tokens", "output_tokens", "batch_size"):
+        if getattr(request, name) is not None:
+            what = f"--{name.replace('_', '-')} means nothing for a graph"
+            do = "leave it out; `--dimension NAME=SIZE` sets a dimension that the file leaves open"
+            raise PodsimError(what, where=printable(str(path)), do=do)
+
+
+def _description(path: Path) -> Entry:
+    return Entry("description", f"{printable(path.stem)}, forward passes")
+
+
+def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
+    yield Entry("kind", "graph")
+    file = path if request.folder is None else Path(os.path.relpath(path, request.folder))
+    yield Entry("file", file.as_posix(), "from the folder of this scenario, or the working folder")
+    if graph.dimensions:
+        yield Entry("dimensions", dict(graph.dimensions), "--dimension")
+
+
+def _fit(spec: ForwardScenarioSpec, graph: Graph, name: str) -> GraphFit:
+    def job_on(pod: PodSpec) -> ForwardJob:
+        return forward_job(spec.model_copy(update={"system": pod}), graph.workload)
+
+    fit = fit_graph(job_on(spec.system), {})
+    if fit is None:
+        error = fits_elsewhere(
+            spec.system,
+            f"cut into up to {len(graph.workload.order)} parts",
+            lambda pod: fit_graph(job_on(pod), {}) is not None,
+            lambda pod: longest_failure(job_on(pod)),
+        )
+        raise error.at(name)
+    return fit
+
+
+def _header(graph: Graph) -> Iterator[str]:
+    workload = graph.workload
+    yield f"Written by `podsim import` from {graph.source[0]}"
+    yield f"SHA-256 {graph.source[1]}"
+    size = f"{workload.parameter_count:,} parameters, {workload.forward_flop / 1e9:,.3g} GFLOP in products"
+    yield f"{graph.node_count} operators on inputs, {size}."
+    for name, shape in graph.inputs:
+        yield f"Input {printable(name)}: {' x '.join(map(str, shape)) or 'a number'}"
+    if graph.unmapped:
+        yield "Not simulated, and free in the result:"
+        yield from (f"  {each}" for each in graph.unmapped)
+    for note in graph.notes:
+        yield f"Note: {note}."
+
+
+def _division(fit: GraphFit) -> Section:
+    entries = (
+        Entry("pipeline_stages", fit.stages, "IPUs of one copy of the model"),
+        Entry("replication_factor", fit.replicas, "as many as the pod holds"),
+    )
+    return Section("parallelism", entries, ("Tried in this order; the first that fits is taken.", *fit.tried))
+
+
+def _data(graph: Graph) -> Section:
+    samples = int(graph.workload.samples_per_micro_batch)
+    entries = (
+        Entry("samples_per_batch", samples, "first axis of the first input; correct it if that is not the batch"),
+        Entry("batches_per_call", 64, "batches of each replica that one session call runs"),
+    )
+    return Section("data", entries)

@@ -1,0 +1,137 @@
+"""Forward passes as tasks: one batch through an idle replica, and session calls of many batches.
+
+In each pipeline cycle every stage takes in the next batch; then all IPUs of the replica synchronise and
+hand on in one merged exchange. The first stage reads its batch from the gateway's buffer, which the host
+fills ahead of time; the last one sends its result through the gateway to the host.
+
+Source: [popart_pipelining].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from podsim.errors import MissingDataError
+from podsim.plan.forward import ForwardPlan
+from podsim.program.feed import Feed
+from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
+from podsim.program.replicas import Replicas
+from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
+from podsim.program.transfers import HOST, link_transfer, transfer
+from podsim.system import Channel, streaming_channels
+from podsim.units import cycles_to_ps, seconds_to_ps
+
+_WAYS = ("read", "write")
+
+
+def compile_one_batch(plan: ForwardPlan) -> Program:
+    """One batch from its arrival at an idle replica to its result: call, input, stages, output."""
+    return Program((_Replica(plan, Replicas(plan.system, plan.options, explicit=False), 0).one_batch(),))
+
+
+def compile_calls(plan: ForwardPlan, *, explicit: bool = False) -> Program:
+    """A session call in which every replica runs its batches, after others if data is waited for.
+
+    Args:
+        plan: The model on its IPUs.
+        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
+    """
+    replicas = Replicas(plan.system, plan.options, explicit)
+    feed = Feed(plan, replicas)
+    groups = (_Replica(plan, replicas, replica).calls(feed) for replica in replicas.kept)
+    return Program((*groups, *feed.groups()), feed.semaphores())
+
+
+class _Replica:
+    """What the phases of one replica have in common."""
+
+    def __init__(self, plan: ForwardPlan, replicas: Replicas, replica: int) -> None:
+        self._plan, self._replicas, self._replica = plan, replicas, replica
+        self._last = len(plan.stages) - 1
+        self._ipus = [replicas.ipu(replica, local) for local in range(len(plan.stages))]
+        self._lanes = [replicas.lane(replica, local) for local in range(len(plan.stages))]
+        ipu = plan.system.machine.ipu
+        self._work = [work(f"stage {cost.stage.index}", cost.forward, ipu.clock_hz) for cost in plan.stages]
+        self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
+        # In a row of batches the IPU does not wait for what is under way to the host.
+        self._output = Exchange((self._host_transfer("write"),))
+        self._hand_over = [Exchange((self._activations(stage),)) for stage in range(self._last)]
+
+    def one_batch(self) -> Group:
+        """Stage after stage."""
+        first, last = (self._host_transfer(way, self._plan.system.machine.host_link.latency_s) for way in _WAYS)
+        phases = [self._call_phase(), self._phase("input", 0, Exchange((first,)))]
+        for stage, work_of_stage in enumerate(self._work):
+            phases.append(self._phase(f"stage {stage}", stage, work_of_stage))
+            if stage < self._last:
+                phases.append(self._phase(f"hand over {stage}", stage, self._sync, self._hand_over[stage]))
+        phases.append(self._phase("output", self._last, Exchange((last,))))
+        return Group(f"replica{self._replica}", tuple(self._lanes), tuple(phases))
+
+    def calls(self, feed: Feed) -> Group:
+        """The call, then pipeline cycles: fill, main, flush."""
+        phases = (self._call_phase(), *self._cycles(feed))
+        warm_up = len(phases) * (feed.update_count - 1)
+        return Group(f"replica{self._replica}", tuple(self._lanes), phases * feed.update_count, warm_up)
+
+    def _phase(self, name: str, stage: int, *steps: Step) -> Phase:
+        return Phase(name, 1, {self._lanes[stage]: steps}, BUBBLE)
+
+    def _call_phase(self) -> Phase:
+        software = self._plan.software
+        if software.forward_call_s is None:
+            what = f"{software.name} does not say what a session call for forward passes costs"
+            raise MissingDataError(what, do="set software.forward_call")
+        call = Work("session call", ((HOST, seconds_to_ps(software.forward_call_s)),))
+        return Phase("call", 1, dict.fromkeys(self._lanes, (Barrier("host", HOST), call)), HOST)
+
+    def _cycles(self, feed: Feed) -> Iterator[Phase]:
+        count = self._plan.options.batches_per_call
+        for cycle in range(min(self._last, count)):
+            yield self._cycle(f"fill {cycle}", range(cycle + 1), feed)
+        if count > self._last:
+            main = self._cycle("main", range(self._last + 1), feed)
+            times = count - self._last
+            # Batches that are waited for may each come after another time.
+            yield from [main] * times if feed.is_live else [replace(main, count=times)]
+        for cycle in range(count, count + self._last):
+            active = range(cycle - count + 1, min(cycle, self._last) + 1)
+            yield self._cycle(f"flush {cycle - count}", active, feed)
+
+    def _cycle(self, name: str, active: range, feed: Feed) -> Phase:
+        """One cycle in which some of the stages have a batch."""
+        wait = IMBALANCE if name == "main" else BUBBLE
+        steps = {lane: tuple(self._steps(stage, active, feed, wait)) for stage, lane in enumerate(self._lanes)}
+        return Phase(name, 1, steps, wait)
+
+    def _steps(self, stage: int, active: range, feed: Feed, wait: str) -> Iterator[Step]:
+        runs = stage in active
+        if runs and stage == 0:
+            yield from feed.input_steps(self._replica)
+        if runs:
+            yield self._work[stage]
+        if self._last:
+            yield Barrier(f"replica{self._replica}/cycle", wait)
+            yield self._sync
+        if runs:
+            yield self._hand_over[stage] if stage < self._last else self._output
+
+    def _activations(self, stage: int) -> Transfer:
+        byte_count = self._plan.handed_over_bytes(stage)
+        source, target = self._ipus[stage : stage + 2]
+        return link_transfer(
+            self._plan.system, f"activations {stage}→{stage + 1}", INTER_IPU, source, target, byte_count
+        )
+
+    def _host_transfer(self, direction: str, latency_s: float = 0.0) -> Transfer:
+        """All the way between host and IPU, streaming through the gateway."""
+        system = self._plan.system
+        reads = direction == "read"
+        ipu = self._ipus[0 if reads else -1]
+        link, streaming = system.machine.host_link, system.machine.streaming
+        way = f"machine{ipu // system.machine.ipu_count}/host_link" + ("" if reads else "/up")
+        channels = (Channel(way, link.bandwidth_bytes_per_s), *streaming_channels(system, ipu, direction))
+        byte_count = self._plan.workload.host_input_bytes if reads else self._plan.result_bytes
+        name = "input" if reads else "result"
+        return transfer(name, HOST, channels, byte_count, latency_s + streaming.latency_s)

@@ -1,0 +1,124 @@
+"""The result of forward passes: latency of a batch, throughput, and what bounds each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from podsim.report.rows import IpuAccount, MemoryReport, OperationRow
+from podsim.report.step import StepReport
+
+if TYPE_CHECKING:
+    from podsim.engine.trace import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardResult:
+    """What simulated forward passes tell.
+
+    Attributes:
+        name: Name of the scenario.
+        description: Its description.
+        version: Version of podsim that made the result.
+        samples_per_batch: Samples that go through the network together.
+        batches_per_call: Batches of each replica that one session call runs.
+        replication_factor: Copies of the model.
+        parameter_count: Parameters of the model.
+        flop_per_batch: Work of matrix products and convolutions of one batch. [FLOP]
+        peak_flop_per_s: Of all IPUs that are used. [FLOP/s]
+        batch: One batch from its arrival at an idle replica to its result.
+        call: A session call in the steady state, in which every replica runs its batches.
+        ipus: How each IPU of the first replica spends a call.
+        memory: Tenants and capacities of the memories.
+        operations: Time of every operation for one batch.
+        warnings: What a reader must know before using the numbers.
+        assumptions: Every input that is neither published nor measured.
+        inputs: Path and SHA-256 of every file read.
+        event_count: Events that the engine handled.
+        scenario: The scenario as resolved.
+        trace: The timeline of a call, if recorded; not part of the JSON.
+    """
+
+    name: str
+    description: str
+    version: str
+    samples_per_batch: float
+    batches_per_call: int
+    replication_factor: int
+    parameter_count: int
+    flop_per_batch: int
+    peak_flop_per_s: float
+    batch: StepReport
+    call: StepReport
+    ipus: tuple[IpuAccount, ...]
+    memory: MemoryReport
+    operations: tuple[OperationRow, ...]
+    warnings: tuple[str, ...] = ()
+    assumptions: tuple[Mapping[str, object], ...]
+    inputs: tuple[tuple[str, str], ...]
+    event_count: int
+    scenario: Mapping[str, object]
+    trace: Trace | None = None
+
+    @property
+    def latency_s(self) -> float:
+        """From the arrival of a batch at an idle replica to its result. [s]"""
+        return self.batch.time_s
+
+    @property
+    def batches_per_s(self) -> float:
+        """Batches of all replicas in the steady state. [1/s]"""
+        return self.batches_per_call * self.replication_factor / self.call.time_s
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples of all replicas in the steady state. [1/s]"""
+        return self.samples_per_batch * self.batches_per_s
+
+    @property
+    def utilization(self) -> float:
+        """Work over what all IPUs could do in the same time."""
+        return self.flop_per_batch * self.batches_per_s / self.peak_flop_per_s
+
+    @property
+    def bound(self) -> str:
+        """What most of a call goes to: `compute`, `exchange`, `links` or `host`."""
+        return self.call.bound
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Time of a call by kind, mean over the IPUs. [s]"""
+        return self.call.breakdown
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain types only, in a fixed order of keys; the trace is left out."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "version": self.version,
+            "latency_s": self.latency_s,
+            "throughput_samples_per_s": self.throughput_samples_per_s,
+            "batches_per_s": self.batches_per_s,
+            "utilization": self.utilization,
+            "bound": self.bound,
+            "samples_per_batch": self.samples_per_batch,
+            "batches_per_call": self.batches_per_call,
+            "replication_factor": self.replication_factor,
+            "parameter_count": self.parameter_count,
+            "flop_per_batch": self.flop_per_batch,
+            "steps": [step.to_dict() for step in (self.batch, self.call)],
+            "ipus": [{"ipu": each.ipu, "stages": each.stages, "seconds": each.seconds} for each in self.ipus],
+            "memory": self.memory.to_dict(),
+            "operations": [asdict(each) for each in self.operations],
+            "warnings": list(self.warnings),
+            "assumptions": [dict(each) for each in self.assumptions],
+            "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
+            "event_count": self.event_count,
+            "scenario": dict(self.scenario),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=2, default=list)

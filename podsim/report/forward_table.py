@@ -1,0 +1,79 @@
+"""A result of forward passes for a person at a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
+from podsim.report.forward import ForwardResult
+from podsim.report.table import assumption_table, breakdown_table, memory_lines, operation_table, plain_table, titled
+
+_DIGITS = 4
+_MOST_IPUS = 16
+
+
+def print_forward(result: ForwardResult, console: Console | None = None) -> None:
+    """Print the tables of a result.
+
+    Args:
+        result: What to show.
+        console: Where; standard output if left out.
+    """
+    target = console or Console()
+    target.print(_page(result, ascii_only=target.options.ascii_only))
+
+
+def _page(result: ForwardResult, *, ascii_only: bool) -> Group:
+    batch, call = result.batch, result.call
+    one = f"Where one batch goes: {format_duration_s(batch.time_s, _DIGITS)}, bound by {batch.bound}"
+    many = f"Where a call of {result.batches_per_call} batches goes: {format_duration_s(call.time_s, _DIGITS)}"
+    sections: list[RenderableType | None] = [
+        Text.assemble(
+            (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
+        ),
+        *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
+        _headline(result),
+        breakdown_table(one, batch.breakdown, ascii_only=ascii_only),
+        breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, ascii_only=ascii_only),
+        _stages(result),
+        operation_table(result.operations),
+        memory_lines(result.memory),
+        assumption_table(result.assumptions),
+    ]
+    shown = [section for section in sections if section is not None]
+    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+
+
+def _headline(result: ForwardResult) -> RenderableType:
+    table = Table.grid(Column(), Column(style="bold"), padding=(0, 2, 0, 0))
+    samples = result.samples_per_batch
+    rows = (
+        ("Latency", f"{format_duration_s(result.latency_s, _DIGITS)} for a batch of {format_count(samples)}"),
+        ("Throughput", f"{format_count(result.throughput_samples_per_s)} samples/s"),
+        ("Utilization", format_percent(result.utilization)),
+        ("IPUs", f"{result.replication_factor} x {len(result.ipus)}"),
+        ("Parameters", format_count(result.parameter_count)),
+        ("Work", f"{result.flop_per_batch / 1e9:,.3g} GFLOP per batch"),
+    )
+    for label, value in rows:
+        table.add_row(Text(label), Text(value))
+    return table
+
+
+def _stages(result: ForwardResult) -> Group | None:
+    """How even the stages are; nothing to say about a single one."""
+    if len(result.ipus) == 1:
+        return None
+    table = plain_table(">IPU", "holds", ">busy", ">used", ">free")
+    for account in result.ipus[:_MOST_IPUS]:
+        used = result.memory.used_bytes(account.ipu)
+        free = result.memory.in_processor_memory_bytes - used
+        busy = format_percent(account.busy_s / result.call.time_s)
+        cells = (str(account.ipu), account.stages, busy, format_bytes(used), format_bytes(free))
+        table.add_row(*(Text(cell) for cell in cells))
+    left = len(result.ipus) - _MOST_IPUS
+    lines = [f"and {left} more IPUs"] if left > 0 else []
+    return titled("IPUs of one replica: share of the call at work, In-Processor-Memory", table, *lines)
