@@ -51,7 +51,7 @@ class OpCost:
 
 @dataclass
 class CostModel:
-    """Costs operations; plans of equal products and convolutions are made once.
+    """Costs operations; equal sequences, products and convolutions are costed once.
 
     Attributes:
         ipu: The chip.
@@ -64,12 +64,16 @@ class CostModel:
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
     neighbours: Neighbours | None = None
+    _sequences: dict[tuple[object, ...], tuple[OpCost, ...]] = field(default_factory=dict, repr=False)
     _plans: dict[tuple[object, ...], MatMulPlan] = field(default_factory=dict, repr=False)
     _conv_plans: dict[tuple[object, ...], ConvPlan] = field(default_factory=dict, repr=False)
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
         """Cost every operation of a sequence."""
-        return tuple(self.op(op, available_memory_proportion) for op in ops)
+        key = (tuple(ops), available_memory_proportion)
+        if key not in self._sequences:
+            self._sequences[key] = tuple(self.op(op, available_memory_proportion) for op in key[0])
+        return self._sequences[key]
 
     def op(self, op: Op, available_memory_proportion: float) -> OpCost:
         """Cost one operation.

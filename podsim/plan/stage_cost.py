@@ -88,7 +88,7 @@ def stage_costs(
         for name, _ in stage.blocks:
             key = (name, proportion)
             if key not in known:
-                known[key] = _block_cost(name, workload, model, proportion)
+                known[key] = block_cost(name, workload, model, proportion)
             blocks[name] = known[key]
         spared = stage is stages[-1] and not recompute_last
         redone = (stage.segments[:-1] if spared else stage.segments) if recompute else ()
@@ -96,7 +96,8 @@ def stage_costs(
     return tuple(costs)
 
 
-def _block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
+def block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
+    """Cost every operation of a block with a share of memory for temporaries."""
     block = workload.blocks[name]
     forward = model.sequence(block.forward, proportion)
     backward = model.sequence(block.backward, proportion)

@@ -15,15 +15,33 @@ Finding = tuple[KeyPath, str, str]
 
 def cross_check(spec: AnyScenario) -> Iterator[Finding]:
     """(key, what is wrong, what to do) for everything that does not add up."""
+    yield from division_findings(spec)
+    yield from model_findings(spec)
+
+
+def division_findings(spec: AnyScenario) -> Iterator[Finding]:
+    """What is wrong with the division over IPUs."""
     if isinstance(spec, InferenceScenarioSpec):
-        yield from _inference(spec)
+        yield from _shards(spec)
         return
     yield from _ipus(spec)
     yield from _proportions(spec)
-    yield from _text(spec) if isinstance(spec, ScenarioSpec) else _image(spec)
+    yield from _batch(spec)
+    yield from _layers(spec) if isinstance(spec, ScenarioSpec) else _replicas(spec)
 
 
-def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
+def model_findings(spec: AnyScenario) -> Iterator[Finding]:
+    """What is wrong however it is divided."""
+    if isinstance(spec, InferenceScenarioSpec):
+        yield from _inference(spec)
+    elif isinstance(spec, ScenarioSpec):
+        yield from _text(spec)
+    else:
+        yield from _io_tiles(spec)
+        yield from _epochs(spec)
+
+
+def _shards(spec: InferenceScenarioSpec) -> Iterator[Finding]:
     need, domain = spec.parallelism.ipu_count, spec.system.domain_ipu_count
     if need > domain:
         yield (
@@ -43,6 +61,9 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
     if spec.parallelism.pipeline_stages > spec.model.layer_count:
         what = f"{spec.parallelism.pipeline_stages} stages for {spec.model.layer_count} layers"
         yield ("parallelism", "pipeline_stages"), what, "use fewer stages"
+
+
+def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
     if not spec.model.rotary and spec.generation.sequence_length > spec.model.position_count:
         what = f"{spec.generation.sequence_length} tokens, the model has {spec.model.position_count} positions"
         yield ("generation", "output_tokens"), what, "shorten prompt or output"
@@ -53,7 +74,7 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
         yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 
 
-def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
+def _replicas(spec: ImageScenarioSpec) -> Iterator[Finding]:
     hosts, replicas = spec.system.host_count, spec.parallelism.replication_factor
     if replicas % hosts and hosts % replicas:
         yield (
@@ -61,6 +82,10 @@ def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
             f"{replicas} replicas cannot be divided among {hosts} host servers",
             f"use a number of servers that divides {replicas}",
         )
+    yield from _norm(spec)
+
+
+def _io_tiles(spec: ImageScenarioSpec) -> Iterator[Finding]:
     tiles = int(spec.system.machine.ipu.tile.count)
     if spec.memory.io_tiles >= tiles:
         yield (
@@ -68,8 +93,6 @@ def _image(spec: ImageScenarioSpec) -> Iterator[Finding]:
             f"{spec.memory.io_tiles} I/O tiles leave none of {tiles} tiles to compute",
             "use 32 or 64",
         )
-    yield from _norm(spec)
-    yield from _epochs(spec)
 
 
 def _norm(spec: ImageScenarioSpec) -> Iterator[Finding]:
@@ -84,8 +107,7 @@ def _norm(spec: ImageScenarioSpec) -> Iterator[Finding]:
 
 
 def _epochs(spec: ImageScenarioSpec) -> Iterator[Finding]:
-    layout = spec.parallelism
-    batch = layout.micro_batch_size * layout.accumulation_factor * layout.replication_factor
+    batch = spec.batch_size or _divided_batch(spec)
     if spec.run and spec.data.samples_per_epoch * spec.run.epochs < batch:
         yield (
             ("run", "epochs"),
@@ -94,8 +116,23 @@ def _epochs(spec: ImageScenarioSpec) -> Iterator[Finding]:
         )
 
 
+def _divided_batch(spec: ScenarioSpec | ImageScenarioSpec) -> int:
+    """Samples per weight update of a division."""
+    layout = spec.parallelism
+    return layout.micro_batch_size * layout.accumulation_factor * layout.replication_factor
+
+
+def _batch(spec: ScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
+    batch = _divided_batch(spec)
+    if spec.batch_size not in (None, batch):
+        yield (
+            ("batch_size",),
+            f"{spec.batch_size} is not micro_batch_size x accumulation_factor x replication_factor = {batch}",
+            f"leave it out, write {batch}, or write `parallelism: auto`",
+        )
+
+
 def _text(spec: ScenarioSpec) -> Iterator[Finding]:
-    yield from _layers(spec)
     if spec.model.position_count is not None and spec.model.position_count < spec.data.sequence_length:
         yield (
             ("model", "position_count"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.assumptions import AnyScenario
-from podsim.specs.checks import cross_check
+from podsim.specs.auto import AUTO_PARTS, AutoSpec, is_auto, missing_batch, misspelled, spelled_out, undivided
+from podsim.specs.checks import cross_check, model_findings
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -47,11 +48,13 @@ class LoadedScenario:
         name: Name of the file, with the variant if one was chosen.
         spec: The checked scenario, system and software resolved.
         document: The merged data with the place of every key.
+        auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
     """
 
     name: str
     spec: AnyScenario
     document: Document
+    auto: AutoSpec | None = None
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -67,6 +70,17 @@ class LoadedScenario:
     def where(self, *path: str) -> str:
         """`file:line:column [key.path]` of a key."""
         return f"{self.document.where(path)} [{'.'.join(path)}]"
+
+    def gives(self, *path: str) -> bool:
+        """Whether a key was written."""
+        data = self.document.data
+        for part in path:
+            data = data.get(part) if isinstance(data, dict) else None
+        return data is not None
+
+    def divided(self, spec: AnyScenario) -> LoadedScenario:
+        """The same with the division that was chosen."""
+        return replace(self, spec=spec, auto=None)
 
 
 def load_scenario(
@@ -90,28 +104,54 @@ def load_scenario(
         name, beside, chain = path.stem, path.parent, (path.resolve(),)
     document = _with_variant(document, variant)
     document = resolve(override(document, overrides), "scenario", beside, (), chain)
-    spec = _validate_scenario(document)
+    family = _family(document)
+    auto = _pinned(document, family)
+    spec = _validate(family, document if auto is None else undivided(document, family))
     problems = [
-        Problem(document.where(key), ".".join(map(str, key)), message, do) for key, message, do in cross_check(spec)
+        Problem(document.where(key), ".".join(map(str, key)), message, do)
+        for key, message, do in (cross_check(spec) if auto is None else model_findings(spec))
     ]
     if problems:
         raise SpecError(problems)
-    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document)
+    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, auto)
 
 
-def _validate_scenario(document: Document) -> AnyScenario:
+def _pinned(document: Document, family: type[AnyScenario]) -> AutoSpec | None:
+    """What `parallelism: auto` leaves no choice about; None for a division that is given."""
+    problems = [] if is_auto(document) else misspelled(document)
+    if is_auto(document):
+        try:
+            pinned = AUTO_PARTS[family].model_validate(spelled_out(document).data)
+        except ValidationError as error:
+            problems = list(problems_of(error, document, AUTO_PARTS[family]))
+        problems += missing_batch(document, family)
+    if problems:
+        stand_in = undivided(document, family)
+        raise SpecError([*problems, *_problems(family, stand_in)])
+    return pinned.parallelism if is_auto(document) else None
+
+
+def _problems(family: type[AnyScenario], document: Document) -> list[Problem]:
+    try:
+        family.model_validate(document.data)
+    except ValidationError as error:
+        return list(problems_of(error, document, family))
+    return []
+
+
+def _family(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if kind in IMAGE_KINDS:
-        return _validate(ImageScenarioSpec, document)
+        return ImageScenarioSpec
     if kind == _DECODER_KIND:
-        return _validate(InferenceScenarioSpec, document)
+        return InferenceScenarioSpec
     if isinstance(kind, str) and kind != _TEXT_KIND:
         where, known = document.where(("model", "kind")), (_TEXT_KIND, *IMAGE_KINDS, _DECODER_KIND)
         message = f"`{kind}` is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, known, "use one"))])
-    return _validate(ScenarioSpec, document)
+    return ScenarioSpec
 
 
 def _read(source: str) -> tuple[Document, Path]:

@@ -366,7 +366,9 @@ class ScenarioSpec(ScenarioBase):
     data: DataSpec
     """The data."""
     parallelism: ParallelismSpec
-    """How the run is divided over IPUs."""
+    """How the run is divided over IPUs; `auto` to have it chosen."""
+    batch_size: Count | None = None
+    """Sequences, or packs, per weight update; needed where parallelism is `auto`, checked elsewhere."""
     memory: MemorySpec = MemorySpec()
     """How memory is used."""
     optimizer: OptimizerSpec = OptimizerSpec()
