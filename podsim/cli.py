@@ -79,6 +79,7 @@ def run(
 ) -> None:
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
+    from podsim.report.progress import track
     from podsim.simulation import simulate, with_references
     from podsim.specs import InferenceScenarioSpec, load_scenario
     from podsim.validation.references import references_for
@@ -95,7 +96,7 @@ def run(
     if isinstance(loaded.spec, InferenceScenarioSpec):
         _generate(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
-    result = simulate(loaded, explicit=explicit, record=record)
+    result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
     if variant is None and not overrides:
         result = with_references(result, references_for(result.name))
     if trace is not None:
@@ -121,10 +122,16 @@ def _generate(
     from podsim.errors import PodsimError
     from podsim.generation import generate
     from podsim.report.generation_table import print_generation
+    from podsim.report.progress import track
 
     if plot is not None:
         raise PodsimError("charts are drawn for training only", do="leave --plot out; --trace writes a timeline")
-    result = generate(loaded, explicit=explicit, record=trace is not None)
+    result = generate(
+        loaded,
+        explicit=explicit,
+        record=trace is not None,
+        watch=lambda names: track(names, "choosing: trying"),
+    )
     if trace is not None:
         from podsim.report.perfetto import write_trace
 

@@ -91,6 +91,11 @@ def make_plan(job: TrainingJob, model: CostModel | None = None) -> Plan:
     return Plan(system, job.software, workload, options, costs, updates, memory)
 
 
+def job_memory(job: TrainingJob, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
+    """The tenants of every IPU of a replica, whether or not they fit."""
+    return _costs_and_memory(job, model or cost_model(job), job.options)[2]
+
+
 def _costs_and_memory(
     job: TrainingJob, model: CostModel, options: TrainingOptions
 ) -> tuple[Workload, tuple[StageCost, ...], tuple[IpuMemory, ...]]:

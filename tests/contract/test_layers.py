@@ -18,6 +18,7 @@ ORDER = [
     "plan",
     "program",
     "engine",
+    "parallelism",
     "training",
     "serving",
     "report",
