@@ -33,6 +33,10 @@ class Chain:
     backward: Costs
     temporary_bytes: tuple[dict[str, int], ...]
 
+    def share_of(self, proportion: float) -> int:
+        """Where the costs with a share of memory are; one that is left out costs what the next smaller one does."""
+        return max(index for index, each in enumerate(self.proportions) if each <= proportion)
+
     @property
     def order(self) -> tuple[str, ...]:
         """Names of the blocks."""

@@ -9,7 +9,7 @@ import numpy as np
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.split import Costs
 
-_MOST_LIMITS = 64
+_MOST_LIMITS = 192
 
 
 class CheckpointedSlices(Slices):

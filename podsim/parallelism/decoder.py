@@ -11,7 +11,7 @@ from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, Watch, fullest_bytes, slower_by
 from podsim.parallelism.setting import powers_of_two
 from podsim.plan.fit import misfit_text
-from podsim.plan.inference import InferenceJob, plan_inference, stage_memory, step_costs
+from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, layers_per_stage, stage_memory, step_costs
 from podsim.plan.inference_job import inference_job
 from podsim.plan.memory import IpuMemory
 from podsim.program.inference import compile_step
@@ -53,7 +53,10 @@ def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: W
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
         raise NoPlanError(what, do="pin less; shards must divide heads and feed-forward width")
-    tried = [_tried(each) for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True)]
+    planner = _Planner()
+    tried = [
+        planner.tried(each) for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True)
+    ]
     fitting = sorted(
         ((each.step_s, each.spec.parallelism.ipu_count, each) for each in tried if each.step_s is not None),
         key=lambda each: each[:2],
@@ -97,17 +100,31 @@ def _words(spec: InferenceScenarioSpec) -> str:
     return f"{spec.parallelism.tensor_parallel} x {spec.parallelism.pipeline_stages} IPUs"
 
 
-def _tried(spec: InferenceScenarioSpec) -> _Tried:
-    job = inference_job(spec)
-    memory = _memory(job)
-    if not all(ipu.fits for ipu in memory):
-        return _Tried(spec, memory, None)
-    plan = plan_inference(job)
-    return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode)).makespan_ps))
+class _Planner:
+    """Plans divisions of one model; those with as many shards share what their steps cost."""
 
+    def __init__(self) -> None:
+        self._costs: dict[int, tuple[StepCost, StepCost]] = {}
 
-def _memory(job: InferenceJob) -> tuple[IpuMemory, ...]:
-    return stage_memory(job, step_costs(job))
+    def tried(self, spec: InferenceScenarioSpec) -> _Tried:
+        """A division with the time of a decode step, if it fits."""
+        job = inference_job(spec)
+        memory = self.memory(job)
+        if not all(ipu.fits for ipu in memory):
+            return _Tried(spec, memory, None)
+        layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
+        plan = InferencePlan(job.system, job.software, job.shape, job.options, *self._step_costs(job), layers, memory)
+        return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode)).makespan_ps))
+
+    def memory(self, job: InferenceJob) -> tuple[IpuMemory, ...]:
+        """Its tenants, whether or not they fit."""
+        return stage_memory(job, self._step_costs(job))
+
+    def _step_costs(self, job: InferenceJob) -> tuple[StepCost, StepCost]:
+        shards = job.options.tensor_parallel
+        if shards not in self._costs:
+            self._costs[shards] = step_costs(job)
+        return self._costs[shards]
 
 
 def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: _Tried) -> DoesNotFitError:
@@ -121,9 +138,10 @@ def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: 
 
 
 def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: PodSpec) -> bool:
+    planner = _Planner()
     for divided in _divisions(loaded, spec.model_copy(update={"system": pod})):
         try:
-            if all(ipu.fits for ipu in _memory(inference_job(divided))):
+            if all(ipu.fits for ipu in planner.memory(inference_job(divided))):
                 return True
         except InfeasibleError:
             continue

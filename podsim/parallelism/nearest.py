@@ -37,13 +37,22 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingSpec, search: Search) -> 
     return DoesNotFitError(what, do="any of these makes it fit: " + "; ".join(cures) if cures else _OTHERWISE)
 
 
+def _larger_batches(spec: TrainingSpec) -> Iterator[int]:
+    """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
+    batch = 2 * (spec.batch_size or 1)
+    while batch < 4 * spec.system.domain_ipu_count:
+        yield batch
+        batch *= 2
+
+
 def _cures(loaded: LoadedScenario, spec: TrainingSpec) -> Iterator[str]:
     """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
     if Search(loaded, spec, pinned=False, tight=True).fits():
         yield "pin less under `parallelism` and `memory`"
-    batch = (spec.batch_size or 1) * 2 * spec.system.domain_ipu_count
-    if Search(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
-        yield "a larger batch_size, which leaves each replica micro-batches enough for a longer pipeline"
+    for batch in _larger_batches(spec):
+        if Search(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
+            yield f"`batch_size: {batch}`, which has micro-batches enough for a longer pipeline"
+            break
     for name, pod in larger_pods(spec.system):
         if Search(loaded, spec.model_copy(update={"system": pod}), tight=True).fits():
             yield f"`system: {name}`, the smallest shipped pod on which it does"

@@ -51,6 +51,7 @@ class Prices:
         parts: (cycles, bytes) of each stage that has an IPU to itself, in order.
         ends: (cycles, bytes) of the IPU that holds the first and the last stage, if they share one.
         allowed: The shares that each IPU may use.
+        pinned: The share of each IPU as it was written, if it was.
     """
 
     setting: Setting
@@ -61,6 +62,7 @@ class Prices:
     parts: Sequence[tuple[Costs, Costs]]
     ends: tuple[Costs, Costs]
     allowed: Sequence[Sequence[int]]
+    pinned: Sequence[float]
 
     def fastest(self) -> Pipeline | None:
         """The division with the least longest stage among those that fit, or None."""
@@ -96,7 +98,7 @@ class Prices:
             shares[ipu] = min(self.allowed[ipu], key=lambda share: (costs[share, *place], share))
         stages = (0, *cuts, size) if self.folded else cuts
         ipus = (0, *range(1, len(cuts)), 0) if self.folded else tuple(range(len(cuts) - 1))
-        proportions = tuple(self.slices.chain.proportions[share] for share in shares)
+        proportions = tuple(self.pinned) or tuple(self.slices.chain.proportions[share] for share in shares)
         checkpoints = self._checkpoints(stages, shares)
         return Pipeline(self.setting, tuple(stages), ipus, proportions, checkpoints, split.cost)
 
@@ -140,13 +142,13 @@ def price(
         for index in range(setting.ipus_per_replica + folded)
     ]
     every = list(range(len(chain.proportions)))
-    allowed = [[chain.proportions.index(share)] for share in pinned] or [every] * setting.ipus_per_replica
+    allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * setting.ipus_per_replica
     if folded:
         ends = _shared(slices, held, stages[0][0], stages[-1][0], len(stages))
         stages = stages[1:-1]
     else:
         ends = _nothing(slices)
-    return Prices(setting, slices, folded, float(capacity), held, stages, ends, allowed)
+    return Prices(setting, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
 
 
 def _stage(

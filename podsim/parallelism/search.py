@@ -154,13 +154,19 @@ class Search:
         """
         known = [size for size in self._known if size >= setting.micro_batch_size]
         if not known:
-            return 0.0
+            return self._least_s(setting)
         size = min(known)
         redone = setting.recompute and self._job.software.recompute_last_segment
         total, longest = self._roomy_chain(size).least_cycles(recompute=redone)
         rounds = setting.accumulation_factor + setting.ipus_per_replica - 1
         cycles = rounds * max(total / setting.ipus_per_replica, longest) * setting.micro_batch_size / size
         return cycles / self._job.system.machine.ipu.clock_hz
+
+    def _least_s(self, setting: Setting) -> float:
+        """At the peak of the chip; nothing is costed for that. [s]"""
+        workload, ipu = self._job.workload_of(setting.micro_batch_size), self._job.system.machine.ipu
+        flop = workload.training_flop * setting.accumulation_factor / setting.ipus_per_replica
+        return flop / ipu.peak_flop_per_s(workload.activation_dtype)
 
     def _may_win(self, setting: Setting, update_s: float) -> bool:
         limit_s = _HOPELESS * self.best_s - update_s
@@ -248,14 +254,17 @@ class Search:
                 yield ipus
 
     def _replica_counts(self, ipus: int) -> list[int]:
-        """The most replicas that divide batch and pod and leave enough micro-batches; and hardly fewer."""
+        """The most replicas that divide batch and pod and leave enough micro-batches, hardly fewer, or none beside one.
+
+        With fewer there is less to compute with, but for models so small that reducing gradients costs more.
+        """
         most, stages = self.spec.system.ipu_count // ipus, self._stage_count(ipus)
         counts = [
             count
             for count in divisors(self.batch_size, most)
             if accumulation(self.batch_size, count, stage_count=stages) and self._is_legal(ipus, count)
         ]
-        return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1]]
+        return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
 
     def _is_legal(self, ipus: int, replicas: int) -> bool:
         """Whether so many replicas can be placed, fed, and go together for batch norm."""

@@ -133,14 +133,14 @@ def spelled_out(document: Document) -> Document:
 def give_way(base: Document, over: Document) -> Document:
     """The base without its division, if a division that is to be chosen is laid over a given one.
 
-    What the search chooses is dropped with it; its batch size stays.
+    What the search chooses is dropped with it; its batch size stays, unless another was written.
     """
     division = base.data.get(PARALLELISM) if isinstance(base.data, dict) else None
     if not is_auto(over) or is_auto(base) or not isinstance(division, dict):
         return base
     factors = [division.get(name) for name in _FACTORS]
     data: dict[str, Any] = {PARALLELISM: {key: division[key] for key in _NEVER_CHOSEN if key in division}}
-    if all(isinstance(factor, int) for factor in factors):
+    if base.data.get(BATCH) is None and all(isinstance(factor, int) for factor in factors):
         data[BATCH] = prod(factor for factor in factors if isinstance(factor, int))
     memory = base.data.get("memory")
     if isinstance(memory, dict):
