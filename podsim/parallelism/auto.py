@@ -13,10 +13,12 @@ from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.nearest import nearest_miss
 from podsim.parallelism.search import Found, Search
 from podsim.parallelism.setting import Setting
+from podsim.parallelism.space import Space
 from podsim.plan.fit import misfit_text
 from podsim.plan.memory import IpuMemory
 from podsim.program.compile import compile_program
 from podsim.specs import ImageScenarioSpec, InferenceScenarioSpec, LoadedScenario
+from podsim.specs.quantity import Sourced
 from podsim.specs.wording import counted
 from podsim.units import ps_to_seconds
 
@@ -57,13 +59,13 @@ def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Searc
     search = Search(loaded, spec)
     for tight in (False, True):
         search = Search(loaded, spec, tight=tight)
-        groups = list(search.groups())
+        groups = list(search.space.groups())
         for _, group in zip(watch([_words(group) for group in groups]), groups, strict=True):
             search.explore(group)
         if search.found:
             return search
         if not search.considered_count:
-            raise _undivided(search)
+            raise _undivided(search.space)
     raise nearest_miss(loaded, spec, search)
 
 
@@ -71,14 +73,15 @@ def _words(setting: Setting) -> str:
     return f"{counted(setting.ipus_per_replica, 'IPU')} per replica"
 
 
-def _undivided(search: Search) -> NoPlanError:
+def _undivided(space: Space) -> NoPlanError:
     names = ("micro_batch_size", "replication_factor", "ipus_per_replica")
-    pins = [f"{name} {getattr(search.auto, name)}" for name in names if getattr(search.auto, name)]
-    what = f"batch_size {search.batch_size} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")
-    cure = "choose another batch_size: one that the hosts of the pod divide"
+    pins = [f"{name} {getattr(space.auto, name)}" for name in names if getattr(space.auto, name)]
+    what = f"batch_size {space.batch_size} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")
     if pins:
         cure = "choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less"
-    return NoPlanError(what, do=cure)
+        return NoPlanError(what, do=cure)
+    reason, cure = space.objection or ("no number of micro-batches suits", "use another batch_size")
+    return NoPlanError(f"{what}: {reason}", do=f"{cure}, or another batch_size")
 
 
 def _simulated_s(found: Found) -> float:
@@ -126,6 +129,7 @@ def _keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of a scenario that say how it is divided, as they are written."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     parallelism["recomputation"] = spec.parallelism.recomputation
+    parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
     memory: dict[str, Any] = {"available_memory_proportion": spec.memory.available_memory_proportion}
     if not isinstance(spec, ImageScenarioSpec):
         memory["optimizer_state"] = spec.memory.optimizer_state.model_dump(mode="json")

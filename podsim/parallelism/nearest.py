@@ -27,7 +27,7 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingSpec, search: Search) -> 
         search: Which divisions were tried, with as little memory for temporaries as may be.
     """
     lean = [found for setting in search.misfits.values() if (found := search.leanest(setting))]
-    what = f"no division of batch_size {search.batch_size} fits {spec.system.name}"
+    what = f"no division of batch_size {search.space.batch_size} fits {spec.system.name}"
     if lean:
         nearest = min(lean, key=lambda each: each[0])[1]
         layout = nearest.parallelism

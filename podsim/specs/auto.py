@@ -145,7 +145,8 @@ def give_way(base: Document, over: Document) -> Document:
     memory = base.data.get("memory")
     if isinstance(memory, dict):
         data["memory"] = {key: value for key, value in memory.items() if key not in _CHOSEN_MEMORY}
-    return _with(base, data)
+    places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
+    return _with(Document(base.data, places, base.inputs), data)
 
 
 def undivided(document: Document, family: type[BaseModel]) -> Document:
