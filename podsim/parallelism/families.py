@@ -10,14 +10,13 @@ from podsim.parallelism.chain import Chain
 from podsim.parallelism.checkpoints import CheckpointedSlices
 from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.slices import Slices
-from podsim.plan.placement import Segment, make_stage
+from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
 from podsim.specs import ImageScenarioSpec, ScenarioSpec
 from podsim.specs.auto import AutoImageSpec
 from podsim.specs.image import ImageParallelismSpec
 from podsim.specs.scenario import OptimizerStateSpec, ParallelismSpec
 
 TrainingSpec = ScenarioSpec | ImageScenarioSpec
-_STAGE_BLOCKS = ("embedding", "attention", "feed_forward", "head")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,8 @@ class TransformerFamily:
 
         def segments_of(start: int, stop: int) -> tuple[Segment, ...]:
             counts = Counter(chain.order[start:stop])
-            embedding, attention, feed_forward, head = (counts[name] for name in _STAGE_BLOCKS)
-            return make_stage(0, 0, attention, feed_forward, embedding=embedding > 0, head=head > 0).segments
+            ends = {name: counts[name] > 0 for name in (EMBEDDING, HEAD)}
+            return make_stage(0, 0, counts[ATTENTION], counts[FEED_FORWARD], **ends).segments
 
         return Slices(chain, segments_of, recompute=recompute, recompute_last=recompute_last)
 
@@ -45,7 +44,7 @@ class TransformerFamily:
             for ipu, start, stop in zip(pipeline.ipus, cuts, cuts[1:], strict=False)
         ]
         setting = pipeline.setting
-        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [order.count("attention")]}
+        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [order.count(ATTENTION)]}
         parallelism = ParallelismSpec.model_validate(
             {**_factors(pipeline), **where, "recomputation": self.recomputation if setting.recompute else "none"}
         )
@@ -104,9 +103,9 @@ def _proportion(shares: tuple[float, ...]) -> Any:
 
 def _stage_keys(ipu: int, counts: Counter[str]) -> dict[str, Any]:
     """The keys of a stage of a scenario: whole layers where it holds nothing else."""
-    attention, feed_forward = counts["attention"], counts["feed_forward"]
-    held: dict[str, Any] = {"attention": attention, "feed_forward": feed_forward}
+    attention, feed_forward = counts[ATTENTION], counts[FEED_FORWARD]
+    held: dict[str, Any] = {ATTENTION: attention, FEED_FORWARD: feed_forward}
     if attention == feed_forward:
         held = {"layers": attention}
-    ends = {name: True for name in ("embedding", "head") if counts[name]}
+    ends = {name: True for name in (EMBEDDING, HEAD) if counts[name]}
     return {"ipu": ipu, **{name: count for name, count in held.items() if count}, **ends}

@@ -124,6 +124,16 @@ def test_a_share_that_is_not_used_up_is_not_costed_again() -> None:
     assert (roomy.forward[-1] == tight.forward[0]).all()
 
 
+def test_a_plan_with_more_memory_stands_for_one_with_less_only_if_it_is_the_same() -> None:
+    """Products and convolutions, planned from the largest share down and each on its own."""
+    job = training_job(load_scenario("resnet50_v1.1_pod16", overrides=["model.depth=18", "parallelism=auto"]).spec)
+    shared, blocks = cost_model(job), job.workload_of(8).blocks.values()
+    for proportion in (1.0, 0.2, 0.1):
+        alone = cost_model(job)
+        for block in blocks:
+            assert shared.sequence(block.backward, proportion) == alone.sequence(block.backward, proportion)
+
+
 def text_search() -> Search:
     loaded = load_scenario("bert_v1.1_pod16_open", overrides=["parallelism=auto"])
     assert isinstance(loaded.spec, ScenarioSpec)
