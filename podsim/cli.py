@@ -84,6 +84,7 @@ def run(
 ) -> None:
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
+    from podsim.report.progress import track
     from podsim.simulation import simulate, with_references
     from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
     from podsim.validation.references import references_for
@@ -100,7 +101,7 @@ def run(
     if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec):
         _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
-    result = simulate(loaded, explicit=explicit, record=record)
+    result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
     if variant is None and not overrides:
         result = with_references(result, references_for(result.name))
     if trace is not None:
@@ -129,6 +130,7 @@ def _infer(
     from podsim.report.forward_table import print_forward
     from podsim.report.generation_table import print_generation
     from podsim.report.perfetto import write_trace
+    from podsim.report.progress import track
     from podsim.specs import ForwardScenarioSpec
 
     result: ForwardResult | GenerationResult
@@ -139,7 +141,12 @@ def _infer(
         result = passed = infer(loaded, explicit=explicit, record=trace is not None)
         show = partial(print_forward, passed)
     else:
-        result = generated = generate(loaded, explicit=explicit, record=trace is not None)
+        result = generated = generate(
+            loaded,
+            explicit=explicit,
+            record=trace is not None,
+            watch=lambda names: track(names, "choosing: trying"),
+        )
         show = partial(print_generation, generated)
         if plot is not None:
             from podsim.report.generation_plot import write_generation_plot

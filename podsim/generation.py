@@ -8,6 +8,8 @@ from pathlib import Path
 from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.parallelism.auto import choose
+from podsim.parallelism.choice import Choice, Watch, silent
 from podsim.plan.inference import InferencePlan, StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
@@ -28,6 +30,7 @@ def generate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    watch: Watch = silent,
 ) -> GenerationResult:
     """Simulate text generation: the step that takes in a prompt, and the step that makes one more token.
 
@@ -37,6 +40,7 @@ def generate(
         overrides: `key.path=value` texts that replace keys of the scenario.
         explicit: Simulate every layer; the result is the same, more slowly.
         record: Keep the timeline of a decode step, for `GenerationResult.trace`.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -44,10 +48,14 @@ def generate(
         MissingDataError: A number that is needed is not known.
     """
     loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
-    spec = loaded.spec
-    if not isinstance(spec, InferenceScenarioSpec):
+    if not isinstance(loaded.spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} does not describe text generation", do="use podsim.simulate or podsim.infer")
+    choice: Choice | None = None
     try:
+        if loaded.auto is not None:
+            loaded, choice = choose(loaded, watch)
+        spec = loaded.spec
+        assert isinstance(spec, InferenceScenarioSpec)
         plan = plan_inference(inference_job(spec))
         prefill, decode = (
             execute(compile_step(plan, cost, explicit=explicit), explicit=explicit, record=record)
@@ -69,6 +77,7 @@ def generate(
         inputs=loaded.inputs,
         event_count=prefill.event_count + decode.event_count,
         scenario=loaded.resolved,
+        choice=choice,
         trace=decode if decode.records else None,
     )
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
+from podsim.parallelism.auto import choose
+from podsim.parallelism.choice import Choice, Watch, silent
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
@@ -30,6 +32,7 @@ def simulate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    watch: Watch = silent,
 ) -> RunResult:
     """Simulate one weight update of a scenario and the run it belongs to.
 
@@ -39,6 +42,7 @@ def simulate(
         overrides: `key.path=value` texts that replace keys of the scenario.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline, for `RunResult.trace`.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -47,12 +51,16 @@ def simulate(
         MissingDataError: A number that is needed is not known.
     """
     loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
-    spec = loaded.spec
-    if isinstance(spec, InferenceScenarioSpec):
+    if isinstance(loaded.spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes text generation", do="use podsim.generate")
-    if isinstance(spec, ForwardScenarioSpec):
+    if isinstance(loaded.spec, ForwardScenarioSpec):
         raise PodsimError(f"{loaded.name} describes forward passes", do="use podsim.infer")
+    choice: Choice | None = None
     try:
+        if loaded.auto is not None:
+            loaded, choice = choose(loaded, watch)
+        spec = loaded.spec
+        assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
         plan = make_plan(training_job(spec))
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
@@ -60,10 +68,12 @@ def simulate(
         raise error.at(loaded.where(*error.key.split("."))) from None
     except InfeasibleError as error:
         raise error.at(loaded.where("parallelism")) from None
-    return _result(loaded, plan, trace, outcome)
+    return _result(loaded, plan, trace, outcome, choice)
 
 
-def _result(loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingOutcome) -> RunResult:
+def _result(
+    loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingOutcome, choice: Choice | None
+) -> RunResult:
     update_s = ps_to_seconds(trace.makespan_ps)
     return RunResult(
         name=loaded.name,
@@ -85,6 +95,7 @@ def _result(loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingO
         inputs=loaded.inputs,
         event_count=trace.event_count,
         scenario=loaded.resolved,
+        choice=choice,
         trace=trace if trace.records else None,
     )
 

@@ -50,7 +50,7 @@ def type_text(schema: dict[str, Any]) -> str:
         texts = [text for text in texts if "file, or" in text] or texts
         return " or ".join(dict.fromkeys(text for text in texts if text))
     if "enum" in schema or "const" in schema:
-        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+        return " or ".join(f"`{_word(value)}`" for value in schema.get("enum", [schema.get("const")]))
     return _plain_type_text(schema)
 
 
@@ -75,6 +75,10 @@ def _plain_type_text(schema: dict[str, Any]) -> str:
 
 def _constant(schema: dict[str, Any]) -> str:
     return str(schema.get("const", "…")).lower()
+
+
+def _word(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _is_sourced(schema: dict[str, Any]) -> bool:
@@ -131,6 +135,8 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
 
 def _family(schema: dict[str, Any]) -> str:
     """Of several mappings that may stand at a key, which one."""
+    if "auto" in schema["properties"]:
+        return " with `auto`"
     kind = schema["properties"].get("kind", {}).get("const")
     return f" of kind `{kind}`" if kind else ""
 

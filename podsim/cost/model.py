@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from podsim.cost.account import Account, total
 from podsim.cost.collective import Neighbours
@@ -28,6 +29,7 @@ from podsim.workload.op import (
     ScatterAdd,
 )
 
+_Plan = TypeVar("_Plan", MatMulPlan, ConvPlan)
 _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
 
@@ -51,7 +53,7 @@ class OpCost:
 
 @dataclass
 class CostModel:
-    """Costs operations; plans of equal products and convolutions are made once.
+    """Costs operations; equal sequences, products and convolutions are costed once.
 
     Attributes:
         ipu: The chip.
@@ -64,12 +66,16 @@ class CostModel:
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
     neighbours: Neighbours | None = None
-    _plans: dict[tuple[object, ...], MatMulPlan] = field(default_factory=dict, repr=False)
-    _conv_plans: dict[tuple[object, ...], ConvPlan] = field(default_factory=dict, repr=False)
+    _sequences: dict[tuple[object, ...], tuple[OpCost, ...]] = field(default_factory=dict, repr=False)
+    _plans: dict[tuple[object, ...], dict[float, MatMulPlan]] = field(default_factory=dict, repr=False)
+    _conv_plans: dict[tuple[object, ...], dict[float, ConvPlan]] = field(default_factory=dict, repr=False)
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
         """Cost every operation of a sequence."""
-        return tuple(self.op(op, available_memory_proportion) for op in ops)
+        key = (tuple(ops), available_memory_proportion)
+        if key not in self._sequences:
+            self._sequences[key] = tuple(self.op(op, available_memory_proportion) for op in key[0])
+        return self._sequences[key]
 
     def op(self, op: Op, available_memory_proportion: float) -> OpCost:
         """Cost one operation.
@@ -111,20 +117,29 @@ class CostModel:
         """The plan of a product."""
         shape = MatMulShape(op.rows, op.inner, op.columns, op.group_count)
         partials = "fp32" if op.dtype == "fp32" else self.partials
-        key = (shape, op.dtype, partials, available_memory_proportion)
-        if key not in self._plans:
-            self._plans[key] = plan_matmul(self.ipu, shape, op.dtype, partials, available_memory_proportion)
-        return self._plans[key]
+        known, proportion = self._plans.setdefault((shape, op.dtype, partials), {}), available_memory_proportion
+        if proportion not in known:
+            roomier = self._same_with_more(known, proportion)
+            known[proportion] = roomier or plan_matmul(self.ipu, shape, op.dtype, partials, proportion)
+        return known[proportion]
+
+    def _same_with_more(self, known: dict[float, _Plan], proportion: float) -> _Plan | None:
+        """A plan made with more memory that does with so little: the fastest of many is that of a few it is among."""
+        bound_bytes = proportion * self.ipu.tile_memory_bytes
+        for more, plan in known.items():
+            if more >= proportion and plan.temporary_bytes_per_tile <= bound_bytes:
+                return plan
+        return None
 
     def conv_plan(self, op: Conv, available_memory_proportion: float) -> ConvPlan:
         """The plan of one pass of a convolution."""
         shape, partials = conv_shape(op), "fp32" if op.dtype == "fp32" else self.partials
-        key = (shape, op.dtype, partials, available_memory_proportion)
-        if key not in self._conv_plans:
-            self._conv_plans[key] = plan_conv(
-                self.ipu, shape, op.dtype, partials, available_memory_proportion, self.layout_change_cycles_per_byte
+        known, proportion = self._conv_plans.setdefault((shape, op.dtype, partials), {}), available_memory_proportion
+        if proportion not in known:
+            known[proportion] = self._same_with_more(known, proportion) or plan_conv(
+                self.ipu, shape, op.dtype, partials, proportion, self.layout_change_cycles_per_byte
             )
-        return self._conv_plans[key]
+        return known[proportion]
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)

@@ -8,9 +8,10 @@ from functools import lru_cache
 from itertools import groupby
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.importer.wording import counted, listed, megabytes
+from podsim.importer.wording import listed, megabytes
 from podsim.plan.inference import InferenceJob, StepCost, plan_inference, stage_memory, step_costs
 from podsim.plan.memory import IpuMemory
+from podsim.specs.wording import counted
 
 _STORAGES = ("in_processor_memory", "streaming_memory")
 _STORAGE_WORDS = {"in_processor_memory": "In-Processor-Memory", "streaming_memory": "streaming memory"}

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.importer.wording import counted, megabytes
+from podsim.importer.wording import megabytes
 from podsim.plan import make_plan
 from podsim.plan.job import training_job
 from podsim.specs import ScenarioSpec
 from podsim.specs.scenario import ParallelismSpec
+from podsim.specs.wording import counted
 
 _IPU_COUNTS = (1, 2, 4, 8)
 MOST_IPUS = max(_IPU_COUNTS)

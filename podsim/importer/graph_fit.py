@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.importer.wording import counted, megabytes
+from podsim.importer.wording import megabytes
 from podsim.plan.forward import ForwardJob, forward_memory, plan_forward, with_stages
 from podsim.plan.memory import IpuMemory
 from podsim.plan.stage_cost import BlockCost
+from podsim.specs.wording import counted
 
 Known = dict[float, Mapping[str, BlockCost]]
 

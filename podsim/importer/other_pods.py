@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.specs import PodSpec, load_hardware, shipped_names
+from podsim.specs import PodSpec
+from podsim.specs.pods import larger_pods
 
 
 def fits_elsewhere(
@@ -19,7 +20,7 @@ def fits_elsewhere(
         fits: Whether it fits another pod.
         failure: Why it does not fit a pod.
     """
-    pods = dict(_larger_pods(system))
+    pods = dict(larger_pods(system))
     for name, pod in pods.items():
         if fits(pod):
             what = f"the model does not fit {system.name}, {divided}"
@@ -35,21 +36,3 @@ def _cure(error: InfeasibleError) -> str:
     if error.do and error.do.startswith("any of these"):
         return f"{smaller}; in a scenario of your own, {error.do}"
     return smaller
-
-
-def _larger_pods(system: PodSpec) -> Iterator[tuple[str, PodSpec]]:
-    """Shipped pods by size, those alone that offer a model more than the ones before them."""
-    pods = [(name, pod) for name in shipped_names()["systems"] for pod in [load_hardware(name, "pod")[0]]]
-    chip, seen = system.machine.ipu.name, {_room(system)}
-    checked = [(name, pod) for name, pod in pods if isinstance(pod, PodSpec)]
-    for name, pod in sorted(checked, key=lambda each: (each[1].ipu_count, each[1].machine.ipu.name != chip, each[0])):
-        if _room(pod) not in seen:
-            seen.add(_room(pod))
-            yield name, pod
-
-
-def _room(pod: PodSpec) -> tuple[int, int, int]:
-    """IPUs of one copy of a model, and the memories of each."""
-    tile = pod.machine.ipu.tile
-    memory = int(tile.count) * int(tile.memory)
-    return pod.domain_ipu_count, memory, int(pod.machine.streaming_memory.capacity_per_ipu)

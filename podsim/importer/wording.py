@@ -14,15 +14,6 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def counted(count: int, word: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "IPU"), counted(4, "IPU")
-    ('1 IPU', '4 IPUs')
-    """
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def megabytes(byte_count: int) -> str:
     """A size in decimal megabytes.
 

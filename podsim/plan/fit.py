@@ -39,15 +39,19 @@ def does_not_fit(
         changes: What the scenario leaves open.
         memory_of: The memory plan of a changed layout.
     """
+    return DoesNotFitError(misfit_text(memory), do=_advice(options, dict(changes), memory_of))
+
+
+def misfit_text(memory: Sequence[IpuMemory]) -> str:
+    """What the fullest IPU needs and has, with its largest tenants."""
     worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
     storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
     capacity = _capacity(worst, storage)
     tenants = sorted((tenant for tenant in worst.tenants if tenant.storage == storage), key=lambda t: -t.byte_count)
     largest = ", ".join(f"{t.name} {_megabytes(t.byte_count)}" for t in tenants[:_LARGEST_TENANTS])
-    return DoesNotFitError(
+    return (
         f"IPU {worst.ipu} of each replica needs {_megabytes(worst.used_bytes(storage))} of "
-        f"{_STORAGE_NAMES[storage]}; it has {_megabytes(capacity)} (largest: {largest})",
-        do=_advice(options, dict(changes), memory_of),
+        f"{_STORAGE_NAMES[storage]}; it has {_megabytes(capacity)} (largest: {largest})"
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage, stash_depth
+from podsim.plan.placement import Segment, Stage, stash_depth
 from podsim.plan.stage_cost import StageCost
 from podsim.plan.update import state_bytes, updated_sizes
 from podsim.system import Ipu, Software
@@ -130,22 +130,43 @@ def _stash_bytes(stages: Sequence[Stage], stage_count: int, workload: Workload, 
 
 
 def _kept_elements(stage: Stage, workload: Workload, options: TrainingOptions) -> int:
-    """Elements kept per micro-batch: inputs of segments, and without recomputation all the backward pass reads."""
-    checkpoints = sum(segment.count * workload.input_elements(segment.blocks[0]) for segment in stage.segments)
-    if options.recompute:
-        return checkpoints
-    return checkpoints + sum(count * workload.blocks[name].saved_elements for name, count in stage.blocks)
+    return sum(kept_elements(segment, workload, recompute=options.recompute) for segment in stage.segments)
+
+
+def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
+    """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
+    saved = 0 if recompute else sum(workload.blocks[name].saved_elements for name in segment.blocks)
+    return segment.count * (workload.input_elements(segment.blocks[0]) + saved)
 
 
 def _temporary_bytes(costs: Sequence[StageCost], workload: Workload, ipu: Ipu, options: TrainingOptions) -> int:
-    """Peak of what lives only while a segment runs: recomputed activations, live tensors, operation temporaries."""
-    size, peak = workload.activation_bytes, 0
-    for cost in costs:
-        for segment in cost.stage.segments:
-            recomputed = 0
-            # The backward pass runs from the last block to the first and frees what lies behind it.
-            for block in (workload.blocks[name] for name in segment.blocks):
-                recomputed += block.saved_elements * size if options.recompute else 0
-                temporaries = cost.blocks[block.name].temporary_bytes_per_tile * ipu.tile_count
-                peak = max(peak, recomputed + block.live_elements * size + temporaries)
+    peaks = (
+        segment_peak_bytes(
+            segment,
+            workload,
+            {name: block.temporary_bytes_per_tile * ipu.tile_count for name, block in cost.blocks.items()},
+            recompute=options.recompute,
+        )
+        for cost in costs
+        for segment in cost.stage.segments
+    )
+    return max(peaks, default=0)
+
+
+def segment_peak_bytes(
+    segment: Segment, workload: Workload, temporary_bytes: Mapping[str, int], *, recompute: bool
+) -> int:
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, operation temporaries.
+
+    Args:
+        segment: Blocks that run one after the other.
+        workload: The model.
+        temporary_bytes: Largest temporaries of any operation, by block. [B]
+        recompute: Whether the forward pass is redone before the backward pass.
+    """
+    size, recomputed, peak = workload.activation_bytes, 0, 0
+    # The backward pass runs from the last block to the first and frees what lies behind it.
+    for block in (workload.blocks[name] for name in segment.blocks):
+        recomputed += block.saved_elements * size if recompute else 0
+        peak = max(peak, recomputed + block.live_elements * size + temporary_bytes[block.name])
     return peak

@@ -61,26 +61,39 @@ class Plan:
     memory: tuple[IpuMemory, ...]
 
 
-def make_plan(job: TrainingJob) -> Plan:
+def cost_model(job: TrainingJob) -> CostModel:
+    """Costs of single operations on the tiles that compute."""
+    ipu = job.system.machine.ipu
+    return CostModel(
+        replace(ipu, tile_count=ipu.tile_count - job.options.io_tiles),
+        job.software.layout_change_cycles_per_byte,
+        job.options.partials,
+        Neighbours(job.software.collective_step_latency_s, job.system.machine.rung.bandwidth_bytes_per_s),
+    )
+
+
+def make_plan(job: TrainingJob, model: CostModel | None = None) -> Plan:
     """Cost every stage and check that a replica fits.
+
+    Args:
+        job: What is to be planned.
+        model: Costs of single operations; a model that other plans have used knows many already.
 
     Raises:
         DoesNotFitError: An IPU's memory or its streaming memory is too small; names the largest
             tenants and the changes that would make it fit.
     """
-    system, options = job.system, job.options
-    ipu = system.machine.ipu
-    model = CostModel(
-        replace(ipu, tile_count=ipu.tile_count - options.io_tiles),
-        job.software.layout_change_cycles_per_byte,
-        options.partials,
-        Neighbours(job.software.collective_step_latency_s, system.machine.rung.bandwidth_bytes_per_s),
-    )
+    system, options, model = job.system, job.options, model or cost_model(job)
     workload, costs, memory = _costs_and_memory(job, model, options)
     if not all(ipu.fits for ipu in memory):
         raise does_not_fit(memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2])
     updates = update_costs(job.stages, workload, model, options, job.software.sharding_threshold)
     return Plan(system, job.software, workload, options, costs, updates, memory)
+
+
+def job_memory(job: TrainingJob, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
+    """The tenants of every IPU of a replica, whether or not they fit."""
+    return _costs_and_memory(job, model or cost_model(job), job.options)[2]
 
 
 def _costs_and_memory(

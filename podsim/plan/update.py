@@ -140,7 +140,7 @@ def _norms(options: TrainingOptions) -> tuple[str, ...]:
 
 
 def _tensor_cost(elements: int, model: CostModel, options: TrainingOptions) -> Account:
-    return total(model.op(op, 1.0).account for op in _passes(elements, options))
+    return total(cost.account for cost in model.sequence(_passes(elements, options), 1.0))
 
 
 def _passes(elements: int, options: TrainingOptions) -> Iterator[Op]:

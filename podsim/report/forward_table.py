@@ -9,7 +9,8 @@ from rich.text import Text
 
 from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
-from podsim.report.table import assumption_table, breakdown_table, memory_lines, operation_table, plain_table, titled
+from podsim.report.table import assumption_table, breakdown_table, memory_lines, operation_table
+from podsim.report.tables import plain_table, titled
 
 _DIGITS = 4
 _MOST_IPUS = 16

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from podsim.parallelism.choice import Choice
 from podsim.report.rows import MemoryReport, Reference
 from podsim.report.step import StepReport
 from podsim.units import ps_to_seconds
@@ -34,6 +35,7 @@ class GenerationResult:
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled.
         scenario: The scenario as resolved.
+        choice: How the division was chosen, if that was left open.
         trace: The timeline of a decode step, if recorded; not part of the JSON.
     """
 
@@ -51,6 +53,7 @@ class GenerationResult:
     inputs: tuple[tuple[str, str], ...]
     event_count: int
     scenario: Mapping[str, object]
+    choice: Choice | None = None
     trace: Trace | None = None
 
     @property
@@ -105,6 +108,7 @@ class GenerationResult:
             "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
             "event_count": self.event_count,
             "scenario": dict(self.scenario),
+            **({"choice": asdict(self.choice)} if self.choice else {}),
         }
 
     def to_json(self) -> str:

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from podsim.report.choice_table import choice_table
 from podsim.report.format import format_count, format_duration_s, format_error, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.step import StepReport
@@ -32,6 +33,7 @@ def _page(result: GenerationResult, *, ascii_only: bool) -> Group:
             (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
         ),
         _headline(result),
+        choice_table(result.choice) if result.choice else None,
         *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
         memory_lines(result.memory),
         assumption_table(result.assumptions),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Final
 
+from podsim.parallelism.choice import Choice
 from podsim.report.breakdown import exact_seconds
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime, Reference
 from podsim.units import ps_to_seconds
@@ -68,6 +69,7 @@ class RunResult:
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled.
         scenario: The scenario as resolved.
+        choice: How the division was chosen, if that was left open.
         trace: The timeline of one weight update, if recorded; not part of the JSON.
     """
 
@@ -91,6 +93,7 @@ class RunResult:
     inputs: tuple[tuple[str, str], ...]
     event_count: int
     scenario: Mapping[str, object]
+    choice: Choice | None = None
     trace: "Trace | None" = None
 
     def __post_init__(self) -> None:
@@ -138,6 +141,8 @@ class RunResult:
             }
             for each in self.references
         ]
+        if self.choice is not None:
+            result["choice"] = _plain(self.choice)
         return result
 
     def to_json(self) -> str:

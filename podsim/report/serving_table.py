@@ -13,7 +13,8 @@ from rich.text import Text
 
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
-from podsim.report.table import assumption_table, plain_table, titled
+from podsim.report.table import assumption_table
+from podsim.report.tables import plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
 _DIGITS: Final = 4

@@ -6,12 +6,12 @@ from io import StringIO
 from itertools import groupby
 from typing import Final
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from podsim.report.choice_table import choice_table
 from podsim.report.format import (
     format_bytes,
     format_count,
@@ -24,6 +24,7 @@ from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
 from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.report.tables import plain_table, titled
 
 _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
@@ -60,6 +61,7 @@ def _page(result: RunResult, *, ascii_only: bool) -> Group:
         _title(result),
         *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
         _headline(result),
+        choice_table(result.choice) if result.choice else None,
         _breakdown(result, ascii_only=ascii_only),
         _phases(result.phases),
         _ipus(result),
@@ -257,17 +259,3 @@ def _basis_rank(basis: str) -> int:
 def _assumption_cell(assumption: Mapping[str, object], column: str) -> str:
     value = assumption.get(column)
     return format_significant(value, _HEADLINE_DIGITS) if isinstance(value, float) else str(value or "")
-
-
-def titled(title: str, table: Table, *lines: str) -> Group:
-    """A table below its title and above a few lines of text."""
-    return Group(Text(title, style="bold"), table, *(Text(line, style="dim") for line in lines))
-
-
-def plain_table(*headers: str) -> Table:
-    """A table without a frame; a header that begins with `>` is of a right-aligned column."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, padding=(0, 1))
-    for header in headers:
-        is_number = header.startswith(">")
-        table.add_column(header.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number)
-    return table

@@ -212,7 +212,9 @@ class ImageScenarioSpec(ScenarioBase):
     data: ImageDataSpec
     """The data."""
     parallelism: ImageParallelismSpec
-    """How the run is divided over IPUs."""
+    """How the run is divided over IPUs; `auto` to have it chosen."""
+    batch_size: Count | None = None
+    """Images per weight update; needed where parallelism is `auto`, checked elsewhere."""
     memory: ImageMemorySpec = ImageMemorySpec()
     """How memory is used."""
     optimizer: ImageOptimizerSpec = ImageOptimizerSpec()

@@ -195,7 +195,7 @@ class InferenceScenarioSpec(ScenarioBase):
     generation: GenerationSpec
     """What is asked of it."""
     parallelism: InferenceParallelismSpec = InferenceParallelismSpec()
-    """How the model is divided over IPUs."""
+    """How the model is divided over IPUs; `auto` to have it chosen."""
     memory: InferenceMemorySpec = InferenceMemorySpec()
     """How memory is used."""
     precision: InferencePrecisionSpec = InferencePrecisionSpec()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,16 @@ from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.assumptions import AnyScenario
+from podsim.specs.auto import (
+    AUTO_PARTS,
+    PARALLELISM,
+    AutoSpec,
+    is_auto,
+    missing_batch,
+    misspelled,
+    spelled_out,
+    undivided,
+)
 from podsim.specs.checks import cross_check
 from podsim.specs.families import (
     SEQ2SEQ_KIND,
@@ -23,6 +33,7 @@ from podsim.specs.forward import GRAPH_KIND, ForwardScenarioSpec
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.model_checks import model_findings
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document, merge, override, resolve
 from podsim.specs.scenario import ScenarioSpec
@@ -69,12 +80,14 @@ class LoadedScenario:
         spec: The checked scenario, system and software resolved.
         document: The merged data with the place of every key.
         folder: Where files that it names are looked up.
+        auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
     """
 
     name: str
     spec: AnyScenario
     document: Document
     folder: Path = Path()
+    auto: AutoSpec | None = None
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -90,6 +103,17 @@ class LoadedScenario:
     def where(self, *path: str) -> str:
         """`file:line:column [key.path]` of a key."""
         return f"{self.document.where(path)} [{'.'.join(path)}]"
+
+    def gives(self, *path: str) -> bool:
+        """Whether a key was written."""
+        data = self.document.data
+        for part in path:
+            data = data.get(part) if isinstance(data, dict) else None
+        return data is not None
+
+    def divided(self, spec: AnyScenario) -> LoadedScenario:
+        """The same with the division that was chosen."""
+        return replace(self, spec=spec, auto=None)
 
 
 def load_scenario(
@@ -113,25 +137,54 @@ def load_scenario(
         name, beside, chain = path.stem, path.parent, (path.resolve(),)
     document = _with_variant(document, variant)
     document = resolve(override(document, overrides), "scenario", beside, (), chain)
-    spec = _validate_scenario(document)
+    family = _family(document)
+    auto = _pinned(document, family)
+    spec = _validate(family, document if auto is None else undivided(document, family))
     problems = [
-        Problem(document.where(key), ".".join(map(str, key)), message, do) for key, message, do in cross_check(spec)
+        Problem(document.where(key), ".".join(map(str, key)), message, do)
+        for key, message, do in (cross_check(spec) if auto is None else model_findings(spec))
     ]
     if problems:
         raise SpecError(problems)
-    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, beside or Path())
+    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, beside or Path(), auto)
 
 
-def _validate_scenario(document: Document) -> AnyScenario:
+def _pinned(document: Document, family: type[AnyScenario]) -> AutoSpec | None:
+    """What `parallelism: auto` leaves no choice about; None for a division that is given."""
+    if is_auto(document) and family not in AUTO_PARTS:
+        what, do = "`auto` does not cover models of this kind", "give the division; the guides show how"
+        raise SpecError([Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)])
+    problems = [] if is_auto(document) else misspelled(document)
+    if is_auto(document):
+        try:
+            pinned = AUTO_PARTS[family].model_validate(spelled_out(document).data)
+        except ValidationError as error:
+            problems = list(problems_of(error, document, AUTO_PARTS[family]))
+        problems += missing_batch(document, family)
+    if problems:
+        stand_in = undivided(document, family) if family in AUTO_PARTS else document
+        raise SpecError([*problems, *_problems(family, stand_in)])
+    return pinned.parallelism if is_auto(document) else None
+
+
+def _problems(family: type[AnyScenario], document: Document) -> list[Problem]:
+    try:
+        family.model_validate(document.data)
+    except ValidationError as error:
+        return list(problems_of(error, document, family))
+    return []
+
+
+def _family(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if kind == _DECODER_KIND and "data" in document.data and "generation" not in document.data:
-        return _validate(DecoderTrainingSpec, document)
+        return DecoderTrainingSpec
     if isinstance(kind, str) and kind not in _FAMILIES:
         where, message = document.where(("model", "kind")), f"`{kind}` is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, _FAMILIES, "use one"))])
-    return _validate(_FAMILIES.get(str(kind), ScenarioSpec), document)
+    return _FAMILIES.get(str(kind), ScenarioSpec)
 
 
 def _read(source: str) -> tuple[Document, Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.specs.auto import give_way, spelled_out
 from podsim.specs.library import display_path, find
 from podsim.specs.wording import shown, with_article
 from podsim.specs.yaml_source import Document, KeyPath, parse_value, read_yaml
@@ -130,8 +131,11 @@ def merge(base: Document, over: Document) -> Document:
     """Lay one document over another: mappings key by key, everything else as a whole.
 
     A number with its source (`value:`) and a mapping with a `base` of its own replace what was there.
-    Keys laid over a name change a part of what the name stands for.
+    Keys laid over a name change a part of what the name stands for. `parallelism: auto` takes the place
+    of a division, whose batch size it keeps.
     """
+    base, over = spelled_out(base), spelled_out(over)
+    base = give_way(base, over)
     places = dict(base.places)
     data = _merge(base.data, over.data, (), places, over)
     inputs = base.inputs + tuple(each for each in over.inputs if each not in base.inputs)

@@ -391,7 +391,9 @@ class TransformerScenarioSpec(ScenarioBase):
     data: Any
     """The data."""
     parallelism: ParallelismSpec
-    """How the run is divided over IPUs."""
+    """How the run is divided over IPUs; `auto` to have it chosen."""
+    batch_size: Count | None = None
+    """Sequences, or packs, per weight update; needed where parallelism is `auto`, checked elsewhere."""
     memory: MemorySpec = MemorySpec()
     """How memory is used."""
     optimizer: OptimizerSpec = OptimizerSpec()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
+
 from podsim.errors import Problem, SpecError
+from podsim.specs.auto import AUTO, AUTO_PARTS, PARALLELISM
 from podsim.specs.base import Spec
 from podsim.specs.docstrings import field_docs
 from podsim.specs.load import KINDS
@@ -57,7 +60,9 @@ def part_schema(kind: str) -> dict[str, Any]:
     if kind not in KINDS:
         raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, KINDS, "use one"))])
     schema = KINDS[kind].model_json_schema(by_alias=True)
-    definitions = schema.get("$defs", {})
+    definitions = schema.setdefault("$defs", {})
+    if KINDS[kind] in AUTO_PARTS:
+        _may_be_auto(schema, definitions, AUTO_PARTS[KINDS[kind]])
     described = {model.__name__: model for model in _models(Spec)}
     for part in (schema, *definitions.values()):
         if (model := described.get(part.get("title", ""))) is not None:
@@ -68,6 +73,15 @@ def part_schema(kind: str) -> dict[str, Any]:
     if kind in _FAMILIES:
         schema["properties"]["variants"] = _VARIANTS
     return schema | {"title": f"podsim {kind_name(kind)}"}
+
+
+def _may_be_auto(schema: dict[str, Any], definitions: dict[str, Any], part: type[BaseModel]) -> None:
+    """A division may be given, be `auto`, or be `auto` with pins."""
+    auto = part.model_json_schema()
+    definitions |= auto["$defs"]
+    division = schema["properties"][PARALLELISM]
+    given = {"$ref": division.pop("$ref", None) or division.pop("allOf")[0]["$ref"]}
+    division["anyOf"] = [given, {"const": AUTO}, auto["properties"][PARALLELISM]]
 
 
 def _models(root: type[Spec]) -> Iterator[type[Spec]]:

@@ -68,3 +68,12 @@ def with_article(kind: str) -> str:
     """
     name = kind_name(kind)
     return f"an {name}" if name[0] in "AEIOaeiou" else f"a {name}"
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "IPU"), counted(4, "IPU")
+    ('1 IPU', '4 IPUs')
+    """
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -19,6 +19,7 @@ ORDER = [
     "plan",
     "program",
     "engine",
+    "parallelism",
     "training",
     "serving",
     "report",

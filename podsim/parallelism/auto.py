@@ -1,0 +1,137 @@
+"""From `parallelism: auto` to a division, and what was weighed against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from podsim.engine import execute
+from podsim.errors import NoPlanError
+from podsim.parallelism.choice import Candidate, Choice, Watch, fullest_bytes, slower_by
+from podsim.parallelism.decoder import choose_decoder
+from podsim.parallelism.families import TrainingSpec
+from podsim.parallelism.nearest import nearest_miss
+from podsim.parallelism.search import Found, Search
+from podsim.parallelism.setting import Setting
+from podsim.parallelism.space import Space
+from podsim.plan.fit import misfit_text
+from podsim.plan.memory import IpuMemory
+from podsim.program.compile import compile_program
+from podsim.specs import ForwardScenarioSpec, ImageScenarioSpec, InferenceScenarioSpec, LoadedScenario
+from podsim.specs.quantity import Sourced
+from podsim.specs.wording import counted
+from podsim.units import ps_to_seconds
+
+_SIMULATED = 5
+_SHOWN_MISFITS = 3
+
+
+def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
+    """Choose the division of a scenario that leaves it open.
+
+    Args:
+        loaded: A scenario with `parallelism: auto`.
+        watch: Passes the names of steps on.
+
+    Raises:
+        DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
+        NoPlanError: The batch cannot be divided as it is pinned.
+    """
+    if isinstance(loaded.spec, InferenceScenarioSpec):
+        return choose_decoder(loaded, loaded.spec, watch)
+    assert not isinstance(loaded.spec, ForwardScenarioSpec)
+    search = _searched(loaded, loaded.spec, watch)
+    shortlist = sorted(search.found.values(), key=lambda found: found.estimate_s)[:_SIMULATED]
+    names = [f"division {place + 1} of {len(shortlist)}" for place in range(len(shortlist))]
+    timed = [(_simulated_s(found), found) for _, found in zip(watch(names), shortlist, strict=True)]
+    timed.sort(key=lambda each: each[0])
+    best_s, best = timed[0]
+    fitting = [
+        _candidate(found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
+        for place, (update_s, found) in enumerate(timed)
+    ]
+    misfits = list(_misfits(search, best_s))
+    choice = Choice((*fitting, *misfits), search.considered_count, len(timed))
+    return loaded.divided(best.spec), choice
+
+
+def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Search:
+    """All groups explored, with little memory for temporaries where nothing fits otherwise."""
+    search = Search(loaded, spec)
+    for tight in (False, True):
+        search = Search(loaded, spec, tight=tight)
+        groups = list(search.space.groups())
+        for _, group in zip(watch([_words(group) for group in groups]), groups, strict=True):
+            search.explore(group)
+        if search.found:
+            return search
+        if not search.considered_count:
+            raise _undivided(search.space)
+    raise nearest_miss(loaded, spec, search)
+
+
+def _words(setting: Setting) -> str:
+    return f"{counted(setting.ipus_per_replica, 'IPU')} per replica"
+
+
+def _undivided(space: Space) -> NoPlanError:
+    names = ("micro_batch_size", "replication_factor", "ipus_per_replica")
+    pins = [f"{name} {getattr(space.auto, name)}" for name in names if getattr(space.auto, name)]
+    what = f"batch_size {space.batch_size} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")
+    if pins:
+        cure = "choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less"
+        return NoPlanError(what, do=cure)
+    reason, cure = space.objection or ("no number of micro-batches suits", "use another batch_size")
+    return NoPlanError(f"{what}: {reason}", do=f"{cure}, or another batch_size")
+
+
+def _simulated_s(found: Found) -> float:
+    return ps_to_seconds(execute(compile_program(found.plan)).makespan_ps)
+
+
+def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:
+    workload, options = found.plan.workload, found.plan.options
+    samples = workload.samples_per_micro_batch * options.accumulation_factor * options.replication_factor
+    return _described(found.spec, found.plan.memory, verdict, samples / update_s)
+
+
+def _described(
+    spec: TrainingSpec, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
+) -> Candidate:
+    parallelism, chosen_memory = _keys(spec)
+    return Candidate(
+        parallelism=parallelism,
+        memory=chosen_memory,
+        throughput_samples_per_s=throughput,
+        used_bytes=fullest_bytes(memory),
+        streaming_bytes=fullest_bytes(memory, "streaming_memory"),
+        capacity_bytes=memory[0].capacity_bytes,
+        fits=throughput is not None,
+        verdict=verdict,
+    )
+
+
+def _misfits(search: Search, best_s: float) -> Iterator[Candidate]:
+    """Divisions that would have been faster, the nearest of each kind."""
+    kinds: set[tuple[int, bool]] = set()
+    for setting in search.near_misses(best_s):
+        kind = (setting.ipus_per_replica, setting.recompute)
+        lean = search.leanest(setting) if kind not in kinds else None
+        if lean is None:
+            continue
+        kinds.add(kind)
+        memory = search.memory(lean[1])
+        yield _described(lean[1], memory, misfit_text(memory))
+        if len(kinds) == _SHOWN_MISFITS:
+            return
+
+
+def _keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys of a scenario that say how it is divided, as they are written."""
+    parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    parallelism["recomputation"] = spec.parallelism.recomputation
+    parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
+    memory: dict[str, Any] = {"available_memory_proportion": spec.memory.available_memory_proportion}
+    if not isinstance(spec, ImageScenarioSpec):
+        memory["optimizer_state"] = spec.memory.optimizer_state.model_dump(mode="json")
+    return parallelism, memory

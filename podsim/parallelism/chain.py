@@ -1,0 +1,121 @@
+"""A model as a chain of blocks with what each costs and holds, for one micro-batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podsim.cost.model import CostModel
+from podsim.parallelism.split import Costs
+from podsim.plan.options import TrainingOptions
+from podsim.plan.stage_cost import BlockCost, block_cost
+from podsim.plan.update import state_bytes
+from podsim.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Blocks in order, costed for several shares of memory for temporaries.
+
+    Attributes:
+        workload: The model.
+        proportions: The shares, smallest first.
+        forward: Forward pass by share and block. [cycles]
+        backward: Backward pass by share and block. [cycles]
+        temporary_bytes: For each share, largest temporaries of any operation by name of block. [B]
+    """
+
+    workload: Workload
+    proportions: tuple[float, ...]
+    forward: Costs
+    backward: Costs
+    temporary_bytes: tuple[dict[str, int], ...]
+
+    def share_of(self, proportion: float) -> int:
+        """Where the costs with a share of memory are; one that is left out costs what the next smaller one does."""
+        return max(index for index, each in enumerate(self.proportions) if each <= proportion)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Names of the blocks."""
+        return self.workload.order
+
+    def per_block(self, value: Callable[[str], float]) -> Costs:
+        """A value of every block in order."""
+        values = {name: value(name) for name in self.workload.blocks}
+        return np.array([values[name] for name in self.order], dtype=float)
+
+    @property
+    def input_bytes(self) -> Costs:
+        """What each block reads from the one before it. [B]"""
+        return self.per_block(self.workload.input_elements) * self.workload.activation_bytes
+
+    def held_bytes(self, options: TrainingOptions, sharding_threshold: int) -> Costs:
+        """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
+
+        def held(name: str) -> float:
+            sizes = [each.element_count for each in self.workload.blocks[name].parameters if each.tied_to is None]
+            on_chip = options.optimizer_storage == "in_processor_memory"
+            state = state_bytes(sizes, options, sharding_threshold) if on_chip else 0
+            return sum(sizes) * (options.weight_bytes + options.accumulator_bytes) + state
+
+        return ranges(self.per_block(held))
+
+    def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
+        """All blocks, and the longest of them, with as much memory as they like. [cycles]"""
+        cycles = self.forward[-1] * (2 if recompute else 1) + self.backward[-1]
+        return float(cycles.sum()), float(cycles.max())
+
+
+def is_tied(workload: Workload) -> bool:
+    """Whether the last block shares weights with the first, so that both belong on one IPU."""
+    first, last = workload.order[0], workload.blocks[workload.order[-1]]
+    owners = [parameter.tied_to.split("/")[0] for parameter in last.parameters if parameter.tied_to is not None]
+    return first in owners
+
+
+def ranges(values: Costs) -> Costs:
+    """Sums over blocks `i` up to `j` at `[…, i, j]`.
+
+    >>> ranges(np.array([1.0, 10.0]))[0]
+    array([ 0.,  1., 11.])
+    """
+    total = np.concatenate([np.zeros((*values.shape[:-1], 1)), values.cumsum(axis=-1)], axis=-1)
+    return np.asarray(total[..., None, :] - total[..., :, None])
+
+
+def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float]) -> Chain:
+    """Cost every block with every share of memory.
+
+    A share that the fastest plans do not use up costs what the next larger one does, and is left out.
+    """
+    costed: list[tuple[float, dict[str, BlockCost]]] = []
+    for proportion in sorted(proportions, reverse=True):
+        if costed and _largest(costed[-1][1]) <= proportion * model.ipu.tile_memory_bytes:
+            costed[-1] = (proportion, costed[-1][1])
+            continue
+        costed.append((proportion, {name: block_cost(name, workload, model, proportion) for name in workload.blocks}))
+    costed.reverse()
+    tiles = model.ipu.tile_count
+    return Chain(
+        workload=workload,
+        proportions=tuple(proportion for proportion, _ in costed),
+        forward=np.array([[costs[name].forward_account.cycles for name in workload.order] for _, costs in costed]),
+        backward=np.array([[costs[name].backward_account.cycles for name in workload.order] for _, costs in costed]),
+        temporary_bytes=tuple(
+            {name: cost.temporary_bytes_per_tile * tiles for name, cost in costs.items()} for _, costs in costed
+        ),
+    )
+
+
+def bare_chain(workload: Workload) -> Chain:
+    """Blocks whose operations take no time and need no temporaries."""
+    nothing = np.zeros((1, len(workload.order)))
+    return Chain(workload, (1.0,), nothing, nothing, (dict.fromkeys(workload.blocks, 0),))
+
+
+def _largest(costs: dict[str, BlockCost]) -> int:
+    """Temporaries on the fullest tile. [B]"""
+    return max(cost.temporary_bytes_per_tile for cost in costs.values())

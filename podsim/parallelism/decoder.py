@@ -1,0 +1,162 @@
+"""Divisions of a decoder: IPUs that share layers, stages, and where weights are, for the shortest decode step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from podsim.engine import execute
+from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
+from podsim.parallelism.choice import Candidate, Choice, Watch, fullest_bytes, slower_by
+from podsim.parallelism.setting import powers_of_two
+from podsim.plan.fit import misfit_text
+from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, layers_per_stage, stage_memory, step_costs
+from podsim.plan.inference_job import inference_job
+from podsim.plan.memory import IpuMemory
+from podsim.program.inference import compile_step
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, PodSpec
+from podsim.specs.auto import AutoInferenceSpec
+from podsim.specs.checks import division_findings
+from podsim.specs.inference import InferenceParallelismSpec
+from podsim.specs.pods import larger_pods
+from podsim.units import ps_to_seconds
+
+_RUNNERS_UP = 4
+_SHOWN_MISFITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A division with its memory, and the time of a decode step where it fits. [s]"""
+
+    spec: InferenceScenarioSpec
+    memory: tuple[IpuMemory, ...]
+    step_s: float | None
+
+    @property
+    def overflow(self) -> float:
+        """The fullest memory over its capacity."""
+        chip = max(ipu.used_bytes() / ipu.capacity_bytes for ipu in self.memory)
+        off_chip = (ipu.used_bytes("streaming_memory") / ipu.streaming_capacity_bytes for ipu in self.memory)
+        return max(chip, *off_chip)
+
+
+def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> tuple[LoadedScenario, Choice]:
+    """The division with the shortest time per output token.
+
+    Raises:
+        DoesNotFitError: No division fits.
+        NoPlanError: Nothing can be divided as it is pinned.
+    """
+    divisions = list(_divisions(loaded, spec))
+    if not divisions:
+        what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
+        raise NoPlanError(what, do="pin less; shards must divide heads and feed-forward width")
+    planner = _Planner()
+    tried = [
+        planner.tried(each) for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True)
+    ]
+    fitting = sorted(
+        ((each.step_s, each.spec.parallelism.ipu_count, each) for each in tried if each.step_s is not None),
+        key=lambda each: each[:2],
+    )
+    misfits = sorted((each for each in tried if each.step_s is None), key=lambda each: each.overflow)
+    if not fitting:
+        raise _nearest_miss(loaded, spec, misfits[0])
+    best_s, _, best = fitting[0]
+    shown = [
+        _candidate(each, slower_by(best_s, step_s) if place else "chosen: the shortest time per output token")
+        for place, (step_s, _, each) in enumerate(fitting[: _RUNNERS_UP + 1])
+    ]
+    shown += [_candidate(each, misfit_text(each.memory)) for each in misfits[:_SHOWN_MISFITS]]
+    return loaded.divided(best.spec), Choice(tuple(shown), len(divisions), len(fitting))
+
+
+def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[InferenceScenarioSpec]:
+    auto = loaded.auto
+    assert isinstance(auto, AutoInferenceSpec)
+    places = (spec.memory.weights,) if loaded.gives("memory", "weights") else ("resident", "streamed")
+    domain = spec.system.domain_ipu_count
+    for weights in places:
+        for stages in powers_of_two(domain):
+            for shards in powers_of_two(domain // stages):
+                wanted = auto.tensor_parallel in (None, shards) and auto.pipeline_stages in (None, stages)
+                if wanted and auto.batches_in_flight <= stages:
+                    divided = _divided(spec, shards, stages, auto.batches_in_flight, weights)
+                    if not any(division_findings(divided)):
+                        yield divided
+
+
+def _divided(
+    spec: InferenceScenarioSpec, shards: int, stages: int, batches: int, weights: str
+) -> InferenceScenarioSpec:
+    parallelism = InferenceParallelismSpec(tensor_parallel=shards, pipeline_stages=stages, batches_in_flight=batches)
+    memory = spec.memory.model_copy(update={"weights": weights})
+    return spec.model_copy(update={"parallelism": parallelism, "memory": memory})
+
+
+def _words(spec: InferenceScenarioSpec) -> str:
+    return f"{spec.parallelism.tensor_parallel} x {spec.parallelism.pipeline_stages} IPUs"
+
+
+class _Planner:
+    """Plans divisions of one model; those with as many shards share what their steps cost."""
+
+    def __init__(self) -> None:
+        self._costs: dict[int, tuple[StepCost, StepCost]] = {}
+
+    def tried(self, spec: InferenceScenarioSpec) -> _Tried:
+        """A division with the time of a decode step, if it fits."""
+        job = inference_job(spec)
+        memory = self.memory(job)
+        if not all(ipu.fits for ipu in memory):
+            return _Tried(spec, memory, None)
+        layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
+        plan = InferencePlan(job.system, job.software, job.shape, job.options, *self._step_costs(job), layers, memory)
+        return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode)).makespan_ps))
+
+    def memory(self, job: InferenceJob) -> tuple[IpuMemory, ...]:
+        """Its tenants, whether or not they fit."""
+        return stage_memory(job, self._step_costs(job))
+
+    def _step_costs(self, job: InferenceJob) -> tuple[StepCost, StepCost]:
+        shards = job.options.tensor_parallel
+        if shards not in self._costs:
+            self._costs[shards] = step_costs(job)
+        return self._costs[shards]
+
+
+def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: _Tried) -> DoesNotFitError:
+    what = f"no division of the model fits {spec.system.name}; the nearest, over {_words(nearest.spec)}: "
+    for name, pod in larger_pods(spec.system):
+        if _fits(loaded, spec, pod):
+            do = f"use `system: {name}`, the smallest shipped pod on which it fits, or a smaller batch_size"
+            return DoesNotFitError(what + misfit_text(nearest.memory), do=do)
+    do = "ask for fewer tokens or a smaller batch_size, or take narrower weights; it fits no shipped pod"
+    return DoesNotFitError(what + misfit_text(nearest.memory), do=do)
+
+
+def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: PodSpec) -> bool:
+    planner = _Planner()
+    for divided in _divisions(loaded, spec.model_copy(update={"system": pod})):
+        try:
+            if all(ipu.fits for ipu in planner.memory(inference_job(divided))):
+                return True
+        except InfeasibleError:
+            continue
+    return False
+
+
+def _candidate(tried: _Tried, verdict: str) -> Candidate:
+    parallelism: dict[str, Any] = tried.spec.parallelism.model_dump(mode="json")
+    return Candidate(
+        parallelism=parallelism,
+        memory={"weights": tried.spec.memory.weights},
+        decode_step_s=tried.step_s,
+        used_bytes=fullest_bytes(tried.memory),
+        streaming_bytes=fullest_bytes(tried.memory, "streaming_memory"),
+        capacity_bytes=tried.memory[0].capacity_bytes,
+        fits=tried.step_s is not None,
+        verdict=verdict,
+    )

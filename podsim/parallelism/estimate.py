@@ -1,0 +1,74 @@
+"""How long a weight update of a plan takes if nothing gets in each other's way: a bound, without the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podsim.plan.plan import Plan
+from podsim.program.compile import replicas_of
+from podsim.program.task import Exchange, Step, Work
+from podsim.program.update import update_phases
+from podsim.units import ps_to_seconds
+
+
+def pipeline_s(plan: Plan) -> float:
+    """All pipeline cycles of a weight update, transfers between stages apart. [s]"""
+    grouped = plan.software.schedule == "grouped"
+    passes = [
+        (cost.stage.ipu, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles) for cost in plan.stages
+    ]
+    cycles = pipeline_cycles(passes, plan.options.accumulation_factor, grouped=grouped)
+    return cycles / plan.system.machine.ipu.clock_hz
+
+
+def pipeline_cycles(passes: list[tuple[int, float, float]], accumulation_factor: int, *, grouped: bool) -> float:
+    """Computation of all pipeline cycles of a weight update. [cycles]
+
+    Args:
+        passes: IPU, forward and backward cycles of each stage.
+        accumulation_factor: Micro-batches, at least 2·(stages - 1) + 1.
+        grouped: Whether all forward passes of a cycle end before the backward passes start.
+
+    Source: [popart_pipelining].
+
+    >>> pipeline_cycles([(0, 1.0, 2.0), (1, 1.0, 2.0)], 4, grouped=False)  # 1, 3; 2 x 3; 3, 2
+    15.0
+    """
+    last = len(passes) - 1
+
+    def cycle(number: int) -> float:
+        ahead = [stage for stage in range(last + 1) if 0 <= number - stage < accumulation_factor]
+        back = [stage for stage in range(last + 1) if 0 <= number - 2 * last + stage < accumulation_factor]
+        forward, backward = [(stage, 1) for stage in ahead], [(stage, 2) for stage in back]
+        rounds = [forward, backward] if grouped else [forward + backward]
+        return sum(_slowest(passes, each) for each in rounds)
+
+    ramp = 2 * last
+    ramps = sum(cycle(number) for number in (*range(ramp), *range(accumulation_factor, accumulation_factor + ramp)))
+    return ramps + (accumulation_factor - ramp) * cycle(ramp)
+
+
+def _slowest(passes: list[tuple[int, float, float]], active: Iterable[tuple[int, int]]) -> float:
+    """The IPU with the most to do; of each stage one of its passes counts. [cycles]"""
+    busy: dict[int, float] = {}
+    for stage, which in active:
+        ipu = passes[stage][0]
+        busy[ipu] = busy.get(ipu, 0.0) + passes[stage][which]
+    return max(busy.values(), default=0.0)
+
+
+def update_s(plan: Plan) -> float:
+    """Gradients, optimizer, weights and the call back to the host, each transfer on links of its own. [s]"""
+    total_ps = 0
+    for phase in update_phases(plan, replicas_of(plan), 0):
+        total_ps += phase.count * max(sum(map(_step_ps, steps)) for steps in phase.steps.values())
+    return ps_to_seconds(total_ps)
+
+
+def _step_ps(step: Step) -> int:
+    match step:
+        case Work():
+            return sum(duration for _, duration in step.parts)
+        case Exchange():
+            return max(each.latency_ps + max((time for _, time in each.channels), default=0) for each in step.transfers)
+    return 0

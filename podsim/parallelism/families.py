@@ -1,0 +1,111 @@
+"""From a chain that has been cut to the keys of a scenario."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from podsim.parallelism.chain import Chain
+from podsim.parallelism.checkpoints import CheckpointedSlices
+from podsim.parallelism.prices import Pipeline
+from podsim.parallelism.slices import Slices
+from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
+from podsim.specs import ImageScenarioSpec
+from podsim.specs.auto import AutoImageSpec
+from podsim.specs.image import ImageParallelismSpec
+from podsim.specs.scenario import OptimizerStateSpec, ParallelismSpec, TransformerScenarioSpec
+
+TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerFamily:
+    """Pipeline stages hold counts of blocks; segments are layers, or what is left of one."""
+
+    spec: TransformerScenarioSpec
+    recomputation = "layer"
+
+    def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
+        """What the parts of the model keep."""
+
+        def segments_of(start: int, stop: int) -> tuple[Segment, ...]:
+            counts = Counter(chain.order[start:stop])
+            ends = {name: counts[name] > 0 for name in (EMBEDDING, HEAD)}
+            return make_stage(0, 0, counts[ATTENTION], counts[FEED_FORWARD], **ends).segments
+
+        return Slices(chain, segments_of, recompute=recompute, recompute_last=recompute_last)
+
+    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TransformerScenarioSpec:
+        """The scenario with this division."""
+        cuts = pipeline.cuts
+        stages = [
+            _stage_keys(ipu, Counter(order[start:stop]))
+            for ipu, start, stop in zip(pipeline.ipus, cuts, cuts[1:], strict=False)
+        ]
+        setting = pipeline.setting
+        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [order.count(ATTENTION)]}
+        parallelism = ParallelismSpec.model_validate(
+            {**_factors(pipeline), **where, "recomputation": self.recomputation if setting.recompute else "none"}
+        )
+        state = OptimizerStateSpec(storage=setting.storage, replicated_tensor_sharding=setting.sharded)
+        share = _proportion(pipeline.proportions)
+        memory = self.spec.memory.model_copy(update={"available_memory_proportion": share, "optimizer_state": state})
+        return self.spec.model_copy(update={"parallelism": parallelism, "memory": memory})
+
+
+@dataclass(frozen=True, slots=True)
+class ConvnetFamily:
+    """Pipeline stages and segments start at blocks that are named."""
+
+    spec: ImageScenarioSpec
+    auto: AutoImageSpec
+    recomputation = "segment"
+
+    def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
+        """What the parts of the network keep."""
+        make = CheckpointedSlices if recompute else Slices
+        return make(
+            chain,
+            lambda start, stop: (Segment(chain.order[start:stop]),),
+            recompute=recompute,
+            recompute_last=recompute_last,
+        )
+
+    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> ImageScenarioSpec:
+        """The scenario with this division."""
+        parallelism = ImageParallelismSpec.model_validate(
+            {
+                **_factors(pipeline),
+                "pipeline_splits": tuple(order[cut] for cut in pipeline.cuts[1:-1]),
+                "recomputation": self.recomputation if pipeline.setting.recompute else "none",
+                "checkpoints": tuple(order[cut] for cut in pipeline.checkpoints),
+                "replicas_per_process": self.auto.replicas_per_process,
+                "reduction_merge_size": self.auto.reduction_merge_size,
+            }
+        )
+        share = _proportion(pipeline.proportions)
+        memory = self.spec.memory.model_copy(update={"available_memory_proportion": share})
+        return self.spec.model_copy(update={"parallelism": parallelism, "memory": memory})
+
+
+Family = TransformerFamily | ConvnetFamily
+
+
+def _factors(pipeline: Pipeline) -> dict[str, int]:
+    names = ("micro_batch_size", "accumulation_factor", "replication_factor")
+    return {name: getattr(pipeline.setting, name) for name in names}
+
+
+def _proportion(shares: tuple[float, ...]) -> Any:
+    return shares[0] if len(set(shares)) == 1 else shares
+
+
+def _stage_keys(ipu: int, counts: Counter[str]) -> dict[str, Any]:
+    """The keys of a stage of a scenario: whole layers where it holds nothing else."""
+    attention, feed_forward = counts[ATTENTION], counts[FEED_FORWARD]
+    held: dict[str, Any] = {ATTENTION: attention, FEED_FORWARD: feed_forward}
+    if attention == feed_forward:
+        held = {"layers": attention}
+    ends = {name: True for name in (EMBEDDING, HEAD) if counts[name]}
+    return {"ipu": ipu, **{name: count for name, count in held.items() if count}, **ends}

@@ -1,0 +1,82 @@
+"""What every contiguous part of a chain keeps between forward and backward pass, and what it needs meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+
+import numpy as np
+
+from podsim.parallelism.chain import Chain, ranges
+from podsim.parallelism.split import Costs
+from podsim.plan.memory import kept_elements, segment_peak_bytes
+from podsim.plan.placement import Segment
+
+SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
+"""Segments of blocks `i` up to `j`."""
+
+
+class Slices:
+    """Parts whose segments are given."""
+
+    def __init__(self, chain: Chain, segments_of: SegmentsOf, *, recompute: bool, recompute_last: bool) -> None:
+        """Keep the chain; everything is found when it is asked for."""
+        self.chain, self._segments_of = chain, cache(segments_of)
+        self._recompute, self._recompute_last = recompute, recompute_last
+        self.size = len(chain.order)
+
+    @cached_property
+    def cycles(self) -> Costs:
+        """All passes of one micro-batch of every part. [cycles]"""
+        return ranges(self.chain.forward * (2 if self._recompute else 1) + self.chain.backward)
+
+    @cached_property
+    def kept_bytes(self) -> Costs:
+        """Kept per micro-batch in flight, by part. [B]"""
+        workload = self.chain.workload
+        kept = cache(lambda segment: kept_elements(segment, workload, recompute=self._recompute))
+        return self._table(lambda start, stop: sum(map(kept, self._segments_of(start, stop)))) * float(
+            workload.activation_bytes
+        )
+
+    @cached_property
+    def peak_bytes(self) -> Costs:
+        """The most that lives only while a part runs, by share and part. [B]"""
+        workload, recompute = self.chain.workload, self._recompute
+
+        def table(temporaries: dict[str, int]) -> Costs:
+            peak = cache(lambda blocks: segment_peak_bytes(Segment(blocks), workload, temporaries, recompute=recompute))
+            return self._table(lambda start, stop: max(peak(each.blocks) for each in self._segments_of(start, stop)))
+
+        return np.array([table(temporaries) for temporaries in self.chain.temporary_bytes])
+
+    def memory_bytes(self, depth: int) -> Costs:
+        """Activations and temporaries with so many micro-batches in flight, by share and part. [B]"""
+        return depth * self.kept_bytes + self.peak_bytes
+
+    def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
+        """Cycles and memory of the parts that reach the end of the chain, by share and start. [cycles], [B]
+
+        Args:
+            room_bytes: Memory beside what is held anyway, by start; parts are laid out so that they fit.
+        """
+        del room_bytes
+        cycles = self.cycles[:, :, -1].copy()
+        if self._recompute and not self._recompute_last:
+            for start in range(self.size):
+                last = self._segments_of(start, self.size)[-1]
+                at = [self.chain.order.index(name) for name in last.blocks]
+                cycles[:, start] -= last.count * self.chain.forward[:, at].sum(axis=1)
+        return cycles, self.memory_bytes(1)[:, :, -1]
+
+    def checkpoints(self, share: int, start: int, stop: int, depth: int, room_bytes: float) -> list[int]:
+        """Blocks that start a segment inside a part, where that is a choice."""
+        del share, start, stop, depth, room_bytes
+        return []
+
+    def _table(self, value: Callable[[int, int], float]) -> Costs:
+        table = np.full((self.size + 1, self.size + 1), np.inf)
+        for start in range(self.size):
+            for stop in range(start + 1, self.size + 1):
+                table[start, stop] = value(start, stop)
+        return table

@@ -1,0 +1,142 @@
+"""The settings that a batch, a pod and what is pinned allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from podsim.parallelism.chain import is_tied
+from podsim.parallelism.families import ConvnetFamily, Family, TrainingSpec, TransformerFamily
+from podsim.parallelism.prices import Pipeline
+from podsim.parallelism.setting import ON_CHIP, STREAMING, Setting, accumulation, divisors, powers_of_two
+from podsim.specs import ImageScenarioSpec, LoadedScenario
+from podsim.specs.auto import AutoImageSpec, AutoInferenceSpec, AutoTrainingSpec
+from podsim.specs.checks import division_findings
+from podsim.workload import Workload
+
+_MOST_SAMPLES = 1024
+_HARDLY_FEWER = 0.9
+
+
+class Space:
+    """Settings of one scenario.
+
+    Attributes:
+        spec: The scenario.
+        batch_size: Samples per weight update.
+        auto: What is pinned.
+        family: How a division of such a model is written.
+        objection: Why the last number of replicas that was refused cannot be, and what to do.
+    """
+
+    def __init__(self, loaded: LoadedScenario, spec: TrainingSpec, workload: Workload, *, pinned: bool) -> None:
+        """Read what is pinned.
+
+        Args:
+            loaded: What was written.
+            spec: The scenario, perhaps on another pod or with another batch.
+            workload: The model, for one sample at a time.
+            pinned: Whether choices that were written are kept.
+        """
+        auto = loaded.auto
+        assert auto is not None
+        assert not isinstance(auto, AutoInferenceSpec)
+        self.spec, self.batch_size, self._workload = spec, spec.batch_size or 1, workload
+        self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
+        self._gives = loaded.gives if pinned else lambda *_: False
+        self.family: Family = (
+            ConvnetFamily(spec, auto)
+            if isinstance(spec, ImageScenarioSpec) and isinstance(auto, AutoImageSpec)
+            else TransformerFamily(spec)  # type: ignore[arg-type]
+        )
+        self.objection: tuple[str, str] | None = None
+
+    @property
+    def proportions(self) -> tuple[float, ...]:
+        """Shares of memory for temporaries that are pinned: one, one per IPU, or none."""
+        if not self._gives("memory", "available_memory_proportion"):
+            return ()
+        given = self.spec.memory.available_memory_proportion
+        return (given,) if isinstance(given, float) else tuple(given)
+
+    @property
+    def proportion_per_ipu(self) -> tuple[float, ...]:
+        """Those that are pinned one per IPU."""
+        return self.proportions if isinstance(self.spec.memory.available_memory_proportion, tuple) else ()
+
+    def groups(self) -> Iterator[Setting]:
+        """Settings with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
+        every = (
+            (place, Setting(ipus, replicas, 1, self.batch_size, recompute, storage, sharded))
+            for ipus in self._ipu_counts()
+            for place, replicas in enumerate(self._replica_counts(ipus))
+            for recompute in self._recomputation()
+            for storage in self._storages()
+            for sharded in self._shardings(replicas)
+        )
+        for _, group in sorted(every, key=lambda each: (each[0], each[1].storage, not each[1].sharded)):
+            yield group
+
+    def _stage_count(self, ipus: int) -> int:
+        """A last block that shares weights with the first makes one more stage on the first IPU."""
+        return ipus + (1 if ipus > 1 and is_tied(self._workload) else 0)
+
+    def _ipu_counts(self) -> Iterator[int]:
+        blocks, listed = len(self._workload.order), self.proportion_per_ipu
+        for ipus in powers_of_two(self.spec.system.domain_ipu_count):
+            wanted = self.auto.ipus_per_replica in (None, ipus) and len(listed) in (0, ipus)
+            if wanted and self._stage_count(ipus) <= blocks:
+                yield ipus
+
+    def _replica_counts(self, ipus: int) -> list[int]:
+        """The most replicas that divide batch and pod and leave enough micro-batches, hardly fewer, or none beside one.
+
+        With fewer there is less to compute with, but for models so small that reducing gradients costs more.
+        """
+        most, stages = self.spec.system.ipu_count // ipus, self._stage_count(ipus)
+        counts = [
+            count
+            for count in divisors(self.batch_size, most)
+            if accumulation(self.batch_size, count, stage_count=stages) and self._is_legal(ipus, count)
+        ]
+        return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
+
+    def _is_legal(self, ipus: int, replicas: int) -> bool:
+        """Whether so many replicas can be placed, fed, and go together for batch norm."""
+        if self.auto.replication_factor not in (None, replicas):
+            return False
+        order, size = self._workload.order, self._stage_count(ipus)
+        setting = Setting(ipus, replicas, 1, 2 * size, recompute=False, storage=ON_CHIP, sharded=False)
+        cuts = (*range(size), len(order))
+        places = (*range(ipus), 0)[:size]
+        spec = self.family.divided(Pipeline(setting, cuts, places, (1.0,) * ipus, (), 0.0), order)
+        for _, what, do in division_findings(spec.model_copy(update={"batch_size": None})):
+            self.objection = (what, do)
+            return False
+        return True
+
+    def _recomputation(self) -> tuple[bool, ...]:
+        given = getattr(self.auto, "recomputation", None)
+        return (False, True) if given is None else (given != "none",)
+
+    def _storages(self) -> tuple[str, ...]:
+        if isinstance(self.spec, ImageScenarioSpec):
+            return (ON_CHIP,)
+        if self._gives("memory", "optimizer_state", "storage"):
+            return (self.spec.memory.optimizer_state.storage,)
+        return (ON_CHIP, STREAMING)
+
+    def _shardings(self, replicas: int) -> tuple[bool, ...]:
+        if isinstance(self.spec, ImageScenarioSpec):
+            return (False,)
+        if self._gives("memory", "optimizer_state", "replicated_tensor_sharding"):
+            return (self.spec.memory.optimizer_state.replicated_tensor_sharding,)
+        return (True, False) if replicas > 1 else (False,)
+
+    def micro_batches(self, group: Setting) -> Iterator[Setting]:
+        """A group with every micro-batch that it allows, the smallest first."""
+        stages = self._stage_count(group.ipus_per_replica)
+        for size in divisors(self.batch_size // group.replication_factor, _MOST_SAMPLES):
+            factor = accumulation(self.batch_size, group.replication_factor, size, stage_count=stages)
+            if factor is not None and self.auto.micro_batch_size in (None, size):
+                yield replace(group, micro_batch_size=size, accumulation_factor=factor)

@@ -1,0 +1,497 @@
+"""Automatic parallelism: cuts, bounds, memory, what is pinned, what is chosen, and what is said when nothing fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import combinations, permutations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_scenario, simulate
+from podsim.parallelism.chain import bare_chain, chain_of
+from podsim.parallelism.checkpoints import CheckpointedSlices
+from podsim.parallelism.estimate import pipeline_cycles
+from podsim.parallelism.search import Search
+from podsim.parallelism.setting import accumulation, divisors
+from podsim.parallelism.split import least_maximum, most_even
+from podsim.plan.job import training_job
+from podsim.plan.memory import kept_elements, segment_peak_bytes
+from podsim.plan.placement import Segment
+from podsim.plan.plan import cost_model, job_memory
+from podsim.report.choice_table import choice_yaml
+from podsim.specs import ImageScenarioSpec, ScenarioSpec
+from podsim.specs.checks import cross_check
+from tests.examples import Mapping, small_bert, small_cnn, small_pod
+from tests.unit.bad_input_cases import SCENARIO, Run, error_of
+
+AUTO = SCENARIO.replace(SCENARIO[SCENARIO.index("parallelism:") : SCENARIO.index("optimizer:")], "%s\n")
+
+
+def bert_auto(batch_size: int = 32, **parallelism: object) -> Mapping:
+    """The small BERT with four layers on two machines, undivided."""
+    scenario = small_bert(small_pod(2), [4], replicas=1, accumulation=32)
+    del scenario["memory"]
+    return scenario | {"parallelism": {"auto": True, **parallelism}, "batch_size": batch_size}
+
+
+def cuts_of(size: int, parts: int) -> Iterator[tuple[int, ...]]:
+    return combinations(range(size + 1), parts + 1)
+
+
+# Cuts
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_split_is_that_of_brute_force(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    size, count = int(draw.integers(3, 8)), int(draw.integers(1, 4))
+    shape = (size + 1, size + 1)
+    impossible = np.tril(np.ones(shape, dtype=bool)) | (draw.random(shape) < 0.2)
+    parts = [np.where(impossible, np.inf, draw.integers(1, 20, shape)) for _ in range(count)]
+    ends = np.where(draw.random(shape) < 0.5, np.inf, draw.integers(1, 20, shape))
+
+    def costs(cuts: tuple[int, ...]) -> list[float]:
+        own = [part[start, stop] for part, start, stop in zip(parts, cuts, cuts[1:], strict=False)]
+        return [*own, ends[cuts[0], cuts[-1]]]
+
+    every = [costs(cuts) for cuts in cuts_of(size, count)]
+    least = min(map(max, every), default=np.inf)
+    split, even = least_maximum(parts, ends), most_even(parts, ends)
+    if not np.isfinite(least):
+        assert split is None
+        assert even is None
+        return
+    assert split is not None
+    assert even is not None
+    assert max(costs(split.cuts)) == split.cost == least
+    fewest_squares = min(sum(cost**2 for cost in each) for each in every if max(each) == least)
+    assert even.cost == least
+    assert sum(cost**2 for cost in costs(even.cuts)) == fewest_squares
+
+
+def test_two_of_three_blocks_are_shared_out_by_hand() -> None:
+    """Blocks of 5, 1, 1 and 5 over two parts that must reach from end to end: 6 and 6."""
+    sums = np.cumsum([0, 5, 1, 1, 5])
+    costs = np.where(np.arange(5)[:, None] < np.arange(5), sums[None, :] - sums[:, None], np.inf)
+    whole = np.full((5, 5), np.inf)
+    whole[0, 4] = 0
+    split = least_maximum([costs, costs], whole)
+    assert split is not None
+    assert (split.cuts, split.cost) == ((0, 2, 4), 6)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_even_stages_take_micro_batches_and_stages_less_one(grouped: bool) -> None:
+    """With forward 1 and backward 2: (8 + 4 - 1) x 3, however the passes of a cycle are grouped.
+
+    Fill and drain of the lock-step pipeline: 3 cycles of forward passes alone, 3 of backward passes alone.
+    """
+    passes = [(stage, 1.0, 2.0) for stage in range(4)]
+    assert pipeline_cycles(passes, 8, grouped=grouped) == (8 + 4 - 1) * 3
+
+
+def test_stages_that_share_an_ipu_take_turns() -> None:
+    """Three stages on two IPUs, 5 micro-batches: IPU 0 has stages 0 and 2.
+
+    Cycle by cycle: forward 0; forward 1; then 0 and 2 with its backward pass; backward 1 joins; …
+    1, 1 (IPU 1 beside IPU 0), 1 + 1 + 2, 4, then one full cycle of 2 x 3, then 0 and its forward end.
+    """
+    full = 6.0
+    fill = [1, 1, 1 + 3, 1 + 3]
+    flush = [3 + 2, 3 + 2, 2, 2]
+    assert pipeline_cycles([(0, 1, 2), (1, 1, 2), (0, 1, 2)], 5, grouped=False) == sum(fill) + full + sum(flush)
+
+
+def test_divisors_and_accumulation() -> None:
+    assert divisors(60, 16) == [1, 2, 3, 4, 5, 6, 10, 12, 15]
+    assert accumulation(60, 4, 3, stage_count=3) == 5
+    assert accumulation(60, 4, 3, stage_count=4) is None
+    assert accumulation(60, 7, stage_count=1) is None
+
+
+# Costs and memory agree with the planner's
+
+
+def test_a_share_that_is_not_used_up_is_not_costed_again() -> None:
+    job = training_job(load_scenario(small_bert(small_pod(2), [4], accumulation=32)).spec)
+    workload, roomy = job.workload_of(4), chain_of(job.workload_of(4), cost_model(job), (1.0, 0.5, 0.001))
+    tight = chain_of(workload, cost_model(job), (0.5,))
+    assert 1.0 not in roomy.proportions
+    assert (roomy.forward[-1] == tight.forward[0]).all()
+
+
+def test_a_plan_with_more_memory_stands_for_one_with_less_only_if_it_is_the_same() -> None:
+    """Products and convolutions, planned from the largest share down and each on its own."""
+    job = training_job(load_scenario("resnet50_v1.1_pod16", overrides=["model.depth=18", "parallelism=auto"]).spec)
+    shared, blocks = cost_model(job), job.workload_of(8).blocks.values()
+    for proportion in (1.0, 0.2, 0.1):
+        alone = cost_model(job)
+        for block in blocks:
+            assert shared.sequence(block.backward, proportion) == alone.sequence(block.backward, proportion)
+
+
+def text_search() -> Search:
+    loaded = load_scenario("bert_v1.1_pod16_open", overrides=["parallelism=auto"])
+    assert isinstance(loaded.spec, ScenarioSpec)
+    return Search(loaded, loaded.spec)
+
+
+def image_search() -> Search:
+    loaded = load_scenario("resnet50_v1.1_pod16", overrides=["parallelism={auto: true, micro_batch_size: 10}"])
+    assert isinstance(loaded.spec, ImageScenarioSpec)
+    return Search(loaded, loaded.spec)
+
+
+@pytest.mark.parametrize("make", [text_search, image_search])
+def test_memory_of_the_search_is_that_of_the_plan(make: type[Search]) -> None:
+    """For every number of IPUs, with and without recomputation: code and the rest make up the fullest IPU."""
+    search = make()
+    seen = set()
+    for group in search.space.groups():
+        kind = (group.ipus_per_replica, group.recompute, group.storage)
+        setting = next(search.space.micro_batches(group), None)
+        if setting is None or kind in seen or group.ipus_per_replica > 4:
+            continue
+        seen.add(kind)
+        lean = search.leanest(setting)
+        assert lean is not None
+        used, spec = lean
+        assert not any(cross_check(spec))
+        job = training_job(spec)
+        code = job.software.code_bytes_per_tile * job.system.machine.ipu.tile_count
+        fullest = max(ipu.used_bytes() for ipu in job_memory(job))
+        # Each block's state is rounded up to whole elements of a shard; nothing else may differ.
+        assert used + code == pytest.approx(fullest, abs=1)
+    assert len(seen) >= 6
+
+
+def test_checkpoints_need_as_little_as_any_subset_of_blocks() -> None:
+    """ResNet-18 on one IPU: every one of the 2^(n - 1) ways to place checkpoints."""
+    scenario = load_scenario("resnet50_v1.1_pod16", overrides=["model.depth=18", "parallelism=auto"]).spec
+    workload = training_job(scenario).workload_of(4)
+    order, size = workload.order, len(workload.order)
+    slices = CheckpointedSlices(
+        bare_chain(workload),
+        lambda start, stop: (Segment(order[start:stop]),),
+        recompute=True,
+        recompute_last=False,
+    )
+    none = dict.fromkeys(order, 0)
+
+    def need(starts: tuple[int, ...], depth: int) -> int:
+        ends = (*starts[1:], size)
+        segments = [Segment(order[start:stop]) for start, stop in zip(starts, ends, strict=True)]
+        kept = sum(kept_elements(each, workload, recompute=True) for each in segments) * workload.activation_bytes
+        return depth * kept + max(segment_peak_bytes(each, workload, none, recompute=True) for each in segments)
+
+    every = [
+        (0, *(place + 1 for place, taken in enumerate(choice) if taken))
+        for choice in product((False, True), repeat=size - 1)
+    ]
+    for depth in (1, 5):
+        assert slices.memory_bytes(depth)[0, 0, size] == min(need(starts, depth) for starts in every)
+    room = np.full(size, 1.1 * min(need(starts, 1) for starts in every))
+    latest = min(starts[-1] for starts in every if need(starts, 1) <= room[0])
+    chosen = slices.checkpoints(0, 0, size, 1, float(room[0]))
+    assert chosen[-1] == latest
+    assert need((0, *chosen), 1) <= room[0]
+
+
+# What is written, and what stands for it
+
+
+def test_a_given_division_gives_way_and_leaves_its_batch() -> None:
+    loaded = load_scenario("bert_v1.1_pod64_open", overrides=["parallelism=auto"])
+    assert loaded.auto is not None
+    assert isinstance(loaded.spec, ScenarioSpec)
+    assert loaded.spec.batch_size == 2 * 96 * 8
+    assert not loaded.gives("memory", "available_memory_proportion")
+    assert not loaded.gives("memory", "optimizer_state")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["parallelism={auto: true, ipus_per_replica: 4}"],
+        ["parallelism=auto", "parallelism.ipus_per_replica=4"],
+        ["parallelism.auto=true", "parallelism.ipus_per_replica=4"],
+    ],
+)
+def test_pins_in_every_spelling(overrides: list[str]) -> None:
+    loaded = load_scenario("bert_v1.1_pod64_open", overrides=overrides)
+    assert loaded.auto is not None
+    assert loaded.auto.model_dump(exclude_none=True) == {"auto": True, "ipus_per_replica": 4}
+
+
+@pytest.mark.parametrize("overrides", list(permutations(["batch_size=768", "parallelism=auto"])))
+def test_a_batch_that_is_written_counts_more(overrides: tuple[str, ...]) -> None:
+    loaded = load_scenario("bert_v1.1_pod64_open", overrides=overrides)
+    assert isinstance(loaded.spec, ScenarioSpec)
+    assert loaded.spec.batch_size == 768
+
+
+def test_how_hosts_serve_replicas_is_not_chosen() -> None:
+    loaded = load_scenario("resnet50_v1.0_pod64", overrides=["parallelism=auto"])
+    assert loaded.auto is not None
+    assert loaded.auto.model_dump()["replicas_per_process"] == 4
+
+
+def test_memory_that_is_written_beside_auto_is_kept() -> None:
+    memory = {
+        "available_memory_proportion": [0.3, 0.6],
+        "optimizer_state": {"storage": "streaming_memory", "replicated_tensor_sharding": False},
+    }
+    result = simulate(bert_auto() | {"memory": memory})
+    assert result.choice is not None
+    assert {len(each.parallelism.get("stages", [0])) for each in result.choice.candidates} == {3}
+    for each in result.choice.candidates:
+        assert json.loads(json.dumps(each.memory)) == memory
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "parallelism: auot",
+            "s.yaml:5:1 [parallelism]: `auot` is not a division\n  do: did you mean `auto`?",
+        ),
+        (
+            "parallelism: 4 IPUs",
+            "s.yaml:5:1 [parallelism]: `4 IPUs` is not a division\n  do: write `auto`, or `key: value` lines under it",
+        ),
+        (
+            "parallelism: auto",
+            "s.yaml:5:1 [parallelism]: key `batch_size` is missing: `parallelism: auto` divides it among micro-batches "
+            "and replicas\n  do: add `batch_size:` (sequences, packs or images per weight update), "
+            "for example `batch_size: 1536`",
+        ),
+        (
+            "parallelism: auto\nbatch_size: 0",
+            "s.yaml:6:1 [batch_size]: `0` is too small\n  do: write 1 or more",
+        ),
+        (
+            "parallelism: auto\nbatch_size: -8",
+            "s.yaml:6:1 [batch_size]: `-8` is too small\n  do: write 1 or more",
+        ),
+        (
+            "parallelism: {auto: false}\nbatch_size: 8",
+            "s.yaml:5:15 [parallelism.auto]: needs true, not `false`\n"
+            "  do: write `auto: true`, or leave `auto` out and give the whole division",
+        ),
+        (
+            "parallelism: {auto: true, ipus: 4}\nbatch_size: 8",
+            "s.yaml:5:27 [parallelism]: unknown key `ipus`\n"
+            "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, recomputation",
+        ),
+        (
+            "parallelism: {micro_batch_size: 1, accumulation_factor: 96, replication_factor: 4, "
+            "layers_per_ipu: [6, 6, 6, 6]}\nbatch_size: 100",
+            "s.yaml:6:1 [batch_size]: 100 is not micro_batch_size x accumulation_factor x replication_factor = 384\n"
+            "  do: leave it out, write 384, or write `parallelism: auto`",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_division(podsim: Run, lines: str, message: str) -> None:
+    Path("s.yaml").write_text(AUTO % lines)
+    assert podsim("run", "s.yaml") == error_of(message)
+
+
+def test_problems_elsewhere_are_told_as_well() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario("bert_v1.1_pod64_open", overrides=["parallelism=auot", "model.size=huge"])
+    assert [problem.key for problem in caught.value.problems] == ["parallelism", "model.size"]
+
+
+def test_a_batch_beside_the_division_it_belongs_to() -> None:
+    loaded = load_scenario("bert_v1.1_pod64_open", overrides=["batch_size=1536"])
+    assert loaded.auto is None
+
+
+# What is chosen
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        bert_auto(),
+        small_cnn(small_pod(2)) | {"parallelism": "auto", "batch_size": 24},
+        small_cnn(small_pod(2)) | {"parallelism": {"auto": True, "reduction_merge_size": "1 MiB"}, "batch_size": 24},
+    ],
+    ids=["transformer", "convnet", "convnet with a quantity"],
+)
+def test_the_choice_can_be_pasted_and_gives_the_same(scenario: Mapping) -> None:
+    result = simulate(scenario)
+    assert result.choice is not None
+    chosen = result.choice.chosen
+    pasted = YAML(typ="safe").load(choice_yaml(chosen))
+    again = simulate({key: value for key, value in scenario.items() if key != "batch_size"} | pasted)
+    differ = ("choice", "scenario", "inputs")
+    first, second = (
+        {key: value for key, value in each.to_dict().items() if key not in differ} for each in (result, again)
+    )
+    assert first == second
+    resolved = {key: value for key, value in result.scenario.items() if key != "batch_size"}
+    assert resolved == again.scenario
+    assert chosen.throughput_samples_per_s == result.throughput_samples_per_s
+
+
+def test_the_resolved_scenario_is_a_scenario() -> None:
+    result = simulate(bert_auto() | {"system": "ipu_pod4"})
+    assert result.scenario["batch_size"] == 32
+    again = simulate({**result.scenario, "system": "ipu_pod4", "software": "popart_sdk_2.3"})
+    assert again.choice is None
+    assert again.weight_update_ps == result.weight_update_ps
+
+
+def test_the_choice_is_the_fastest_of_all_small_divisions() -> None:
+    """Every micro-batch, and every split of two layers over one IPU or two, with a memory for all of them."""
+    scenario = bert_auto(8) | {"memory": {"available_memory_proportion": 1.0}}
+    model = scenario["model"]
+    assert isinstance(model, dict)
+    scenario = scenario | {"model": model | {"layer_count": 2}, "system": small_pod(1, ipu_count=2)}
+    best = simulate(scenario)
+    assert best.choice is not None
+    times = []
+    for ipus, size, replicas, recomputation in product((1, 2), (1, 4, 8), (1, 2), ("none", "layer")):
+        if ipus * replicas > 2 or 8 % (size * replicas):
+            continue
+        base = {"micro_batch_size": size, "accumulation_factor": 8 // size // replicas, "replication_factor": replicas}
+        for layers in ([[2]], [[0, 2], [1, 1]])[ipus - 1]:
+            division = base | {"layers_per_ipu": layers, "recomputation": recomputation}
+            try:
+                explicit = simulate(scenario | {"parallelism": division})
+            except (SpecError, InfeasibleError):
+                continue
+            times.append(explicit.weight_update_ps)
+    assert len(times) >= 8
+    assert best.weight_update_ps <= min(times)
+
+
+def test_the_choice_is_the_same_every_time() -> None:
+    assert simulate(bert_auto()).to_json() == simulate(bert_auto()).to_json()
+
+
+@pytest.mark.parametrize(
+    ("pin", "value"),
+    [("ipus_per_replica", 2), ("micro_batch_size", 4), ("replication_factor", 2), ("recomputation", "none")],
+)
+def test_a_pin_holds_for_every_candidate(pin: str, value: object) -> None:
+    result = simulate(bert_auto(**{pin: value}))
+    assert result.choice is not None
+    for each in result.choice.candidates:
+        keys = {"ipus_per_replica": len({stage["ipu"] for stage in each.parallelism.get("stages", [{"ipu": 0}])})}
+        assert (keys | dict(each.parallelism))[pin] == value
+
+
+def test_runners_up_are_slower_and_say_by_how_much() -> None:
+    choice = simulate(bert_auto()).choice
+    assert choice is not None
+    first, second = choice.candidates[:2]
+    assert first.verdict == "chosen: the fastest that fits"
+    assert first.throughput_samples_per_s is not None
+    assert second.throughput_samples_per_s is not None
+    share = first.throughput_samples_per_s / second.throughput_samples_per_s - 1
+    assert second.verdict in (f"{share:.1%} slower".replace("%", " %"), "as fast")
+
+
+def test_what_does_not_fit_is_reported_beside_what_does() -> None:
+    """Four layers in 128 KiB per tile fit with recomputation; what would be faster without it does not."""
+    result = simulate("bert_v1.1_pod16_open", overrides=["parallelism={auto: true, ipus_per_replica: 4}"])
+    assert result.choice is not None
+    misfits = [each for each in result.choice.candidates if not each.fits]
+    assert misfits
+    for each in misfits:
+        assert each.used_bytes > each.capacity_bytes
+        assert "of each replica needs" in each.verdict
+
+
+def test_the_table_and_json_show_the_choice(podsim: Run) -> None:
+    Path("s.yaml").write_text(AUTO.replace("large", "tiny") % "parallelism: auto\nbatch_size: 16")
+    assert podsim("run", "s.yaml")[0] == 0
+    result = simulate("s.yaml")
+    assert result.choice is not None
+    data = json.loads(result.to_json())["choice"]
+    assert set(data) == {"candidates", "considered_count", "simulated_count"}
+    assert data["candidates"][0]["fits"] is True
+    assert "choice" not in simulate("good.yaml").to_dict()
+
+
+# When nothing can be chosen
+
+
+def test_the_smallest_pod_on_which_it_fits_is_named() -> None:
+    """Hidden states of 2048 on four IPUs: about 1.2 billion weights in half precision with their gradients are
+    4.8 GB; four IPUs have 3.8 GB, sixteen have 15 GB."""
+    wide = ["parallelism=auto", "model.hidden_size=2048", "model.feed_forward_size=8192"]
+    with pytest.raises(DoesNotFitError) as caught:
+        simulate("bert_large_phase1_pod4", overrides=wide)
+    text = str(caught.value)
+    assert "no division of batch_size 65536 fits IPU-POD4; the nearest has 4 IPUs per replica" in text
+    assert "(largest: " in text
+    assert "`system: ipu_pod16`, the smallest shipped pod on which it does" in text
+
+
+def test_a_batch_too_small_for_the_pipeline_it_needs() -> None:
+    """BERT-Large needs four IPUs, that is five stages, which 2·5 - 1 = 9 micro-batches fill."""
+    with pytest.raises(DoesNotFitError) as caught:
+        simulate("bert_v1.1_pod16_open", overrides=["parallelism=auto", "batch_size=7"])
+    assert "`batch_size: 14`" in str(caught.value)
+
+
+def test_pins_that_do_not_divide_the_batch() -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        simulate(bert_auto(32, micro_batch_size=5))
+    assert str(caught.value).splitlines() == [
+        " [parallelism]: batch_size 32 cannot be divided with micro_batch_size 5",
+        "  do: choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less",
+    ]
+
+
+def test_a_batch_that_batch_norm_refuses() -> None:
+    """Statistics over two neighbouring replicas: 7 samples leave 1 or 7 replicas, neither of which is even."""
+    with pytest.raises(InfeasibleError) as caught:
+        simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=7"])
+    text = str(caught.value)
+    assert "batch_size 7 cannot be divided: " in text
+    assert "groups of 2 for batch norm" in text
+
+
+def test_a_key_beside_auto_is_blamed_where_it_was_written() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario("resnet50_v1.1_pod16", overrides=["parallelism={auto: true, checkpoints: [a]}"])
+    assert [problem.where for problem in caught.value.problems] == [
+        "--set parallelism={auto: true, checkpoints: [a]}",
+    ]
+
+
+# Decoders
+
+
+def test_a_decoder_gets_the_shortest_step_of_all_divisions() -> None:
+    overrides = ["model.size=gpt2_small", "system=ipu_pod4"]
+    chosen = generate("llama2_7b_pods", overrides=[*overrides, "parallelism=auto"])
+    assert chosen.choice is not None
+    times = []
+    for shards, stages, weights in product((1, 2, 4), (1, 2, 4), ("resident", "streamed")):
+        division = [
+            f"parallelism={{tensor_parallel: {shards}, pipeline_stages: {stages}}}",
+            f"memory.weights={weights}",
+        ]
+        try:
+            times.append(generate("llama2_7b_pods", overrides=[*overrides, *division]).time_per_output_token_s)
+        except (SpecError, InfeasibleError):
+            continue
+    assert chosen.time_per_output_token_s == min(times)
+    assert chosen.choice.chosen.decode_step_s == min(times)
+
+
+def test_a_decoder_that_fits_nowhere_here() -> None:
+    with pytest.raises(DoesNotFitError) as caught:
+        generate("llama2_70b_pod64", overrides=["system=ipu_pod4", "parallelism=auto", "generation.batch_size=64"])
+    text = str(caught.value)
+    assert "no division of the model fits IPU-POD4; the nearest, over " in text
+    assert "do: " in text
