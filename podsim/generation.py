@@ -90,8 +90,13 @@ def _report(cost: StepCost, trace: Trace) -> StepReport:
         breakdown_ps=mean_account(trace.lanes),
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
-        longest_stage_ps=max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values()),
+        longest_stage_ps=longest_stage_ps(trace),
     )
+
+
+def longest_stage_ps(trace: Trace) -> int:
+    """The longest that a batch takes any stage, its call to the host included. [ps]"""
+    return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())
 
 
 def _memory(plan: InferencePlan) -> MemoryReport:

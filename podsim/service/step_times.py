@@ -10,6 +10,7 @@ from typing import Final
 
 from podsim.engine import execute
 from podsim.errors import InfeasibleError
+from podsim.generation import longest_stage_ps
 from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_cost, step_costs
 from podsim.program.inference import compile_step
 from podsim.units import ps_to_seconds
@@ -38,7 +39,7 @@ class PlannedSteps:
     powers of two for decode steps, which are smooth. Without a cache every step is the whole sequence, padded to
     its full length, and tokens do not matter.
 
-    Assumes: a step takes as long as it does with no other batch in flight.
+    Assumes: other batches in flight are at steps of the same length, as `podsim.generate` does.
     """
 
     def __init__(self, plan: InferencePlan) -> None:
@@ -150,4 +151,6 @@ def _step_ps(plan: InferencePlan, cost: StepCost) -> int:
 
 
 def _run_ps(plan: InferencePlan, cost: StepCost) -> int:
-    return execute(compile_step(plan, cost), explicit=False).makespan_ps
+    """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
+    trace = execute(compile_step(plan, cost), explicit=False)
+    return max(trace.makespan_ps, plan.options.batches_in_flight * longest_stage_ps(trace))

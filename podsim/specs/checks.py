@@ -159,6 +159,10 @@ def _layers(spec: TransformerScenarioSpec) -> Iterator[Finding]:
                 f"layers add up to {placed}, the model has {want}",
                 f"place {want} layers",
             )
+        ends = {0} if spec.head_on_first_ipu else {0, len(parallelism.layers_per_ipu) - 1}
+        for ipu, count in enumerate(parallelism.layers_per_ipu):
+            if not count and ipu not in ends:
+                yield ("parallelism", "layers_per_ipu"), f"IPU {ipu} holds nothing", "give it a layer, or leave it out"
         return
     decoder = spec.decoder_layer_count if isinstance(spec, Seq2SeqScenarioSpec) else 0
     wanted = {"attention": want - decoder, "feed_forward": want - decoder, "decoder": decoder}

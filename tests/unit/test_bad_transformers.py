@@ -53,6 +53,11 @@ CASES = {
         "s.yaml:5:1 [parallelism]: `head_on` and `stages` are both given\n  do: write `head: true` in the stage that "
         "holds it",
     ),
+    "an IPU without anything": (
+        GPT.replace("[3, 3, 3, 3]", "[6, 6, 0, 0]"),
+        "s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 2 holds nothing\n  do: give it a layer, or leave it out\n"
+        "error: s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 3 holds nothing\n  do: give it a layer, or leave it out",
+    ),
     "decoder layers forgotten": (
         T5.replace("layers_per_ipu: [3, 3, 3, 3]", "stages: [{ipu: 0, embedding: true, layers: 6, head: true}]"),
         "s.yaml:9:3 [parallelism.stages]: decoder layers add up to 0, the model has 6\n  do: place 6 of them",
