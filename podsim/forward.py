@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
-from podsim.graph import Graph, read_graph
+from podsim.graph import read_graph
 from podsim.plan.forward import ForwardPlan, plan_forward
 from podsim.plan.forward_job import forward_job
+from podsim.plan.models import pass_workload
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.breakdown import mean_account
@@ -20,6 +22,8 @@ from podsim.report.phases import phase_times
 from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow
 from podsim.report.step import StepReport
 from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
+from podsim.workload import Workload
 
 _SHORT_WAIT = 0.05
 
@@ -52,17 +56,40 @@ def infer(
         raise PodsimError(
             f"{loaded.name} does not describe forward passes", do="use podsim.simulate or podsim.generate"
         )
-    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations)
+    model = _model(loaded, spec)
     try:
-        plan = plan_forward(forward_job(spec, graph.workload))
+        plan = plan_forward(forward_job(spec, model.workload))
         batch = execute(compile_one_batch(plan))
         call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
-    return _result(loaded, spec, graph, plan, batch, call)
+    return _result(loaded, spec, model, plan, batch, call)
 
 
-def _file(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> Path:
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A workload with what is to be told of it.
+
+    Attributes:
+        workload: The model for one batch.
+        warnings: What it leaves out.
+        files: (path, SHA-256) of what it was read from.
+    """
+
+    workload: Workload
+    warnings: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+
+def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> _Model:
+    if isinstance(spec, TransformerPassSpec):
+        return _Model(pass_workload(spec))
+    assert isinstance(spec, GraphScenarioSpec)
+    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations)
+    return _Model(graph.workload, graph.warnings, (graph.source,))
+
+
+def _file(loaded: LoadedScenario, spec: GraphScenarioSpec) -> Path:
     """The model beside the scenario, or in the working folder."""
     beside = loaded.folder / spec.model.file
     try:
@@ -72,7 +99,7 @@ def _file(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> Path:
 
 
 def _result(
-    loaded: LoadedScenario, spec: ForwardScenarioSpec, graph: Graph, plan: ForwardPlan, batch: Trace, call: Trace
+    loaded: LoadedScenario, spec: ForwardScenarioSpec, model: _Model, plan: ForwardPlan, batch: Trace, call: Trace
 ) -> ForwardResult:
     options, ipu = plan.options, plan.system.machine.ipu
     peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
@@ -91,9 +118,9 @@ def _result(
         ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
         memory=_memory(plan),
         operations=tuple(_operations(plan)),
-        warnings=(*graph.warnings, *_waits(call)),
+        warnings=(*model.warnings, *_waits(call)),
         assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=(*loaded.inputs, graph.source),
+        inputs=(*loaded.inputs, *model.files),
         event_count=batch.event_count + call.event_count,
         scenario=loaded.resolved,
         trace=call if call.records else None,

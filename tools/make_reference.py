@@ -32,6 +32,8 @@ _SCENARIOS = {
     "seq2seq_scenario": "Encoder-decoder scenario",
     "inference_scenario": "Text generation scenario",
     "forward_scenario": "Forward scenario",
+    "bert_pass": "Forward passes of BERT",
+    "vision_pass": "Forward passes of a vision transformer",
 }
 _QUANTITIES = """A quantity is text with its unit: `k M G T` are decimal, `Ki Mi Gi` binary, `b` is bits and `B` bytes.
 Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does too and says what the number stands on:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from podsim.plan.forward import ForwardJob, ForwardOptions
 from podsim.specs import ForwardScenarioSpec
+from podsim.specs.forward import GraphScenarioSpec
 from podsim.system import build_software, build_system
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
@@ -19,7 +20,8 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> ForwardJob:
         workload: Its model, for one batch.
     """
     system, parallelism = build_system(spec.system), spec.parallelism
-    samples = spec.data.samples_per_batch or workload.samples_per_micro_batch
+    given = spec.data.samples_per_batch if isinstance(spec, GraphScenarioSpec) else None
+    samples = given or workload.samples_per_micro_batch
     return ForwardJob(
         system=system,
         software=build_software(spec.software),
@@ -28,8 +30,8 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> ForwardJob:
             pipeline_stages=parallelism.pipeline_stages,
             replication_factor=parallelism.replication_factor,
             replicas_per_domain=system.domain_ipu_count // parallelism.pipeline_stages,
-            batches_per_call=spec.data.batches_per_call,
-            prefetch_depth=spec.data.prefetch_depth,
+            batches_per_call=spec.batches_per_call,
+            prefetch_depth=spec.prefetch_depth,
             weight_bytes=DTYPE_BYTES[spec.precision.weights],
             partials=spec.precision.matmul_partials,
             available_memory_proportion=float(spec.memory.available_memory_proportion),

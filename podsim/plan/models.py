@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from podsim.specs import ScenarioSpec
-from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
+from podsim.specs.families import (
+    DecoderDataSpec,
+    DecoderTrainingSpec,
+    Seq2SeqScenarioSpec,
+    VisionDataSpec,
+    VisionScenarioSpec,
+    VisionSpec,
+)
+from podsim.specs.forward import BertPassSpec, TransformerPassSpec, VisionPassSpec
 from podsim.specs.inference import DecoderSpec
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.scenario import DataSpec, ModelSpec, TransformerScenarioSpec
 from podsim.workload import (
     Batch,
     BertShape,
@@ -19,22 +29,48 @@ from podsim.workload import (
     encoder_decoder,
     vision_transformer,
 )
-from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.op import DTYPE_BYTES, DType
 
 _BYTE = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Number formats of a model.
+
+    Attributes:
+        dtype: Of weights and activations.
+        accumulator: Of accumulated gradients.
+    """
+
+    dtype: DType
+    accumulator: DType
+
+
 def transformer_workload(spec: TransformerScenarioSpec, micro_batch_size: int) -> Workload:
     """The training graph of a scenario's model for a micro-batch size."""
+    formats = Formats(spec.precision.activations, spec.precision.gradient_accumulation)
     match spec:
         case ScenarioSpec():
-            return _bert(spec, micro_batch_size)
+            return _bert(spec.model, spec.data, formats, micro_batch_size)
         case DecoderTrainingSpec():
-            return _decoder(spec, micro_batch_size)
+            return _decoder(spec.model, spec.data, formats, micro_batch_size)
         case VisionScenarioSpec():
-            return _vision(spec, micro_batch_size)
+            return _vision(spec.model, spec.data, formats, micro_batch_size)
         case Seq2SeqScenarioSpec():
-            return _seq2seq(spec, micro_batch_size)
+            return _seq2seq(spec, formats, micro_batch_size)
+    raise TypeError(f"no workload for {type(spec).__name__}")
+
+
+def pass_workload(spec: TransformerPassSpec) -> Workload:
+    """The same model without dropout, of which forward passes alone are wanted."""
+    formats = Formats(spec.precision.activations, spec.precision.activations)
+    still = {"dropout": 0.0, "attention_dropout": 0.0}
+    match spec:
+        case BertPassSpec():
+            return _bert(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
+        case VisionPassSpec():
+            return _vision(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
     raise TypeError(f"no workload for {type(spec).__name__}")
 
 
@@ -60,8 +96,7 @@ def _name(kind: str, size: str | None) -> str:
     return f"{kind} {size}" if size else kind
 
 
-def _bert(spec: ScenarioSpec, micro_batch_size: int) -> Workload:
-    model, data = spec.model, spec.data
+def _bert(model: ModelSpec, data: DataSpec, formats: Formats, micro_batch_size: int) -> Workload:
     shape = BertShape(
         micro_batch_size=micro_batch_size,
         sequence_length=data.sequence_length,
@@ -84,33 +119,29 @@ def _bert(spec: ScenarioSpec, micro_batch_size: int) -> Workload:
         next_sentence=model.next_sentence,
         task=model.task,
         class_count=model.class_count,
-        dtype=spec.precision.activations,
-        accumulator_dtype=spec.precision.gradient_accumulation,
+        dtype=formats.dtype,
+        accumulator_dtype=formats.accumulator,
     )
     return bert(shape, _name("BERT", model.size))
 
 
-def _batch(
-    spec: TransformerScenarioSpec, size: int, sequence_length: int, dropout: float, attention_dropout: float
-) -> Batch:
+def _batch(formats: Formats, size: int, sequence_length: int, dropout: float, attention_dropout: float) -> Batch:
     return Batch(
         size=size,
         sequence_length=sequence_length,
         dropout=dropout > 0,
         attention_dropout=attention_dropout > 0,
-        dtype=spec.precision.activations,
-        accumulator_dtype=spec.precision.gradient_accumulation,
+        dtype=formats.dtype,
+        accumulator_dtype=formats.accumulator,
     )
 
 
-def _decoder(spec: DecoderTrainingSpec, micro_batch_size: int) -> Workload:
-    data = spec.data
-    batch = _batch(spec, micro_batch_size, data.sequence_length, data.dropout, data.attention_dropout)
-    return causal_decoder(decoder_shape(spec.model), batch, _name("decoder", spec.model.size))
+def _decoder(model: DecoderSpec, data: DecoderDataSpec, formats: Formats, micro_batch_size: int) -> Workload:
+    batch = _batch(formats, micro_batch_size, data.sequence_length, data.dropout, data.attention_dropout)
+    return causal_decoder(decoder_shape(model), batch, _name("decoder", model.size))
 
 
-def _vision(spec: VisionScenarioSpec, micro_batch_size: int) -> Workload:
-    model, data = spec.model, spec.data
+def _vision(model: VisionSpec, data: VisionDataSpec, formats: Formats, micro_batch_size: int) -> Workload:
     patches = PatchEmbedding(model.image_size, model.patch_size)
     shape = VisionShape(
         layer_count=model.layer_count,
@@ -120,12 +151,12 @@ def _vision(spec: VisionScenarioSpec, micro_batch_size: int) -> Workload:
         patches=patches,
         class_count=model.class_count,
     )
-    batch = _batch(spec, micro_batch_size, patches.sequence_length, data.dropout, data.attention_dropout)
+    batch = _batch(formats, micro_batch_size, patches.sequence_length, data.dropout, data.attention_dropout)
     size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]
     return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=_name("ViT", model.size))
 
 
-def _seq2seq(spec: Seq2SeqScenarioSpec, micro_batch_size: int) -> Workload:
+def _seq2seq(spec: Seq2SeqScenarioSpec, formats: Formats, micro_batch_size: int) -> Workload:
     model, data = spec.model, spec.data
     shape = Seq2SeqShape(
         encoder_layer_count=model.layer_count,
@@ -138,5 +169,5 @@ def _seq2seq(spec: Seq2SeqScenarioSpec, micro_batch_size: int) -> Workload:
         gated=model.gated,
         tied_embedding=model.tied_embedding,
     )
-    batch = _batch(spec, micro_batch_size, data.source_length, data.dropout, data.attention_dropout)
+    batch = _batch(formats, micro_batch_size, data.source_length, data.dropout, data.attention_dropout)
     return encoder_decoder(shape, batch, data.target_length, _name("T5", model.size))

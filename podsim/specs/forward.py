@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
+from podsim.specs.families import VisionDataSpec, VisionSpec
 from podsim.specs.quantity import Count, NumberFormat
-from podsim.specs.scenario import AvailableMemory, ScenarioBase
+from podsim.specs.scenario import AvailableMemory, DataSpec, ModelSpec, ScenarioBase
 
 GRAPH_KIND = "graph"
 
@@ -82,12 +83,23 @@ class ForwardPrecisionSpec(Spec):
         return self
 
 
+class PassSpec(Spec):
+    """How batches go through a transformer."""
+
+    batch_size: Count = 1
+    """Sequences or images of one batch."""
+    batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
+    """Batches of each replica that one session call runs, one behind the other."""
+    prefetch_depth: Count = 3
+    """Batches that wait ready in front of each replica."""
+
+
 class ForwardScenarioSpec(ScenarioBase):
     """One question about forward passes: how late, how many, on how many IPUs."""
 
-    model: GraphSpec
+    model: Any
     """The model."""
-    data: ForwardDataSpec = ForwardDataSpec()
+    data: Any = None
     """What goes in."""
     parallelism: ForwardParallelismSpec = ForwardParallelismSpec()
     """How the model is divided over IPUs."""
@@ -95,3 +107,67 @@ class ForwardScenarioSpec(ScenarioBase):
     """How memory is used."""
     precision: ForwardPrecisionSpec = ForwardPrecisionSpec()
     """Number formats."""
+
+    @property
+    def batches_per_call(self) -> int:
+        """Batches of each replica that one session call runs."""
+        raise NotImplementedError
+
+    @property
+    def prefetch_depth(self) -> int:
+        """Batches that wait ready in front of each replica."""
+        raise NotImplementedError
+
+
+class GraphScenarioSpec(ForwardScenarioSpec):
+    """One question about forward passes of a graph."""
+
+    model: GraphSpec
+    """The model."""
+    data: ForwardDataSpec = ForwardDataSpec()
+    """What goes in."""
+
+    @property
+    def batches_per_call(self) -> int:
+        """As the data say."""
+        return self.data.batches_per_call
+
+    @property
+    def prefetch_depth(self) -> int:
+        """As the data say."""
+        return self.data.prefetch_depth
+
+
+class TransformerPassSpec(ForwardScenarioSpec):
+    """What forward passes of all transformers have in common."""
+
+    forward: PassSpec
+    """How batches go through; what tells a forward pass from training."""
+
+    @property
+    def batches_per_call(self) -> int:
+        """As the pass says."""
+        return self.forward.batches_per_call
+
+    @property
+    def prefetch_depth(self) -> int:
+        """As the pass says."""
+        return self.forward.prefetch_depth
+
+
+class BertPassSpec(TransformerPassSpec):
+    """One question about forward passes of a BERT: answers, classes, embeddings."""
+
+    model: ModelSpec
+    """The model."""
+    data: DataSpec
+    """The data; dropout is off."""
+
+
+class VisionPassSpec(TransformerPassSpec):
+    """One question about forward passes of a vision transformer."""
+
+    model: VisionSpec
+    """The model."""
+    data: VisionDataSpec = VisionDataSpec()
+    """The data; dropout is off."""

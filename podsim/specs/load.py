@@ -29,7 +29,7 @@ from podsim.specs.families import (
     Seq2SeqScenarioSpec,
     VisionScenarioSpec,
 )
-from podsim.specs.forward import GRAPH_KIND, ForwardScenarioSpec
+from podsim.specs.forward import GRAPH_KIND, BertPassSpec, GraphScenarioSpec, VisionPassSpec
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -49,7 +49,9 @@ KINDS: dict[str, type[BaseModel]] = {
     "vision_scenario": VisionScenarioSpec,
     "seq2seq_scenario": Seq2SeqScenarioSpec,
     "inference_scenario": InferenceScenarioSpec,
-    "forward_scenario": ForwardScenarioSpec,
+    "forward_scenario": GraphScenarioSpec,
+    "bert_pass": BertPassSpec,
+    "vision_pass": VisionPassSpec,
     "pod": PodSpec,
     "machine": MachineSpec,
     "ipu": IpuSpec,
@@ -64,9 +66,11 @@ _FAMILIES: dict[str, type[AnyScenario]] = {
     SEQ2SEQ_KIND: Seq2SeqScenarioSpec,
     **dict.fromkeys(IMAGE_KINDS, ImageScenarioSpec),
     _DECODER_KIND: InferenceScenarioSpec,
-    GRAPH_KIND: ForwardScenarioSpec,
+    GRAPH_KIND: GraphScenarioSpec,
 }
 """Families of models; a decoder with `data:` is trained, otherwise it generates."""
+_PASSES: dict[str, type[AnyScenario]] = {"bert": BertPassSpec, VISION_KIND: VisionPassSpec}
+"""Families that `forward:` asks for forward passes instead."""
 _VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -179,6 +183,8 @@ def _family(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
+    if "forward" in document.data and kind in _PASSES:
+        return _PASSES[kind]
     if kind == _DECODER_KIND and "data" in document.data and "generation" not in document.data:
         return DecoderTrainingSpec
     if isinstance(kind, str) and kind not in _FAMILIES:

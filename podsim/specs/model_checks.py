@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from podsim.specs.assumptions import AnyScenario
 from podsim.specs.families import DecoderTrainingSpec
-from podsim.specs.forward import ForwardScenarioSpec
+from podsim.specs.forward import BertPassSpec, ForwardScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.scenario import ReferenceConvergence, ScenarioSpec, TransformerScenarioSpec
@@ -23,6 +23,8 @@ def model_findings(spec: AnyScenario) -> Iterator[Finding]:
         yield from _inference(spec)
     elif isinstance(spec, ForwardScenarioSpec):
         yield from _one_proportion(spec)
+        if isinstance(spec, BertPassSpec):
+            yield from _bert(spec)
     elif isinstance(spec, TransformerScenarioSpec):
         yield from _transformer(spec)
     else:
@@ -77,7 +79,7 @@ def _end(spec: TransformerScenarioSpec) -> Iterator[Finding]:
         yield ("run", "samples_to_converge"), what, "give a number of samples, weight_updates or epochs"
 
 
-def _bert(spec: ScenarioSpec) -> Iterator[Finding]:
+def _bert(spec: ScenarioSpec | BertPassSpec) -> Iterator[Finding]:
     if spec.model.position_count is not None and spec.model.position_count < spec.data.sequence_length:
         yield (
             ("model", "position_count"),

@@ -25,6 +25,8 @@ REFERENCES: dict[str, dict[str, str]] = {
     "seq2seq_scenario": {"system": "pod", "software": "software"},
     "inference_scenario": {"system": "pod", "software": "software"},
     "forward_scenario": {"system": "pod", "software": "software"},
+    "bert_pass": {"system": "pod", "software": "software"},
+    "vision_pass": {"system": "pod", "software": "software"},
     "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},
     "ipu": {"vertices": "vertices"},

@@ -31,6 +31,8 @@ _FAMILIES = (
     "seq2seq_scenario",
     "inference_scenario",
     "forward_scenario",
+    "bert_pass",
+    "vision_pass",
 )
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 

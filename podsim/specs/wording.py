@@ -15,6 +15,8 @@ _KINDS = {
     "vision_scenario": "vision scenario",
     "seq2seq_scenario": "encoder-decoder scenario",
     "inference_scenario": "inference scenario",
+    "bert_pass": "scenario of forward passes of BERT",
+    "vision_pass": "scenario of forward passes of a vision transformer",
     "forward_scenario": "forward scenario",
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from podsim.cost import MatMulShape, plan_matmul
 from podsim.cost.amp import amp_vertex_cycles
+from podsim.forward import infer
 from podsim.generation import generate
 from podsim.report.result import RunResult
 from podsim.simulation import simulate
@@ -18,6 +19,7 @@ from podsim.validation.reference_data import rows, scenario_name, submissions
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _SECONDS = {"h": 3600, "min": 60}
 _GEMM_MEMORY = 0.6
+_FORWARD = "forward pass"
 _THROUGHPUT = {
     "": "published throughput",
     # Averages over all that a trainer does: compilation, data loading, logging, evaluation.
@@ -41,7 +43,7 @@ def validate(progress: Progress = list) -> tuple[Comparison, ...]:
     names = dict.fromkeys(
         [
             *(scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark)),
-            *(name for row in published if row["metric"] != "generation rate" for name in row["scenario"].split()),
+            *(name for row in published if _trains(row) for name in row["scenario"].split()),
         ]
     )
     results = {name: simulate(name) for name in progress(tuple(names))}
@@ -155,12 +157,18 @@ def _rate(row: dict[str, str]) -> float:
     return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
 
 
+def _trains(row: dict[str, str]) -> bool:
+    return row["metric"] != "generation rate" and row["scope"] != _FORWARD
+
+
 def _published(published: Iterable[dict[str, str]], results: dict[str, RunResult]) -> Iterator[Comparison]:
     """Other published figures whose configuration is known; several scenarios are phases of one run."""
     for row in published:
         names = row["scenario"].split()
         if row["metric"] == "generation rate":
             predicted, group = generate(names[0]).steps_per_s, "published text generation"
+        elif row["scope"] == _FORWARD:
+            predicted, group = infer(names[0]).throughput_samples_per_s, "published forward passes"
         elif row["metric"] == "throughput":
             predicted, group = results[names[0]].throughput_samples_per_s, _THROUGHPUT[row["scope"]]
         else:

@@ -9,8 +9,18 @@ from typing import Any
 
 import pytest
 
-from podsim import GenerationResult, InfeasibleError, RunResult, ServingResult, generate, serve, simulate
-from podsim.specs import InferenceScenarioSpec, load_scenario, shipped_names, variant_names
+from podsim import (
+    ForwardResult,
+    GenerationResult,
+    InfeasibleError,
+    RunResult,
+    ServingResult,
+    generate,
+    infer,
+    serve,
+    simulate,
+)
+from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario, shipped_names, variant_names
 
 FOLDER = Path(__file__).resolve().parent / "results"
 DIGITS = 9
@@ -77,6 +87,19 @@ def key_results_of_serving(result: ServingResult) -> dict[str, Any]:
     }
 
 
+def key_results_of_passes(result: ForwardResult) -> dict[str, Any]:
+    """The same for forward passes."""
+    return {
+        "latency_s": rounded(result.latency_s),
+        "throughput_samples_per_s": rounded(result.throughput_samples_per_s),
+        "breakdowns_s": {
+            step.name: {kind: round(seconds, DIGITS) for kind, seconds in step.breakdown.items()}
+            for step in (result.batch, result.call)
+        },
+        "event_count": result.event_count,
+    }
+
+
 def outcome(name: str, variant: str | None) -> dict[str, Any]:
     """Key results, or why there are none: "it does not fit" is an answer too."""
     loaded = load_scenario(name, variant)
@@ -86,6 +109,8 @@ def outcome(name: str, variant: str | None) -> dict[str, Any]:
             if loaded.spec.serving is not None:
                 results["serving"] = key_results_of_serving(serve(loaded, loads=[0.8]))
             return json.loads(json.dumps(results))
+        if isinstance(loaded.spec, ForwardScenarioSpec):
+            return json.loads(json.dumps(key_results_of_passes(infer(loaded))))
         result = simulate(loaded)
     except InfeasibleError as error:
         return {"infeasible": error.message, "do": error.do}

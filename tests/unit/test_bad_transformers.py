@@ -56,7 +56,7 @@ CASES = {
     "an IPU without anything": (
         GPT.replace("[3, 3, 3, 3]", "[6, 6, 0, 0]"),
         "s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 2 holds nothing\n  do: give it a layer, or leave it out\n"
-        "error: s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 3 holds nothing\n  do: give it a layer, or leave it out",
+        "s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 3 holds nothing\n  do: give it a layer, or leave it out",
     ),
     "decoder layers forgotten": (
         T5.replace("layers_per_ipu: [3, 3, 3, 3]", "stages: [{ipu: 0, embedding: true, layers: 6, head: true}]"),

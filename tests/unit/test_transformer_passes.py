@@ -1,0 +1,64 @@
+"""Forward passes of transformers: the training graph's forward half, without dropout."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import podsim
+from podsim.plan.models import pass_workload
+from podsim.specs import load_scenario
+from podsim.specs.forward import BertPassSpec, VisionPassSpec
+
+Run = Callable[..., tuple[int, str]]
+BERT = {
+    "system": "ipu_pod4",
+    "software": "pytorch_sdk_3.1",
+    "model": {"kind": "bert", "size": "base", "task": "span"},
+    "data": {"sequence_length": 128},
+    "forward": {"batch_size": 2, "batches_per_call": 16},
+}
+
+
+def test_forward_asks_for_forward_passes() -> None:
+    assert isinstance(load_scenario(BERT).spec, BertPassSpec)
+    assert isinstance(load_scenario("vit_base_pod4").spec, VisionPassSpec)
+
+
+def test_dropout_is_off() -> None:
+    spec = load_scenario(BERT).spec
+    assert isinstance(spec, BertPassSpec)
+    names = [op.name for block in pass_workload(spec).blocks.values() for op in block.forward]
+    assert not [name for name in names if "dropout" in name]
+
+
+def test_work_is_that_of_the_forward_pass() -> None:
+    """2·s·L·(4h² + 2·h·f) + 4·L·s²·h and two scores per token, for each of two sequences."""
+    encoder = 2 * 128 * 12 * (4 * 768**2 + 2 * 768 * 3072) + 4 * 12 * 128**2 * 768
+    assert podsim.infer(BERT).flop_per_batch == 2 * (encoder + 2 * 128 * 768 * 2)
+
+
+def test_replicas_serve_side_by_side() -> None:
+    one = podsim.infer(BERT)
+    four = podsim.infer(BERT, overrides=["parallelism.replication_factor=4"])
+    assert four.latency_s == one.latency_s
+    assert four.throughput_samples_per_s == pytest.approx(4 * one.throughput_samples_per_s, rel=0.02)
+
+
+def test_stages_raise_throughput_and_not_latency() -> None:
+    one, two = (podsim.infer(BERT, overrides=[f"parallelism.pipeline_stages={count}"]) for count in (1, 2))
+    assert 1.5 < two.throughput_samples_per_s / one.throughput_samples_per_s < 2
+    assert two.latency_s > 0.95 * one.latency_s
+
+
+def test_too_few_positions(podsim: Run) -> None:
+    Path("s.yaml").write_text(
+        "system: ipu_pod4\nsoftware: pytorch_sdk_3.1\n"
+        "model: {kind: bert, size: base, task: span, position_count: 64}\n"
+        "data: {sequence_length: 128}\nforward: {batch_size: 1}\n"
+    )
+    assert podsim("run", "s.yaml") == (
+        2,
+        "error: s.yaml:3:45 [model.position_count]: 64 positions for sequences of 128 tokens\n"
+        "  do: raise it, or leave it out\n",
+    )
