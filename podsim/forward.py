@@ -18,8 +18,9 @@ from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.breakdown import mean_account
 from podsim.report.format import format_percent
 from podsim.report.forward import ForwardResult
+from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
-from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow
+from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.step import StepReport
 from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
@@ -116,7 +117,7 @@ def _result(
         batch=_step("batch", batch),
         call=_step("call", call),
         ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
-        memory=_memory(plan),
+        memory=memory_report(plan.memory),
         operations=tuple(_operations(plan)),
         warnings=(*model.warnings, *_waits(call)),
         assumptions=tuple(each.to_dict() for each in assumptions(spec)),
@@ -133,17 +134,6 @@ def _step(name: str, trace: Trace) -> StepReport:
 
 def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
     return IpuAccount(ipu, f"ipu{ipu}", label, trace.lanes[f"ipu{ipu}"])
-
-
-def _memory(plan: ForwardPlan) -> MemoryReport:
-    rows = tuple(
-        MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
-        for ipu in plan.memory
-        for tenant in ipu.tenants
-        if tenant.byte_count
-    )
-    first = plan.memory[0]
-    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)
 
 
 def _operations(plan: ForwardPlan) -> Iterator[OperationRow]:

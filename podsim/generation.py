@@ -10,15 +10,15 @@ from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice, Watch, silent
-from podsim.plan.inference import InferencePlan, StepCost, plan_inference
+from podsim.plan.inference import StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
 from podsim.program.passes import BUBBLE
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
+from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
-from podsim.report.rows import MemoryReport, MemoryRow
 from podsim.report.step import StepReport
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 
@@ -72,7 +72,7 @@ def generate(
         output_tokens=spec.generation.output_tokens,
         prefill=_report(plan.prefill, prefill),
         decode=_report(plan.decode, decode),
-        memory=_memory(plan),
+        memory=memory_report(plan.memory),
         assumptions=tuple(each.to_dict() for each in assumptions(spec)),
         inputs=loaded.inputs,
         event_count=prefill.event_count + decode.event_count,
@@ -97,14 +97,3 @@ def _report(cost: StepCost, trace: Trace) -> StepReport:
 def longest_stage_ps(trace: Trace) -> int:
     """The longest that a batch takes any stage, its call to the host included. [ps]"""
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())
-
-
-def _memory(plan: InferencePlan) -> MemoryReport:
-    rows = tuple(
-        MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
-        for ipu in plan.memory
-        for tenant in ipu.tenants
-        if tenant.byte_count
-    )
-    first = plan.memory[0]
-    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)

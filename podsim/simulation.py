@@ -16,9 +16,10 @@ from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program
 from podsim.report.breakdown import mean_account
+from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
-from podsim.report.rows import IpuAccount, MemoryReport, MemoryRow, OperationRow, Reference
+from podsim.report.rows import IpuAccount, OperationRow, Reference
 from podsim.report.warnings import warnings_of
 from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.training import TrainingOutcome, train
@@ -88,7 +89,7 @@ def _result(
         run_breakdown=outcome.breakdown,
         phases=phase_times(trace.phases),
         ipus=_ipus(plan, trace),
-        memory=_memory(plan),
+        memory=memory_report(plan.memory),
         operations=_operations(plan),
         warnings=tuple(warnings_of(plan, trace)),
         assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
@@ -118,17 +119,6 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
         IpuAccount(ipu, f"ipu{ipu}", "; ".join(labels[ipu]), trace.lanes[f"ipu{ipu}"])
         for ipu in range(plan.options.ipus_per_replica)
     )
-
-
-def _memory(plan: Plan) -> MemoryReport:
-    rows = tuple(
-        MemoryRow(ipu.ipu, tenant.name, tenant.byte_count, tenant.storage)
-        for ipu in plan.memory
-        for tenant in ipu.tenants
-        if tenant.byte_count
-    )
-    first = plan.memory[0]
-    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)
 
 
 def _operations(plan: Plan) -> tuple[OperationRow, ...]:
