@@ -15,6 +15,7 @@ from podsim.specs import ImageScenarioSpec
 from podsim.specs.auto import AutoImageSpec
 from podsim.specs.image import ImageParallelismSpec
 from podsim.specs.scenario import OptimizerStateSpec, ParallelismSpec, TransformerScenarioSpec
+from podsim.workload.transformer import DECODER
 
 TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
 
@@ -32,7 +33,8 @@ class TransformerFamily:
         def segments_of(start: int, stop: int) -> tuple[Segment, ...]:
             counts = Counter(chain.order[start:stop])
             ends = {name: counts[name] > 0 for name in (EMBEDDING, HEAD)}
-            return make_stage(0, 0, counts[ATTENTION], counts[FEED_FORWARD], **ends).segments
+            layers = sum(counts[name] for name in DECODER)
+            return make_stage(0, 0, counts[ATTENTION], counts[FEED_FORWARD], decoder=layers, **ends).segments
 
         return Slices(chain, segments_of, recompute=recompute, recompute_last=recompute_last)
 
@@ -44,7 +46,7 @@ class TransformerFamily:
             for ipu, start, stop in zip(pipeline.ipus, cuts, cuts[1:], strict=False)
         ]
         setting = pipeline.setting
-        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [order.count(ATTENTION)]}
+        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.layer_count]}
         parallelism = ParallelismSpec.model_validate(
             {**_factors(pipeline), **where, "recomputation": self.recomputation if setting.recompute else "none"}
         )
@@ -107,5 +109,6 @@ def _stage_keys(ipu: int, counts: Counter[str]) -> dict[str, Any]:
     held: dict[str, Any] = {ATTENTION: attention, FEED_FORWARD: feed_forward}
     if attention == feed_forward:
         held = {"layers": attention}
+    held["decoder_layers"] = sum(counts[name] for name in DECODER)
     ends = {name: True for name in (EMBEDDING, HEAD) if counts[name]}
     return {"ipu": ipu, **{name: count for name, count in held.items() if count}, **ends}

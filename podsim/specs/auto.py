@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from podsim.errors import BadValueError, Problem
 from podsim.specs.base import Spec
-from podsim.specs.families import DecoderTrainingSpec, VisionScenarioSpec
+from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Count, SourcedBytes
@@ -80,7 +80,12 @@ class AutoInferenceSpec(Spec):
 
 
 AutoSpec = AutoTextSpec | AutoImageSpec | AutoInferenceSpec
-_TRANSFORMERS: tuple[type[BaseModel], ...] = (ScenarioSpec, DecoderTrainingSpec, VisionScenarioSpec)
+_TRANSFORMERS: tuple[type[BaseModel], ...] = (
+    ScenarioSpec,
+    DecoderTrainingSpec,
+    VisionScenarioSpec,
+    Seq2SeqScenarioSpec,
+)
 _ONE: dict[str, Any] = dict.fromkeys(_FACTORS, 1)
 _UNDIVIDED: dict[type[BaseModel], dict[str, Any]] = {
     **dict.fromkeys(_TRANSFORMERS, _ONE | {"layers_per_ipu": [1]}),

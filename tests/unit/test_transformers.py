@@ -176,12 +176,14 @@ def test_every_parameter_gets_a_gradient(model: dict[str, object], layers: int) 
     for block in workload(model, layers).blocks.values():
         accumulated = " ".join(op.name for op in block.backward)
         for parameter in block.parameters:
-            assert parameter.name.removesuffix("/weight") in accumulated, (block.name, parameter.name)
+            name = parameter.name.removesuffix("/weight")
+            # In a block of several parts the first word is the part.
+            assert name in accumulated or name.replace("/", "_backward/", 1) in accumulated, (block.name, name)
 
 
 def test_the_decoder_of_an_encoder_decoder_comes_behind() -> None:
     stages = stages_of_layers([4, 4, 4], decoder_layer_count=6, head_on_first_ipu=False)
-    held = [(dict(s.blocks).get("attention", 0), dict(s.blocks).get("cross_attention", 0)) for s in stages]
+    held = [(dict(s.blocks).get("attention", 0), dict(s.blocks).get("decoder_layer", 0)) for s in stages]
     assert held == [(4, 0), (2, 2), (0, 4)]
     assert stages[-1].last_block == "head"
 

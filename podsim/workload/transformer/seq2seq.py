@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from podsim.workload.block import Workload
+from podsim.workload.block import Block, Workload
 from podsim.workload.transformer.attention import Attention, attention
 from podsim.workload.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.workload.transformer.feed_forward import feed_forward
@@ -18,7 +18,8 @@ from podsim.workload.transformer.head import TokenHead, head_block
 from podsim.workload.transformer.shape import INT32_BYTES, Batch, LayerShape
 
 ENCODER = ("attention", "feed_forward")
-DECODER = ("decoder_attention", "cross_attention", "decoder_feed_forward")
+DECODER = ("decoder_layer",)
+"""A decoder layer is one block, since pipeline stages hold whole ones."""
 # Token ids and mask of the source, token ids and labels of the target.
 _HOST_INPUTS_PER_TOKEN = 2
 
@@ -68,9 +69,7 @@ def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name:
         token_embedding(both, embedding),
         attention(Attention(encoder, ENCODER[0], handed_on=aside)),
         feed_forward(encoder, ENCODER[1], handed_on=aside),
-        attention(Attention(decoder, DECODER[0], handed_on=memory)),
-        attention(Attention(decoder, DECODER[1], memory_length=batch.sequence_length, handed_on=memory)),
-        feed_forward(decoder, DECODER[2], handed_on=memory),
+        _decoder_layer(decoder, batch.sequence_length, memory),
         head_block(decoder, TokenHead(shape.vocabulary_size, shape.tied_embedding)),
     )
     layers = ENCODER * shape.encoder_layer_count + DECODER * shape.decoder_layer_count
@@ -81,6 +80,24 @@ def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name:
         samples_per_micro_batch=batch.size,
         host_input_bytes=both.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
         activation_dtype=batch.dtype,
+    )
+
+
+def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
+    """Attention to itself, attention to the encoder's result, which is handed on, and the feed-forward block."""
+    parts = (
+        attention(Attention(s, "decoder_attention")),
+        attention(Attention(s, "cross_attention", memory_length=source_length)),
+        feed_forward(s, "decoder_feed_forward"),
+    )
+    return Block(
+        name=DECODER[0],
+        forward=tuple(op for part in parts for op in part.forward),
+        backward=tuple(op for part in reversed(parts) for op in part.backward),
+        parameters=tuple(replace(each, name=f"{part.name}/{each.name}") for part in parts for each in part.parameters),
+        output_elements=parts[-1].output_elements + memory,
+        saved_elements=sum(part.saved_elements for part in parts),
+        live_elements=max(part.live_elements for part in parts),
     )
 
 
