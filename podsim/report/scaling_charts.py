@@ -75,7 +75,7 @@ def _ratios(axes: Axes, frame: DataFrame) -> None:
         axes.plot([1, ratio], [place, place], color=_SIMULATED, linewidth=1.2, zorder=1)
         axes.plot(shares, place, "o", color=_SIMULATED, markerfacecolor="white", markersize=7, zorder=2)
         axes.plot(ratio, place, "o", color=_SIMULATED, markersize=5, zorder=3)
-    axes.set_title("Bow over GC200: simulated (dot), and what shares give (ring)", loc="left", fontsize=10)
+    axes.set_title("Bow over GC200: simulated (dot), from shares (ring)", loc="left", fontsize=10)
     plain_frame(axes)
 
 
