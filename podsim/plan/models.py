@@ -32,6 +32,7 @@ from podsim.workload import (
 from podsim.workload.op import DTYPE_BYTES, DType
 
 _BYTE = 1
+_TWO_CLASSES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _bert(model: ModelSpec, data: DataSpec, formats: Formats, micro_batch_size: 
         token_type_count=model.token_type_count,
         next_sentence=model.next_sentence,
         task=model.task,
-        class_count=model.class_count,
+        class_count=model.class_count or _TWO_CLASSES,
         dtype=formats.dtype,
         accumulator_dtype=formats.accumulator,
     )

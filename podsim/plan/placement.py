@@ -79,7 +79,8 @@ def make_stage(
     if layers and not rest:
         parts.append(f"{layers} layer{'s' if layers > 1 else ''}")
     elif attention or feed_forward:
-        parts.append(f"{attention} attention, {feed_forward} feed-forward")
+        counts = ((attention, "attention"), (feed_forward, "feed-forward"))
+        parts.append(", ".join(f"{count} {name}" for count, name in counts if count))
     if decoder:
         parts.append(f"{decoder} decoder layer{'s' if decoder > 1 else ''}")
     label = " + ".join(parts + ([HEAD] if head else []))

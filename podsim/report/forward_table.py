@@ -10,7 +10,7 @@ from rich.text import Text
 from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.table import assumption_table, breakdown_table, memory_lines, operation_table
-from podsim.report.tables import plain_table, titled
+from podsim.report.tables import heading, plain_table, titled
 
 _DIGITS = 4
 _MOST_IPUS = 16
@@ -32,9 +32,7 @@ def _page(result: ForwardResult, *, ascii_only: bool) -> Group:
     one = f"Where one batch goes: {format_duration_s(batch.time_s, _DIGITS)}, bound by {batch.bound}"
     many = f"Where a call of {result.batches_per_call} batches goes: {format_duration_s(call.time_s, _DIGITS)}"
     sections: list[RenderableType | None] = [
-        Text.assemble(
-            (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
-        ),
+        heading(result.name, result.description, result.version),
         *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
         _headline(result),
         breakdown_table(one, batch.breakdown, ascii_only=ascii_only),

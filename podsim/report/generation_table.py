@@ -12,6 +12,7 @@ from podsim.report.format import format_count, format_duration_s, format_error, 
 from podsim.report.generation import GenerationResult
 from podsim.report.step import StepReport
 from podsim.report.table import assumption_table, breakdown_table, memory_lines
+from podsim.report.tables import heading
 
 _DIGITS = 4
 
@@ -29,9 +30,7 @@ def print_generation(result: GenerationResult, console: Console | None = None) -
 
 def _page(result: GenerationResult, *, ascii_only: bool) -> Group:
     sections: list[RenderableType | None] = [
-        Text.assemble(
-            (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
-        ),
+        heading(result.name, result.description, result.version),
         _headline(result),
         choice_table(result.choice) if result.choice else None,
         *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),

@@ -14,7 +14,7 @@ from rich.text import Text
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
 from podsim.report.table import assumption_table
-from podsim.report.tables import plain_table, titled
+from podsim.report.tables import heading, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
 _DIGITS: Final = 4
@@ -51,9 +51,7 @@ def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _
 
 def _page(result: ServingResult, *, ascii_only: bool) -> Group:
     sections: list[RenderableType | None] = [
-        Text.assemble(
-            (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
-        ),
+        heading(result.name, result.description, result.version),
         *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
         _headline(result),
         _percentiles(result),
@@ -82,7 +80,7 @@ def _headline(result: ServingResult) -> Table:
             f"{_number(outcome.throughput_requests_per_s)} requests/s",
         ),
         (
-            "Utilization",
+            "Busy",
             format_percent(outcome.utilization),
             f"{_number(outcome.mean_batch)} sequences in a batch on average",
         ),

@@ -24,7 +24,7 @@ from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
 from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
-from podsim.report.tables import plain_table, titled
+from podsim.report.tables import heading, plain_table, titled
 
 _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
@@ -74,9 +74,7 @@ def _page(result: RunResult, *, ascii_only: bool) -> Group:
 
 
 def _title(result: RunResult) -> Text:
-    return Text.assemble(
-        (result.description or result.name, "bold"), "\n", (f"{result.name}, podsim {result.version}", "dim")
-    )
+    return heading(result.name, result.description, result.version)
 
 
 def _headline(result: RunResult) -> RenderableType:
@@ -213,10 +211,15 @@ def operation_table(operations: Sequence[OperationRow]) -> Group | None:
     table = plain_table("block", "operation", ">runs", ">each", ">time", ">share")
     rows = [row for row in operations if row.stage == slowest]
     for row in sorted(rows, key=lambda row: -row.total_s)[:_MOST_OPERATIONS]:
-        cells = (row.block, f"{row.name} ({row.kind})", format_count(row.count))
+        cells = (row.block, f"{_within_block(row)} ({row.kind})", format_count(row.count))
         times = (format_duration_s(row.total_s / max(1, row.count)), format_duration_s(row.total_s))
         table.add_row(*(Text(cell) for cell in (*cells, *times, format_percent(row.total_s / total_s))))
     return titled(title, table)
+
+
+def _within_block(row: OperationRow) -> str:
+    """The name without the words that stand beside it."""
+    return row.name.removeprefix(f"{row.block}_backward/").removeprefix(f"{row.block}/")
 
 
 def memory_lines(memory: MemoryReport) -> Text | None:

@@ -18,3 +18,9 @@ def plain_table(*headers: str) -> Table:
         is_number = header.startswith(">")
         table.add_column(header.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number)
     return table
+
+
+def heading(name: str, description: str, version: str) -> Text:
+    """What a report is about: its description if there is one, and where it comes from."""
+    origin = (f"{name}, podsim {version}", "dim")
+    return Text.assemble((description, "bold"), "\n", origin) if description else Text.assemble(origin)

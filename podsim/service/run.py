@@ -9,6 +9,8 @@ from typing import Final
 
 from podsim._version import __version__
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.parallelism.auto import choose
+from podsim.parallelism.choice import Watch, silent
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving import ServingResult
@@ -42,6 +44,7 @@ def serve(
     rate: float | None = None,
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
+    watch: Watch = silent,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
 
@@ -52,6 +55,7 @@ def serve(
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -64,12 +68,28 @@ def serve(
     if not isinstance(spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes training", do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
+    if loaded.auto is not None:
+        loaded = _divided(loaded, spec, watch)
+        spec = loaded.spec
+        assert isinstance(spec, InferenceScenarioSpec)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     try:
         plan = _plan(spec, demand)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
     return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads)
+
+
+def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
+    """With the division that generates fastest in batches of the size that is served."""
+    size = spec.served.batch_size or spec.generation.batch_size
+    generation = spec.generation.model_copy(update={"batch_size": size})
+    open_ = replace(loaded, spec=spec.model_copy(update={"generation": generation}))
+    try:
+        chosen, _ = choose(open_, watch)
+    except InfeasibleError as error:
+        raise error.at(loaded.where("parallelism")) from None
+    return chosen
 
 
 def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:

@@ -35,6 +35,7 @@ def division_findings(spec: AnyScenario) -> Iterator[Finding]:
     if isinstance(spec, TransformerScenarioSpec):
         yield from _layers(spec)
         yield from _micro_batches(spec)
+        yield from _calls(spec)
     else:
         yield from _norm(spec)
     if isinstance(spec, ImageScenarioSpec) or (isinstance(spec, VisionScenarioSpec) and spec.data.decoded_by_host):
@@ -139,6 +140,19 @@ def _hosts(spec: VisionScenarioSpec | ImageScenarioSpec) -> Iterator[Finding]:
         )
 
 
+def _calls(spec: TransformerScenarioSpec) -> Iterator[Finding]:
+    run, shared = spec.run, spec.parallelism.updates_per_session_call
+    updates = run.weight_updates if run else None
+    if run and run.epochs and spec.samples_per_epoch:
+        updates = -int(-run.epochs * spec.samples_per_epoch // divided_batch(spec))
+    if updates is not None and shared > max(1, updates):
+        yield (
+            ("parallelism", "updates_per_session_call"),
+            f"{shared} weight updates in a call; the run has {updates}",
+            f"use at most {max(1, updates)}",
+        )
+
+
 def _micro_batches(spec: TransformerScenarioSpec) -> Iterator[Finding]:
     need, given = 2 * spec.stage_count - 1, spec.parallelism.accumulation_factor
     if given < need:
@@ -160,10 +174,19 @@ def _layers(spec: TransformerScenarioSpec) -> Iterator[Finding]:
                 f"place {want} layers",
             )
         ends = {0} if spec.head_on_first_ipu else {0, len(parallelism.layers_per_ipu) - 1}
-        for ipu, count in enumerate(parallelism.layers_per_ipu):
-            if not count and ipu not in ends:
-                yield ("parallelism", "layers_per_ipu"), f"IPU {ipu} holds nothing", "give it a layer, or leave it out"
+        empty = [ipu for ipu, count in enumerate(parallelism.layers_per_ipu) if not count and ipu not in ends]
+        if empty and placed == want:
+            where = ", ".join(map(str, empty))
+            yield (
+                ("parallelism", "layers_per_ipu"),
+                f"nothing is on IPU {where}",
+                "place layers there, or use fewer IPUs",
+            )
         return
+    behind = [bool(stage.decoder_layers) for stage in parallelism.stages or ()]
+    if any(stage.layers and any(behind[:place]) for place, stage in enumerate(parallelism.stages or ())):
+        what = "a stage has encoder layers behind decoder layers"
+        yield ("parallelism", "stages"), what, "place the encoder first"
     decoder = spec.decoder_layer_count if isinstance(spec, Seq2SeqScenarioSpec) else 0
     wanted = {"attention": want - decoder, "feed_forward": want - decoder, "decoder": decoder}
     for name, count in wanted.items():

@@ -183,6 +183,9 @@ def _family(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
+    if kind == _DECODER_KIND and {"data", "generation"} <= document.data.keys():
+        what, do = "`data` (training) and `generation` are both given", "keep one of the two"
+        raise SpecError([Problem(document.where(("generation",)), "generation", what, do)])
     if "forward" in document.data and kind in _PASSES:
         return _PASSES[kind]
     if kind == _DECODER_KIND and "data" in document.data and "generation" not in document.data:

@@ -54,8 +54,8 @@ class ModelSpec(Spec):
     """The next-sentence head beside the masked tokens."""
     task: Literal["pretraining", "span", "classes"] = "pretraining"
     """Masked tokens; or, in fine-tuning, the span of an answer (SQuAD) or the class of a sequence (CLUE)."""
-    class_count: Count = 2
-    """Classes of `task: classes`."""
+    class_count: Count | None = None
+    """Classes of `task: classes`; two if left out."""
 
     @property
     def shares_embedding(self) -> bool:
@@ -69,6 +69,12 @@ class ModelSpec(Spec):
             return raw
         any_size = _PRESETS["base"]
         return _PRESETS.get(str(raw["size"]), any_size) | raw
+
+    @model_validator(mode="after")
+    def _classes_have_a_head(self) -> ModelSpec:
+        if self.class_count is not None and self.task != "classes":
+            raise BadValueError(f"class_count has no meaning with `task: {self.task}`", "leave it out")
+        return self
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> ModelSpec:
@@ -171,7 +177,7 @@ class ParallelismSpec(Spec):
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
     recomputation: Literal["none", "layer"] = "layer"
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
-    updates_per_session_call: Count = 1
+    updates_per_session_call: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Weight updates that one call from the host runs (device iterations)."""
 
     @model_validator(mode="after")

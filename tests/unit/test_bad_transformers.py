@@ -53,10 +53,30 @@ CASES = {
         "s.yaml:5:1 [parallelism]: `head_on` and `stages` are both given\n  do: write `head: true` in the stage that "
         "holds it",
     ),
-    "an IPU without anything": (
+    "IPUs without anything": (
         GPT.replace("[3, 3, 3, 3]", "[6, 6, 0, 0]"),
-        "s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 2 holds nothing\n  do: give it a layer, or leave it out\n"
-        "s.yaml:9:3 [parallelism.layers_per_ipu]: IPU 3 holds nothing\n  do: give it a layer, or leave it out",
+        "s.yaml:9:3 [parallelism.layers_per_ipu]: nothing is on IPU 2, 3\n  do: place layers there, or use fewer IPUs",
+    ),
+    "a call longer than the run": (
+        VIT.replace("[3, 3, 3, 3]", "[3, 3, 3, 3]\n  updates_per_session_call: 8") + "run: {weight_updates: 5}\n",
+        "s.yaml:9:3 [parallelism.updates_per_session_call]: 8 weight updates in a call; the run has 5\n"
+        "  do: use at most 5",
+    ),
+    "an encoder behind its decoder": (
+        T5.replace(
+            "layers_per_ipu: [3, 3, 3, 3]",
+            "stages: [{ipu: 0, embedding: true, decoder_layers: 6}, {ipu: 1, layers: 6, head: true}]",
+        ),
+        "s.yaml:9:3 [parallelism.stages]: a stage has encoder layers behind decoder layers\n"
+        "  do: place the encoder first",
+    ),
+    "classes without their head": (
+        BERT.replace("base}", "base, task: span, class_count: 3}"),
+        "s.yaml:3:1 [model]: class_count has no meaning with `task: span`\n  do: leave it out",
+    ),
+    "training and generation": (
+        GPT + "generation: {prompt_tokens: 5, output_tokens: 5}\n",
+        "s.yaml:10:1 [generation]: `data` (training) and `generation` are both given\n  do: keep one of the two",
     ),
     "decoder layers forgotten": (
         T5.replace("layers_per_ipu: [3, 3, 3, 3]", "stages: [{ipu: 0, embedding: true, layers: 6, head: true}]"),
