@@ -19,6 +19,8 @@ from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport
 from podsim.report.step import StepReport
 
 _MOST_IPUS: Final = 16
+_ONE_SCALE: Final = 4
+_SHOWN_SHARE: Final = 0.02
 _MS_PER_S: Final = 1000
 _WIDTH_INCHES: Final = 14.0
 _STEP_INCHES, _ROW_INCHES, _FRAME_INCHES = 1.35, 0.36, 1.1
@@ -42,21 +44,28 @@ def write_generation_plot(result: GenerationResult, path: str | Path) -> None:
 
 
 def plot_generation(result: GenerationResult) -> Figure:
-    """Prefill over decode, each at its own scale, over the memories of the first IPU of each stage."""
+    """Prefill over decode, at one scale unless one is much longer, over the memories of the first IPU of each stage."""
     ipus = sorted({row.ipu for row in result.memory.rows})[:_MOST_IPUS]
     steps_inches, memory_inches = 2 * _STEP_INCHES + 0.4, _FRAME_INCHES + _ROW_INCHES * len(ipus)
     figure = Figure(figsize=(_WIDTH_INCHES, 0.9 + steps_inches + memory_inches), layout="constrained")
     figure.suptitle(generation_conclusion(result), x=0.01, ha="left", fontsize=13, fontweight="bold")
     heights = [steps_inches, memory_inches]
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights, hspace=0.06).flat
-    for axes, step in zip(upper.subplots(2, 1), (result.prefill, result.decode), strict=True):
-        _draw_step(axes, step)
+    steps = (result.prefill, result.decode)
+    shorter_s, longer_s = sorted(step.time_s for step in steps)
+    for axes, step in zip(upper.subplots(2, 1), steps, strict=True):
+        _draw_step(axes, step, longer_s if longer_s <= _ONE_SCALE * shorter_s else step.time_s)
     _legend(upper, _kinds(result), "share of prefill, of decode")
-    memories = [where for where in _MEMORIES if result.memory.fullest_ipu(where) is not None]
+    memories = [where for where in _MEMORIES if _fullest_share(result.memory, where) >= _SHOWN_SHARE]
     for axes, where in zip(lower.subplots(1, len(memories), squeeze=False).flat, memories, strict=True):
         _draw_memory(axes, result.memory, ipus, where)
     _legend(lower, _tenants(result.memory), None)
     return figure
+
+
+def _fullest_share(memory: MemoryReport, where: str) -> float:
+    ipu = memory.fullest_ipu(where)
+    return 0.0 if ipu is None else memory.used_bytes(ipu, where) / memory.capacity_bytes(where)
 
 
 def generation_conclusion(result: GenerationResult) -> str:
@@ -70,13 +79,13 @@ def generation_conclusion(result: GenerationResult) -> str:
     )
 
 
-def _draw_step(axes: Axes, step: StepReport) -> None:
+def _draw_step(axes: Axes, step: StepReport, until_s: float) -> None:
     """One bar of its kinds of time; under it what I/O tiles load meanwhile."""
     breakdown, left = step.breakdown, 0.0
     for kind in in_kind_order(breakdown):
         colour, length = kind_of(kind).colour, breakdown[kind] * _MS_PER_S
         axes.barh(0, length, left=left, height=0.8, color=colour, linewidth=0)
-        if breakdown[kind] >= _LABEL_FROM_SHARE * step.time_s:
+        if breakdown[kind] >= _LABEL_FROM_SHARE * until_s:
             _write(axes, left + length / 2, 0, f"{kind_of(kind).label}\n{length:.3g} ms", colour)
         left += length
     if step.loads_ps:
@@ -85,7 +94,7 @@ def _draw_step(axes: Axes, step: StepReport) -> None:
         text = f"loads of weights by I/O tiles meanwhile, {format_duration_s(step.loads_s)}"
         _write(axes, step.loads_s * _MS_PER_S / 2, _LOADS_FROM, text, colour)
     lowest = _LOADS_FROM - 0.2 if step.loads_ps else -0.45
-    axes.set(xlim=(0, step.time_s * _MS_PER_S), ylim=(lowest, 0.45), yticks=[], xlabel="mean over the IPUs [ms]")
+    axes.set(xlim=(0, until_s * _MS_PER_S), ylim=(lowest, 0.45), yticks=[], xlabel="mean over the IPUs [ms]")
     title = f"A {step.name} step: {format_duration_s(step.time_s, 4)}, bound by {step.bound}"
     axes.set_title(title, loc="left", fontsize=10.5)
     plain_frame(axes)
@@ -108,7 +117,7 @@ def _draw_memory(axes: Axes, memory: MemoryReport, ipus: Sequence[int], where: s
     axes.set_yticks(range(len(ipus)), [f"IPU {ipu}" for ipu in ipus])
     axes.tick_params(axis="y", length=0)
     whose = "an IPU" if len(ipus) == 1 else "the first IPU of each stage"
-    axes.set_title(f"{name} of {whose}, before its {format_bytes(capacity)}", loc="left", fontsize=10.5)
+    axes.set_title(f"{name} of {whose}, up to {format_bytes(capacity)}", loc="left", fontsize=10.5)
     plain_frame(axes)
 
 

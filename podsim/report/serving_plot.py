@@ -16,6 +16,8 @@ from podsim.serving import LoadPoint
 
 _PERCENTILES: Final = (("p99_s", "P99", "#9e2a2b"), ("p95_s", "P95", "#e08214"), ("p50_s", "P50", "#2166ac"))
 _INCHES: Final = (14.0, 7.6)
+_WIDE_RANGE: Final = 20
+_ASKED_COLOUR: Final = "#666666"
 _PANELS: Final = (
     ("time_to_first_token", "Time to first token"),
     ("time_per_output_token", "Time per output token"),
@@ -71,7 +73,10 @@ def _draw_percentiles(axes: Axes, result: ServingResult, name: str, title: str) 
     for key, label, colour in _PERCENTILES:
         times = [getattr(getattr(point.outcome, name), key) / scale for point in points]
         axes.plot(rates, times, marker="o", markersize=4, color=colour, linewidth=1.8, label=label)
-    axes.set_ylim(0, 1.08 * axes.dataLim.ymax if points else 1)
+    if points and axes.dataLim.ymax > _WIDE_RANGE * axes.dataLim.ymin > 0:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, 1.08 * axes.dataLim.ymax if points else 1)
     if name == _PANELS[0][0]:
         axes.legend(frameon=False, fontsize=9.5, loc="upper left")
     _mark_rates(axes, result)
@@ -94,6 +99,20 @@ def _mark_rates(axes: Axes, result: ServingResult) -> None:
     axes.axvline(limit, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
     place = axes.get_xaxis_transform()
     axes.text(limit, 0.04, " saturation", transform=place, ha="left", va="bottom", fontsize=8.5, rotation=90)
+    if result.rate_per_s is not None and result.rate_per_s < limit:
+        axes.axvline(result.rate_per_s, color=_ASKED_COLOUR, linewidth=0.9, linestyle=(0, (1, 2)))
+        text = f" {format_significant(result.rate_per_s)}/s, asked for"
+        axes.text(
+            result.rate_per_s,
+            0.96,
+            text,
+            transform=place,
+            ha="left",
+            va="top",
+            fontsize=8.5,
+            rotation=90,
+            color=_ASKED_COLOUR,
+        )
 
 
 def _draw_queue(axes: Axes, result: ServingResult) -> None:

@@ -69,7 +69,7 @@ def test_a_bar_for_each_step_and_memory() -> None:
     assert prefill.get_title(loc="left") == "A prefill step: 40 ms, bound by compute"
     assert decode.get_title(loc="left") == "A decode step: 10 ms, bound by streaming memory"
     assert (widths(prefill), widths(decode)) == ([30, 10], [2, 8])
-    assert chip.get_title(loc="left") == "In-Processor-Memory of the first IPU of each stage, before its 900 MiB"
+    assert chip.get_title(loc="left") == "In-Processor-Memory of the first IPU of each stage, up to 900 MiB"
     assert (widths(chip), widths(streaming)) == ([300, 150, 600], [26, 13])
     assert [text.get_text() for text in chip.texts] == ["50 %", "67 %"]
     assert [label.get_text() for label in chip.get_yticklabels()] == ["IPU 0", "IPU 4"]
