@@ -97,8 +97,8 @@ def test_a_file_that_is_built_to_be_slow_is_refused_at_once(content: str, podsim
 
 CONFIGS: dict[str, tuple[Config, str]] = {
     "unknown": (
-        {"model_type": "t5", "num_layers": 6},
-        f":2:3 [model_type]: `t5` models are not known\n  do: import one of these: {KNOWN}; "
+        {"model_type": "falcon", "num_layers": 6},
+        f":2:3 [model_type]: `falcon` models are not known\n  do: import one of these: {KNOWN}; "
         "or start from `scenarios/template.yaml`",
     ),
     "no type": (
@@ -169,6 +169,36 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "bert", "position_embedding_type": "relative_key"},
         ":3:3 [position_embedding_type]: relative positions are not modelled\n"
         '  do: write "absolute", or import another model',
+    ),
+    "patches": (
+        {"model_type": "vit", "image_size": 224, "patch_size": 15},
+        ":4:3 [patch_size]: patches of 15 pixels do not divide images of 224\n  do: correct one of the two",
+    ),
+    "an image that is no square": (
+        {"model_type": "vit", "image_size": [224, 224]},
+        ":3:3 [image_size]: needs a whole number, not a list\n  do: write for example `12`",
+    ),
+    "labels": (
+        {"model_type": "vit", "id2label": ["a", "b"]},
+        ":3:3 [id2label]: needs an object with a label for each class, not a list\n"
+        '  do: write for example `{"0": "no", "1": "yes"}`',
+    ),
+    "labels and their number": (
+        {"model_type": "vit", "id2label": {"0": "a"}, "num_labels": 3},
+        ":6:3 [num_labels]: 3 classes, but id2label has 1\n  do: correct one of the two",
+    ),
+    "an encoder alone": (
+        {"model_type": "t5", "is_encoder_decoder": False},
+        ":3:3 [is_encoder_decoder]: encoders without a decoder are not modelled\n  do: import the whole model",
+    ),
+    "a class of encoders": (
+        {"model_type": "t5", "architectures": ["T5EncoderModel"]},
+        ":3:3 [architectures]: encoders without a decoder are not modelled\n  do: import the whole model",
+    ),
+    "a gate that is no text": (
+        {"model_type": "t5", "feed_forward_proj": True, "d_kv": 0},
+        ':3:3 [feed_forward_proj]: needs text, not `true`\n  do: write for example `"relu"`\n'
+        "config.json:4:3 [d_kv]: `0` is too small\n  do: write 1 or more",
     ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
