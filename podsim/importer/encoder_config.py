@@ -133,7 +133,9 @@ def vit(reader: Reader) -> Imported:
     patch = reader.whole("patch_size", ["patch_size"], 16, most=MOST_WIDTH)
     if reader.sound and image.whole % patch.whole:
         what = f"patches of {patch.value} pixels do not divide images of {image.value}"
-        reader.complain(reader.given("patch_size", "image_size") or "", what, "correct one of the two")
+        reader.complain(
+            "patch_size" if "patch_size" in reader.config.data else "image_size", what, "correct one of the two"
+        )
     colours = reader.whole("colours", ["num_channels"], _COLOURS).value
     if colours != _COLOURS:
         reader.notes.append(f"num_channels is {colours}; images of {_COLOURS} channels are simulated")

@@ -30,9 +30,15 @@ _MEMORY = Section(
 
 
 def pipeline_sections(
-    model: Imported, sections: list[Section], batch: Entry
+    model: Imported, sections: list[Section], batch: Entry, why: str
 ) -> tuple[TransformerScenarioSpec, list[Section]]:
     """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so.
+
+    Args:
+        model: The model.
+        sections: The scenario so far.
+        batch: Samples per weight update.
+        why: Why the fastest division is not searched for.
 
     Raises:
         SpecError: The pod is not known.
@@ -49,9 +55,9 @@ def pipeline_sections(
     tried: list[str] = []
     found = _first_that_fits(spec, batch.whole, tried)
     if found is None:
-        divided = f"a batch of {batch.value} divided over up to {max(_IPU_COUNTS)} IPUs"
+        divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
         raise fits_elsewhere(spec.system, divided, fits, failure).at(model.config.name)
-    first = f"A batch of {batch.value} sequences ({batch.origin}), tried in this order; the first that fits is taken."
+    first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
     return found, [Section("parallelism", _entries(found.parallelism), (first, *tried)), _MEMORY]
 
 
@@ -70,7 +76,7 @@ def _entries(parallelism: ParallelismSpec) -> tuple[Entry, ...]:
         Entry("micro_batch_size", parallelism.micro_batch_size, "the largest power of two that fits"),
         Entry("accumulation_factor", parallelism.accumulation_factor, "the rest of the batch"),
         Entry("replication_factor", parallelism.replication_factor, "as many as pod and batch allow"),
-        Entry("layers_per_ipu", tuple(parallelism.layers_per_ipu or ()), "evenly, the encoder's first"),
+        Entry("layers_per_ipu", tuple(parallelism.layers_per_ipu or ()), "evenly"),
     )
 
 
@@ -85,7 +91,7 @@ def _first_that_fits(spec: TransformerScenarioSpec, batch: int, tried: list[str]
         if found is not None:
             tried.append(f"{words}: fits")
             return found
-        tried.append(f"{words}: too little memory for one sequence at a time, or too few for a pipeline")
+        tried.append(f"{words}: too little memory for one sample at a time, or too few samples for a pipeline")
     return None
 
 
@@ -102,7 +108,7 @@ def _weights_fit(spec: TransformerScenarioSpec, count: int) -> bool:
 
 
 def _divisions(spec: TransformerScenarioSpec, batch: int, count: int) -> Iterator[TransformerScenarioSpec]:
-    """As many replicas as batch and pod allow; one sequence at a time first."""
+    """As many replicas as batch and pod allow; one sample at a time first."""
     for replicas in reversed(divisors(batch, spec.system.ipu_count // count)):
         if _divided(spec, batch, count, replicas, 1) is not None:
             sizes = (_divided(spec, batch, count, replicas, size) for size in _MICRO_BATCHES)
@@ -145,4 +151,4 @@ def _largest_failure(spec: TransformerScenarioSpec, batch: int) -> InfeasibleErr
             make_plan(training_job(divided))
     except InfeasibleError as error:
         return error
-    return DoesNotFitError("the batch has too few sequences for a pipeline")
+    return DoesNotFitError("the batch has too few samples for a pipeline")

@@ -16,12 +16,15 @@ from podsim.plan.job import training_job
 from podsim.specs.scenario import TransformerScenarioSpec
 
 _PRETRAINING, _FINE_TUNING = 1024, 256
+# The search takes seconds for a hundred layers, and minutes for five hundred.
+_MOST_SEARCHED_LAYERS = 48
+_TOO_DEEP = "`--set parallelism=auto` finds the fastest, which takes long for so many layers"
 _PRETRAINED_BERT = ("popart_sdk_2.3", "lamb")
 _OTHERS = ("pytorch_sdk_3.1", "adamw")
 
 
 def training_scenario(model: Imported, request: Request) -> str:
-    """The scenario as commented YAML: the fastest division that fits; of a T5, the first that does.
+    """The scenario as commented YAML: the fastest division that fits; of a T5 or a deep model, the first.
 
     Raises:
         SpecError: The pod is not known.
@@ -39,8 +42,9 @@ def training_scenario(model: Imported, request: Request) -> str:
         Section("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
     ]
     lines: Iterable[str] = ()
-    if model.kind == "t5":
-        spec, division = pipeline_sections(model, sections, batch)
+    if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
+        why = "`auto` does not cover t5" if model.kind == "t5" else _TOO_DEEP
+        spec, division = pipeline_sections(model, sections, batch, why)
         sections += division
     else:
         loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole})
@@ -48,6 +52,10 @@ def training_scenario(model: Imported, request: Request) -> str:
         spec, lines = loaded.spec, division_lines(choice, _reason(model, batch, choice))
     parameters = training_job(spec).workload_of(1).parameter_count
     return scenario_text(header(model, parameters, model.notes), sections, lines)
+
+
+def _layers(model: Imported) -> int:
+    return next(entry.whole for entry in model.model if entry.key == "layer_count")
 
 
 def _refuse_generation(model: Imported, request: Request) -> None:
