@@ -40,7 +40,7 @@ def chosen_division(
 
 def _with_options(cure: str | None) -> str | None:
     """Keys of a scenario as the options that stand for them."""
-    return cure and _KEY_OF_AN_OPTION.sub(_option, cure)
+    return cure and _KEY_OF_AN_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
 
 
 def _option(match: re.Match[str]) -> str:

@@ -249,6 +249,18 @@ def test_classes_are_counted(folder: Path) -> None:
         assert line_of(text_of(fine_tuned | more), "class_count") == line
 
 
+def test_a_deep_model_is_divided_evenly(folder: Path) -> None:
+    """The 60 layers of 4 million weights in training, 4 bytes each, need 1 GB: more than one IPU has."""
+    deep = {"num_hidden_layers": 60, "hidden_size": 576, "intermediate_size": 2304, "num_attention_heads": 9}
+    text = text_of(BERT | deep)
+    spec = spec_of(text)
+    assert isinstance(spec, ScenarioSpec)
+    layers = spec.parallelism.layers_per_ipu
+    assert layers is not None
+    assert (sum(layers), max(layers) - min(layers)) == (60, 0)
+    assert "`--set parallelism=auto` finds the fastest" in text
+
+
 def test_gated_blocks_and_a_decoder_of_its_own_length(folder: Path) -> None:
     config = MODELS["t5_small"] | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
     text = text_of(config | {"num_decoder_layers": None, "num_layers": 8, "d_ff": 1024})
@@ -311,4 +323,3 @@ def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, fo
         assert error.do or "\n  do: " in str(error)
         return
     spec_of(text)
-    assert text == text_of(config)

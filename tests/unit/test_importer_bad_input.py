@@ -197,8 +197,8 @@ CONFIGS: dict[str, tuple[Config, str]] = {
     ),
     "a gate that is no text": (
         {"model_type": "t5", "feed_forward_proj": True, "d_kv": 0},
-        ':3:3 [feed_forward_proj]: needs text, not `true`\n  do: write for example `"relu"`\n'
-        "config.json:4:3 [d_kv]: `0` is too small\n  do: write 1 or more",
+        ":4:3 [d_kv]: `0` is too small\n  do: write 1 or more\n"
+        'config.json:3:3 [feed_forward_proj]: needs text, not `true`\n  do: write for example `"relu"`',
     ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
@@ -219,10 +219,17 @@ def test_options_that_do_not_go_with_the_model(podsim: Run) -> None:
         "config.json:6:3: 60 + 5 tokens; the model has 64 positions\n  do: lower --prompt-tokens or --output-tokens"
     )
     Path("config.json").write_text(json.dumps(BERT))
-    assert podsim("import", "config.json", "--batch-size", "8") == error_of(
-        "config.json: a bert becomes a training run; --batch-size means nothing there\n"
-        "  do: leave it out; micro-batches are chosen to fit"
+    assert podsim("import", "config.json", "--prompt-tokens", "8") == error_of(
+        "config.json: a bert becomes a training run; --prompt-tokens means nothing there\n  do: leave it out"
     )
+
+
+def test_a_batch_that_is_too_small_for_a_pipeline(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(BERT | {"num_hidden_layers": 48, "hidden_size": 1536}))
+    code, message = podsim("import", "config.json", "--batch-size", "1")
+    assert code == INFEASIBLE
+    assert message.startswith("error: config.json: no division of batch_size 1 fits IPU-POD16; the nearest has 1 IPU ")
+    assert "do: any of these makes it fit: `--batch-size " in message
 
 
 def test_a_pod_that_is_not_there(podsim: Run) -> None:
@@ -234,8 +241,9 @@ def test_a_pod_that_is_not_there(podsim: Run) -> None:
 def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
     Path("config.json").write_text(json.dumps(MODELS["llama2_70b"]))
     assert podsim("import", "config.json", "--system", "bow_pod4") == error_of(
-        "config.json: the model does not fit Bow Pod4, however it is divided\n"
-        "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits",
+        "config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica needs "
+        "1,019 MB of In-Processor-Memory; it has 941 MB (largest: weights 428 MB, temporaries 404 MB, code 103 MB)\n"
+        "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size",
         INFEASIBLE,
     )
 
