@@ -241,8 +241,9 @@ def test_a_pod_that_is_not_there(podsim: Run) -> None:
 def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
     Path("config.json").write_text(json.dumps(MODELS["llama2_70b"]))
     assert podsim("import", "config.json", "--system", "bow_pod4") == error_of(
-        "config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica needs "
-        "1,019 MB of In-Processor-Memory; it has 941 MB (largest: weights 428 MB, temporaries 404 MB, code 103 MB)\n"
+        "config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica "
+        "needs 1,019 MB of In-Processor-Memory; it has 941 MB "
+        "(largest: weights 428 MB, temporaries 404 MB, code 103 MB)\n"
         "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size",
         INFEASIBLE,
     )
