@@ -208,7 +208,10 @@ def import_file(
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
     prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, show_default="1", help="Of a decoder.")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="1 of a decoder", help="Sequences together; in training, per weight update."),
+    ] = None,
     dimensions: Annotated[
         list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
     ] = None,

@@ -8,10 +8,10 @@ from pathlib import Path
 from podsim.errors import PodsimError
 from podsim.importer.config_file import printable, read_config
 from podsim.importer.decoder import decoder_scenario
-from podsim.importer.encoder import encoder_scenario
 from podsim.importer.graph import graph_scenario
 from podsim.importer.huggingface import imported
 from podsim.importer.request import Request
+from podsim.importer.training import training_scenario
 
 __all__ = ["Request", "import_model"]
 
@@ -35,7 +35,8 @@ def import_model(
     Raises:
         SpecError: The file is wrong, or its architecture is not known.
         PodsimError: Something is asked that does not go with the model, or a package is missing.
-        DoesNotFitError: The model does not fit the pod; names the smallest shipped pod on which it does.
+        InfeasibleError: The model does not fit the pod, and the error names the smallest shipped one on which it does;
+            or its batch cannot be divided.
     """
     path, request = Path(path), request or Request()
     if path.suffix.lower() == _ONNX:
@@ -47,4 +48,4 @@ def import_model(
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
     model = imported(read_config(path))
-    return decoder_scenario(model, request) if model.kind == "decoder" else encoder_scenario(model, request)
+    return decoder_scenario(model, request) if model.kind == "decoder" else training_scenario(model, request)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from podsim.errors import PodsimError
 from podsim.importer.config_file import printable
-from podsim.importer.huggingface import Imported
+from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.scenario_text import Section
 
@@ -24,7 +24,7 @@ class Request:
         system: A pod, by name or path.
         prompt_tokens: Tokens of a prompt, of a decoder.
         output_tokens: Tokens generated for it, of a decoder.
-        batch_size: Sequences that go through a decoder together.
+        batch_size: Sequences that go through a decoder together, or samples per weight update of a training run.
         dimensions: Sizes of the dimensions that a graph leaves open, by name.
         folder: Where the scenario will lie, if that is known; a graph's file is named from there.
     """
@@ -58,10 +58,10 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def top(model: Imported, request: Request, purpose: str, software: str) -> Section:
+def top(model: Imported, request: Request, software: str) -> Section:
     """Description, system and software."""
     sizes = {entry.key: entry.value for entry in model.model}
-    description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {purpose}"
+    description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {model.purpose}"
     entries = (
         Entry("description", description),
         Entry("system", request.system, "--system"),
@@ -77,3 +77,9 @@ def header(model: Imported, parameter_count: int, notes: Sequence[str]) -> Itera
     yield f"{parameter_count:,} parameters. Beside a value: the key of that file, or the option, that it comes from."
     for note in notes:
         yield f"Note: {note}."
+
+
+def option(key: str, given: int | None, default: int) -> Entry:
+    """A value that an option sets."""
+    name = f"--{key.replace('_', '-')}"
+    return Entry(key, default, f"{name} was not given") if given is None else Entry(key, given, name)

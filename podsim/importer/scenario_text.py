@@ -31,12 +31,12 @@ class Section:
     comments: Sequence[str] = ()
 
 
-def scenario_text(header: Iterable[str], sections: Iterable[Section]) -> str:
-    """The file: a header of comments, then the sections."""
-    lines = [line for text in header for line in _comment(text)]
+def scenario_text(header: Iterable[str], sections: Iterable[Section], more: Iterable[str] = ()) -> str:
+    """The file: a header of comments, then the sections, then more lines."""
+    lines = [line for text in header for line in comment_lines(text)]
     for section in sections:
         lines += ["", *_section(section)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *more]) + "\n"
 
 
 def as_mapping(sections: Iterable[Section]) -> dict[str, object]:
@@ -63,7 +63,7 @@ def _nested(entries: Iterable[Entry]) -> dict[str, object]:
 
 def _section(section: Section) -> Iterator[str]:
     for comment in section.comments:
-        yield from _comment(comment)
+        yield from comment_lines(comment)
     if section.key:
         yield f"{section.key}:"
     indent, outer = "  " if section.key else "", ""
@@ -80,7 +80,8 @@ def _with_comment(line: str, comment: str) -> str:
     return f"{line.ljust(_COMMENT_COLUMN)} # {comment}" if comment else line
 
 
-def _comment(text: str) -> list[str]:
+def comment_lines(text: str) -> list[str]:
+    """A comment, folded."""
     return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
 
 

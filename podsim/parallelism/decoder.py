@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +53,7 @@ def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: W
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
         raise NoPlanError(what, do="pin less; shards must divide heads and feed-forward width")
-    planner = _Planner()
-    tried = [
-        planner.tried(each) for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True)
-    ]
+    tried = _all_tried(divisions, watch)
     fitting = sorted(
         ((each.step_s, each.spec.parallelism.ipu_count, each) for each in tried if each.step_s is not None),
         key=lambda each: each[:2],
@@ -71,6 +68,36 @@ def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: W
     ]
     shown += [_candidate(each, misfit_text(each.memory)) for each in misfits[:_SHOWN_MISFITS]]
     return loaded.divided(best.spec), Choice(tuple(shown), len(divisions), len(fitting))
+
+
+def _all_tried(divisions: Sequence[InferenceScenarioSpec], watch: Watch) -> list[_Tried]:
+    """Divisions that can be planned, but for longer pipelines that cannot be faster.
+
+    Raises:
+        NoPlanError: None can be planned.
+    """
+    planner, tried, refused = _Planner(), list[_Tried](), ""
+    for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True):
+        if any(earlier.step_s is not None and _no_slower(earlier.spec, each) for earlier in tried):
+            continue
+        try:
+            tried.append(planner.tried(each))
+        except InfeasibleError as error:
+            refused = error.message
+    if not tried:
+        raise NoPlanError(refused, do="ask for fewer tokens or a smaller batch_size, or take a smaller model")
+    return tried
+
+
+def _no_slower(short: InferenceScenarioSpec, long: InferenceScenarioSpec) -> bool:
+    """Whether stages of the longer pipeline only wait for one another.
+
+    A single batch goes through them in turn; without I/O tiles none loads weights ahead of its turn.
+    """
+    alike = short.memory.weights == long.memory.weights
+    alike &= short.parallelism.tensor_parallel == long.parallelism.tensor_parallel
+    ahead = long.memory.io_tiles > 0 and long.memory.weights == "streamed"
+    return alike and long.parallelism.batches_in_flight == 1 and not ahead
 
 
 def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[InferenceScenarioSpec]:

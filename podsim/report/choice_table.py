@@ -1,20 +1,18 @@
-"""A division that was chosen: the table of what was weighed, and the keys to keep it."""
+"""A division that was chosen: the table of what was weighed."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Group
 from rich.text import Text
 
 from podsim.parallelism.choice import Candidate, Choice
+from podsim.report.choice_text import choice_yaml, division_words, ipus_of
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.tables import plain_table, titled
-from podsim.specs.wording import counted
 
-_WIDTH: Final = 78
 _DIGITS: Final = 4
 _PLACES: Final = {"in_processor_memory": "chip", "streaming_memory": "streaming"}
 
@@ -28,7 +26,7 @@ def choice_table(choice: Choice) -> Group:
     for candidate, cells in zip(choice.candidates, rows, strict=True):
         cells = (*cells, format_percent(candidate.used_bytes / candidate.capacity_bytes), _verdict(candidate, chosen))
         table.add_row(*(Text(cell) for cell in cells), style="bold" if candidate is chosen else "")
-    misfits = [f"{name}: {each.verdict}" for name, each in _misfits(choice)]
+    misfits = [f"{division_words(each)}: {each.verdict}" for each in choice.candidates if not each.fits]
     keep = Text("To keep this division, write in the scenario:", style="dim")
     return Group(titled(f"Division chosen automatically: {counts}", table, *misfits), keep, Text(choice_yaml(chosen)))
 
@@ -39,67 +37,11 @@ def _verdict(candidate: Candidate, chosen: Candidate) -> str:
     return candidate.verdict if candidate.fits else "too large"
 
 
-def choice_yaml(candidate: Candidate) -> str:
-    """The keys of a division as they are written in a scenario.
-
-    >>> keys = dict(used_bytes=0, streaming_bytes=0, capacity_bytes=1, fits=True, verdict="")
-    >>> print(choice_yaml(Candidate(parallelism={"tensor_parallel": 4}, memory={"weights": "resident"}, **keys)))
-    parallelism:
-      tensor_parallel: 4
-    memory:
-      weights: resident
-    """
-    return "\n".join((*_lines("parallelism", candidate.parallelism), *_lines("memory", candidate.memory)))
-
-
-def _lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{title}:"
-    for key, value in keys.items():
-        if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-            yield f"  {key}:"
-            yield from (_folded(f"    - {_flow(each)}") for each in value)
-        else:
-            yield _folded(f"  {key}: {_flow(value)}")
-
-
-def _folded(line: str) -> str:
-    """No wider than a page; a list goes on in a line that is further in."""
-    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return str(value)
-
-
-def _misfits(choice: Choice) -> Iterator[tuple[str, Candidate]]:
-    for each in choice.candidates:
-        keys = each.parallelism
-        if not each.fits and "replication_factor" in keys:
-            recomputation = "with" if keys["recomputation"] != "none" else "without"
-            words = f"{counted(_ipus(keys), 'IPU')} per replica, micro-batch {keys['micro_batch_size']}"
-            yield f"{words}, {recomputation} recomputation", each
-        elif not each.fits:
-            yield f"{keys['tensor_parallel']} x {keys['pipeline_stages']} IPUs, {each.memory['weights']}", each
-
-
-def _ipus(keys: Mapping[str, Any]) -> int:
-    """IPUs of a replica."""
-    if "stages" in keys:
-        return len({stage["ipu"] for stage in keys["stages"]})
-    return len(keys.get("layers_per_ipu", ())) or len(keys.get("pipeline_splits", ())) + 1
-
-
 def _training_rows(choice: Choice) -> tuple[Any, list[tuple[str, ...]]]:
     table = plain_table(">IPUs", ">repl.", ">micro", ">accum.", ">redo", ">state", ">samples/s", ">memory", ">verdict")
     return table, [
         (
-            str(_ipus(each.parallelism)),
+            str(ipus_of(each.parallelism)),
             *(str(each.parallelism[f"{name}"]) for name in ("replication_factor", "micro_batch_size")),
             str(each.parallelism["accumulation_factor"]),
             "no" if each.parallelism["recomputation"] == "none" else "yes",

@@ -97,6 +97,42 @@ MODELS: dict[str, Config] = {
         "vocab_size": 50265,
     },
 }
+MODELS |= {
+    "bert_base_squad": MODELS["bert_base"] | {"architectures": ["BertForQuestionAnswering"]},
+    "roberta_base_mnli": MODELS["roberta_base"]
+    | {
+        "architectures": ["RobertaForSequenceClassification"],
+        "id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"},
+    },
+    "vit_base": _sizes(12, 768, 3072, 12)
+    | {
+        "architectures": ["ViTForImageClassification"],
+        "model_type": "vit",
+        "attention_probs_dropout_prob": 0.0,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0,
+        "id2label": {str(number): f"class {number}" for number in range(1000)},
+        "image_size": 224,
+        "num_channels": 3,
+        "patch_size": 16,
+        "qkv_bias": True,
+    },
+    "t5_small": {
+        "architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "d_ff": 2048,
+        "d_kv": 64,
+        "d_model": 512,
+        "dropout_rate": 0.1,
+        "feed_forward_proj": "relu",
+        "is_encoder_decoder": True,
+        "num_decoder_layers": 6,
+        "num_heads": 8,
+        "num_layers": 6,
+        "tie_word_embeddings": True,
+        "vocab_size": 32128,
+    },
+}
 PARAMETERS: dict[str, tuple[int, int]] = {
     "llama2_7b": (6_738_415_616, 0),
     "llama2_13b": (13_015_864_320, 0),
@@ -109,7 +145,13 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     # Pre-training, without the bias of the decoder.
     "bert_base": (110_106_428, -30_522),
     "bert_large": (336_226_108, -30_522),
-    # A next-sentence head and a second token type, no bias of the decoder.
-    "roberta_base": (124_697_433, 2 * 768 + 2 + 768 - 50_265),
+    # No bias of the decoder.
+    "roberta_base": (124_697_433, -50_265),
+    # Fine-tuned: the published encoder (without and with its pooler) and a dense layer to 2 and 3 outputs.
+    "bert_base_squad": (108_891_648 + 768 * 2 + 2, 0),
+    "roberta_base_mnli": (124_055_040 + 768 * 768 + 768 + 768 * 3 + 3, 0),
+    "vit_base": (86_567_656, 0),
+    # Relative distances of attention in encoder and decoder, and the last norm of the encoder, are not modelled.
+    "t5_small": (60_506_624, -2 * 32 * 8 - 512),
 }
 """Published total, and by how much the scenario differs from it."""

@@ -20,7 +20,9 @@ from podsim.importer.huggingface import known_families
 from podsim.plan.inference_job import inference_job
 from podsim.plan.job import training_job
 from podsim.specs import InferenceScenarioSpec, ScenarioSpec, load_scenario
+from podsim.specs.families import Seq2SeqScenarioSpec
 from podsim.specs.inference import DecoderSpec
+from podsim.specs.scenario import ParallelismSpec, TransformerScenarioSpec
 from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
 
@@ -42,11 +44,15 @@ def text_of(config: Config, **request: Any) -> str:
     return import_model("config.json", Request(**request))
 
 
-def spec_of(text: str) -> InferenceScenarioSpec | ScenarioSpec:
-    Path("imported.yaml").write_text(text)
-    spec = load_scenario("imported.yaml").spec
-    assert isinstance(spec, InferenceScenarioSpec | ScenarioSpec)
+def spec_of(text: str) -> InferenceScenarioSpec | TransformerScenarioSpec:
+    spec = load_scenario(spec_file(text)).spec
+    assert isinstance(spec, InferenceScenarioSpec | TransformerScenarioSpec)
     return spec
+
+
+def spec_file(text: str) -> str:
+    Path("imported.yaml").write_text(text)
+    return "imported.yaml"
 
 
 def line_of(text: str, key: str) -> str:
@@ -54,7 +60,7 @@ def line_of(text: str, key: str) -> str:
     return " ".join(line.split())
 
 
-def parameters_of(spec: InferenceScenarioSpec | ScenarioSpec) -> int:
+def parameters_of(spec: InferenceScenarioSpec | TransformerScenarioSpec) -> int:
     if isinstance(spec, InferenceScenarioSpec):
         return inference_job(spec).shape.parameter_count
     return training_job(spec).workload_of(1).parameter_count
@@ -96,7 +102,7 @@ def test_values_name_the_keys_they_come_from(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("family", "named"),
-    [("llama", "llama2_7b"), ("gpt2", "gpt2_small"), ("gptj", "gptj_6b"), ("bert", "bert_base")],
+    [("llama", "llama2_7b"), ("gpt2", "gpt2_small"), ("gptj", "gptj_6b"), ("bert", "bert_base"), ("t5", "t5_small")],
 )
 def test_an_empty_file_is_the_library_s_default_model(family: str, named: str, folder: Path) -> None:
     assert spec_of(text_of({"model_type": family})).model == spec_of(text_of(MODELS[named])).model
@@ -128,6 +134,14 @@ NOTES = {
     "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "quantization_config is not read"),
     "a window": ({"model_type": "mistral"}, "sliding_window `4096` is not simulated"),
     "an untied head": ({"model_type": "bert", "tie_word_embeddings": False}, "tie_word_embeddings is false"),
+    "a class without a head": ({"model_type": "vit", "architectures": ["ViTModel"]}, "the head of ViTModel is not mod"),
+    "other channels": ({"model_type": "vit", "num_channels": 1}, "num_channels is 1; images of 3 channels"),
+    "no biases": ({"model_type": "vit", "qkv_bias": False}, "qkv_bias is false"),
+    "distances": ({"model_type": "t5"}, "the learned distances of attention"),
+    "another gate": (
+        {"model_type": "t5", "feed_forward_proj": "gated-silu"},
+        "feed_forward_proj is `gated-silu`; gelu is",
+    ),
     "a short context": ({"model_type": "llama", "max_position_embeddings": 1000}, "1024 tokens are more than the 1000"),
 }
 
@@ -145,22 +159,19 @@ def test_learned_positions_shorten_prompt_and_output(folder: Path) -> None:
 # Divisions
 
 
-def test_the_first_division_that_fits_is_taken(folder: Path) -> None:
+def test_a_decoder_takes_the_division_with_the_shortest_time_per_token(folder: Path) -> None:
+    """Sixteen IPUs load the weights from four machines at once."""
     text = text_of(MODELS["llama2_7b"])
-    assert "# resident weights, 1 stage of 1, 2, 4, 8 and 16 IPUs: too little memory (with 16, " in text
-    assert "of 4 IPUs: fits" in text
-    assert line_of(text, "tensor_parallel").startswith("tensor_parallel: 4 ")
+    assert line_of(text, "tensor_parallel") == "tensor_parallel: 16"
     assert line_of(text, "weights") == "weights: streamed"
-    for narrower in ("parallelism.tensor_parallel=2", "memory.weights=resident"):
-        with pytest.raises(PodsimError, match="needs"):
-            spec_of(text)
-            generate("imported.yaml", overrides=[narrower])
+    spec_of(text)
+    chosen = generate("imported.yaml", overrides=["parallelism=auto"])
+    assert chosen.time_per_output_token_s == generate("imported.yaml").time_per_output_token_s
+    assert f"({chosen.time_per_output_token_s * 1000:.3g} ms)" in text
 
 
 def test_heads_that_cannot_be_shared_make_a_pipeline(folder: Path) -> None:
-    text = text_of(MODELS["gpt2_xl"])
-    assert "of 2, 4, 8 and 16 IPUs: cannot share 25 heads" in text.replace("\n#   ", " ")
-    spec = spec_of(text)
+    spec = spec_of(text_of(MODELS["gpt2_xl"]))
     assert isinstance(spec, InferenceScenarioSpec)
     assert (spec.parallelism.tensor_parallel, spec.parallelism.pipeline_stages) == (1, 16)
 
@@ -170,11 +181,93 @@ def test_resident_weights_fit_a_larger_pod(folder: Path) -> None:
     assert line_of(text, "weights") == "weights: resident"
 
 
-def test_bert_large_is_a_pipeline_of_four(folder: Path) -> None:
-    spec = spec_of(text_of(MODELS["bert_large"]))
+@pytest.mark.parametrize("name", ["bert_large", "vit_base"])
+def test_a_training_run_has_the_division_that_auto_chooses(name: str, folder: Path) -> None:
+    spec = spec_of(text_of(MODELS[name], batch_size=512))
+    chosen = package.simulate("imported.yaml", overrides=["parallelism=auto", "batch_size=512"]).scenario
+    assert spec.model_dump(mode="json", exclude_none=True)["parallelism"] == chosen["parallelism"]
+    parallelism = spec.parallelism
+    assert isinstance(parallelism, ParallelismSpec)
+    assert parallelism.micro_batch_size * parallelism.accumulation_factor * parallelism.replication_factor == 512
+
+
+def test_the_comment_has_the_chosen_division_and_the_next(folder: Path) -> None:
+    text = text_of(MODELS["bert_base"])
+    rate = package.simulate(spec_file(text)).throughput_samples_per_s
+    words = " ".join(text.replace("\n#  ", "").split())
+    assert (
+        f"The fastest division of 1024 sequences (--batch-size was not given) that fits: {rate:,.0f} sequences/s"
+        in words
+    )
+    assert len(re.findall(r"IPUs? per replica, micro-batch \d+, with\w* recomputation: [\d.]+ % slower", words)) == 2
+
+
+def test_t5_is_divided_evenly_over_the_fewest_ipus(folder: Path) -> None:
+    """Layers of encoder and decoder: 12 on one IPU; with 8 times the rows, the embedding leaves room on none."""
+    small = spec_of(text_of(MODELS["t5_small"], batch_size=64))
+    wide = text_of(MODELS["t5_small"] | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}, batch_size=64)
+    assert isinstance(small, Seq2SeqScenarioSpec)
+    assert small.parallelism.layers_per_ipu == [12]
+    divided = spec_of(wide)
+    assert isinstance(divided, Seq2SeqScenarioSpec)
+    layers = divided.parallelism.layers_per_ipu
+    assert layers is not None
+    assert (sum(layers), max(layers) - min(layers)) == (12, 0)
+    assert "# 1 IPU per replica: too little memory" in wide
+
+
+TASKS = {
+    "nothing said": ("bert", None, ("pretraining", True, True)),
+    "masked tokens": ("bert", "BertForMaskedLM", ("pretraining", True, True)),
+    "another head": ("bert", "BertForTokenClassification", ("pretraining", True, True)),
+    "roberta": ("roberta", "RobertaForMaskedLM", ("pretraining", False, False)),
+    "an answer": ("roberta", "RobertaForQuestionAnswering", ("span", False, True)),
+    "classes": ("bert", "BertForSequenceClassification", ("classes", True, True)),
+}
+
+
+@pytest.mark.parametrize(("family", "name", "expected"), TASKS.values(), ids=TASKS)
+def test_the_class_decides_the_task(
+    family: str, name: str | None, expected: tuple[str, bool, bool], folder: Path
+) -> None:
+    text = text_of({"model_type": family} | ({"architectures": [name]} if name else {}))
+    spec = spec_of(text)
     assert isinstance(spec, ScenarioSpec)
-    assert spec.parallelism.layers_per_ipu == [4, 6, 7, 7]
-    assert (spec.parallelism.micro_batch_size, spec.parallelism.replication_factor) == (2, 4)
+    assert (spec.model.task, spec.model.pooler, spec.model.next_sentence) == expected
+    assert (spec.data.masked_token_count is None) == (spec.model.task != "pretraining")
+    assert ("the head of BertForTokenClassification is not modelled" in text) == (name == "BertForTokenClassification")
+
+
+def test_classes_are_counted(folder: Path) -> None:
+    fine_tuned = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
+    labels = {"0": "a", "1": "b", "2": "c"}
+    for more, line in (
+        ({}, "class_count: 2 # num_labels is not in the file: default of bert"),
+        ({"num_labels": 7}, "class_count: 7 # num_labels"),
+        ({"id2label": labels, "num_labels": 3}, "class_count: 3 # entries of id2label"),
+    ):
+        assert line_of(text_of(fine_tuned | more), "class_count") == line
+
+
+def test_a_deep_model_is_divided_evenly(folder: Path) -> None:
+    """The 60 layers of 4 million weights in training, 4 bytes each, need 1 GB: more than one IPU has."""
+    deep = {"num_hidden_layers": 60, "hidden_size": 576, "intermediate_size": 2304, "num_attention_heads": 9}
+    text = text_of(BERT | deep)
+    spec = spec_of(text)
+    assert isinstance(spec, ScenarioSpec)
+    layers = spec.parallelism.layers_per_ipu
+    assert layers is not None
+    assert (sum(layers), max(layers) - min(layers)) == (60, 0)
+    assert "`--set parallelism=auto` finds the fastest" in " ".join(text.replace("\n#  ", "").split())
+
+
+def test_gated_blocks_and_a_decoder_of_its_own_length(folder: Path) -> None:
+    config = MODELS["t5_small"] | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    text = text_of(config | {"num_decoder_layers": None, "num_layers": 8, "d_ff": 1024})
+    spec = spec_of(text)
+    assert isinstance(spec, Seq2SeqScenarioSpec)
+    assert (spec.model.gated, spec.model.tied_embedding, spec.decoder_layer_count) == (True, False, 8)
+    assert "num_decoder_layers is null: as many as the encoder's" in text
 
 
 def test_dropout_is_imported(folder: Path) -> None:
@@ -230,4 +323,3 @@ def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, fo
         assert error.do or "\n  do: " in str(error)
         return
     spec_of(text)
-    assert text == text_of(config)

@@ -97,8 +97,8 @@ def test_a_file_that_is_built_to_be_slow_is_refused_at_once(content: str, podsim
 
 CONFIGS: dict[str, tuple[Config, str]] = {
     "unknown": (
-        {"model_type": "t5", "num_layers": 6},
-        f":2:3 [model_type]: `t5` models are not known\n  do: import one of these: {KNOWN}; "
+        {"model_type": "falcon", "num_layers": 6},
+        f":2:3 [model_type]: `falcon` models are not known\n  do: import one of these: {KNOWN}; "
         "or start from `scenarios/template.yaml`",
     ),
     "no type": (
@@ -170,6 +170,36 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         ":3:3 [position_embedding_type]: relative positions are not modelled\n"
         '  do: write "absolute", or import another model',
     ),
+    "patches": (
+        {"model_type": "vit", "image_size": 224, "patch_size": 15},
+        ":4:3 [patch_size]: patches of 15 pixels do not divide images of 224\n  do: correct one of the two",
+    ),
+    "an image that is no square": (
+        {"model_type": "vit", "image_size": [224, 224]},
+        ":3:3 [image_size]: needs a whole number, not a list\n  do: write for example `12`",
+    ),
+    "labels": (
+        {"model_type": "vit", "id2label": ["a", "b"]},
+        ":3:3 [id2label]: needs an object with a label for each class, not a list\n"
+        '  do: write for example `{"0": "no", "1": "yes"}`',
+    ),
+    "labels and their number": (
+        {"model_type": "vit", "id2label": {"0": "a"}, "num_labels": 3},
+        ":6:3 [num_labels]: 3 classes, but id2label has 1\n  do: correct one of the two",
+    ),
+    "an encoder alone": (
+        {"model_type": "t5", "is_encoder_decoder": False},
+        ":3:3 [is_encoder_decoder]: encoders without a decoder are not modelled\n  do: import the whole model",
+    ),
+    "a class of encoders": (
+        {"model_type": "t5", "architectures": ["T5EncoderModel"]},
+        ":3:3 [architectures]: encoders without a decoder are not modelled\n  do: import the whole model",
+    ),
+    "a gate that is no text": (
+        {"model_type": "t5", "feed_forward_proj": True, "d_kv": 0},
+        ":4:3 [d_kv]: `0` is too small\n  do: write 1 or more\n"
+        'config.json:3:3 [feed_forward_proj]: needs text, not `true`\n  do: write for example `"relu"`',
+    ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
         ":3:3 [max_position_embeddings]: 2 positions leave none for tokens: 2 are for padding\n  do: write 3 or more",
@@ -189,10 +219,17 @@ def test_options_that_do_not_go_with_the_model(podsim: Run) -> None:
         "config.json:6:3: 60 + 5 tokens; the model has 64 positions\n  do: lower --prompt-tokens or --output-tokens"
     )
     Path("config.json").write_text(json.dumps(BERT))
-    assert podsim("import", "config.json", "--batch-size", "8") == error_of(
-        "config.json: a bert becomes a training run; --batch-size means nothing there\n"
-        "  do: leave it out; micro-batches are chosen to fit"
+    assert podsim("import", "config.json", "--prompt-tokens", "8") == error_of(
+        "config.json: a bert becomes a training run; --prompt-tokens means nothing there\n  do: leave it out"
     )
+
+
+def test_a_batch_that_is_too_small_for_a_pipeline(podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(BERT | {"num_hidden_layers": 48, "hidden_size": 1536}))
+    code, message = podsim("import", "config.json", "--batch-size", "1")
+    assert code == INFEASIBLE
+    assert message.startswith("error: config.json: no division of batch_size 1 fits IPU-POD16; the nearest has 1 IPU ")
+    assert "do: any of these makes it fit: `--batch-size " in message
 
 
 def test_a_pod_that_is_not_there(podsim: Run) -> None:
@@ -204,8 +241,10 @@ def test_a_pod_that_is_not_there(podsim: Run) -> None:
 def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
     Path("config.json").write_text(json.dumps(MODELS["llama2_70b"]))
     assert podsim("import", "config.json", "--system", "bow_pod4") == error_of(
-        "config.json: the model does not fit Bow Pod4, however it is divided\n"
-        "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits",
+        "config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica "
+        "needs 1,019 MB of In-Processor-Memory; it has 941 MB "
+        "(largest: weights 428 MB, temporaries 404 MB, code 103 MB)\n"
+        "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size",
         INFEASIBLE,
     )
 

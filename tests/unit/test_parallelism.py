@@ -22,7 +22,7 @@ from podsim.plan.job import training_job
 from podsim.plan.memory import kept_elements, segment_peak_bytes
 from podsim.plan.placement import Segment
 from podsim.plan.plan import cost_model, job_memory
-from podsim.report.choice_table import choice_yaml
+from podsim.report.choice_text import choice_yaml
 from podsim.specs import ImageScenarioSpec, ScenarioSpec
 from podsim.specs.checks import cross_check
 from tests.examples import Mapping, small_bert, small_cnn, small_pod

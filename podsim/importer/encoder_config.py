@@ -1,0 +1,149 @@
+"""Encoders of Hugging Face Transformers: BERT, RoBERTa, ViT. Source: [hf_transformers] for names and defaults."""
+
+from __future__ import annotations
+
+import re
+
+from podsim.importer.imported import (
+    MOST_LAYERS,
+    MOST_ROWS,
+    MOST_WIDTH,
+    Imported,
+    always,
+    architectures,
+    check_heads,
+    class_count,
+    note_activation,
+)
+from podsim.importer.reader import Entry, Reader
+
+_PADDED_POSITIONS = 2
+_ABSOLUTE = "absolute"
+_HEAD = re.compile(r"(?:Bert|Roberta)(?:For|Model|LMHead|Encoder)(\w*)")
+_TASKS = {"QuestionAnswering": "span", "SequenceClassification": "classes"}
+_PURPOSES = {
+    "pretraining": "pre-training",
+    "span": "fine-tuning to answer questions",
+    "classes": "fine-tuning to classify",
+}
+_LONGEST = {"pretraining": 512, "span": 384, "classes": 128}
+_PRETRAINED = ("", "PreTraining", "MaskedLM", "Model", "HeadModel")
+_MASKED_PERCENT = 15
+_COLOURS = 3
+
+
+def bert(reader: Reader) -> Imported:
+    """A BERT."""
+    return _bert_like(reader, rows=30522, paired=True, reserved=0)
+
+
+def roberta(reader: Reader) -> Imported:
+    """A RoBERTa: no pairs of sentences, and positions for padding."""
+    return _bert_like(reader, rows=50265, paired=False, reserved=_PADDED_POSITIONS)
+
+
+def _bert_like(reader: Reader, *, rows: int, paired: bool, reserved: int) -> Imported:
+    dimensions = _dimensions(reader)
+    positions = reader.whole("position_count", ["max_position_embeddings"], 512, most=MOST_ROWS)
+    usable = positions.whole - reserved
+    if reader.sound and usable < 1:
+        what = f"{positions.value} positions leave none for tokens: {reserved} are for padding"
+        reader.complain("max_position_embeddings", what, f"write {reserved + 1} or more")
+    _note_bert(reader)
+    task = _task(reader)
+    model = (
+        *dimensions,
+        reader.whole("vocabulary_size", ["vocab_size"], rows, most=MOST_ROWS),
+        positions,
+        reader.whole("token_type_count", ["type_vocab_size"], 2, most=MOST_ROWS),
+        Entry("attention_bias", True, always(reader)),
+        *_head(reader, task, paired=paired),
+    )
+    data = (*_sequences(str(task.value), usable), *_dropout(reader, default=0.1))
+    purpose = _PURPOSES[str(task.value)]
+    return Imported(reader.config, reader.family, "bert", purpose, model, tuple(reader.notes), data)
+
+
+def _dimensions(reader: Reader) -> tuple[Entry, ...]:
+    layers = reader.whole("layer_count", ["num_hidden_layers"], 12, most=MOST_LAYERS)
+    hidden = reader.whole("hidden_size", ["hidden_size"], 768, most=MOST_WIDTH)
+    width = reader.whole("feed_forward_size", ["intermediate_size"], 3072, most=MOST_WIDTH)
+    heads = reader.whole("head_count", ["num_attention_heads"], 12, most=MOST_WIDTH)
+    check_heads(reader, hidden, heads, heads)
+    note_activation(reader, "hidden_act", "gelu", "gelu")
+    return layers, hidden, width, heads
+
+
+def _dropout(reader: Reader, default: float) -> tuple[Entry, Entry]:
+    return (
+        reader.share("dropout", "hidden_dropout_prob", default=default),
+        reader.share("attention_dropout", "attention_probs_dropout_prob", default=default),
+    )
+
+
+def _note_bert(reader: Reader) -> None:
+    if reader.word("position_embedding_type", _ABSOLUTE) != _ABSOLUTE:
+        what = "relative positions are not modelled"
+        reader.complain("position_embedding_type", what, f'write "{_ABSOLUTE}", or import another model')
+    if reader.flag("tied", "tie_word_embeddings", default=True).value is False:
+        reader.notes.append("tie_word_embeddings is false; the head shares the embedding's weights all the same")
+
+
+def _task(reader: Reader) -> Entry:
+    """What the model is trained for, as the class says that the file names first."""
+    names = [match for match in map(_HEAD.match, architectures(reader.config)) if match]
+    if not names:
+        return Entry("task", "pretraining", "architectures names no class")
+    name, head = names[0][0], names[0][1]
+    if head in _TASKS:
+        return Entry("task", _TASKS[head], name)
+    if head not in _PRETRAINED:
+        reader.notes.append(f"the head of {name} is not modelled; pre-training is simulated")
+    return Entry("task", "pretraining", name)
+
+
+def _head(reader: Reader, task: Entry, *, paired: bool) -> tuple[Entry, ...]:
+    """What stands behind the last layer."""
+    if task.value == "classes":
+        return task, class_count(reader), Entry("pooler", True, "a dense layer in front of the classes")
+    if task.value == "span":
+        return task, Entry("pooler", False, f"{task.origin} has none")
+    why = always(reader) if paired else f"{reader.family} is trained on masked tokens alone"
+    return (
+        task,
+        Entry("pooler", paired, why),
+        Entry("next_sentence", paired, why),
+        Entry("mlm_transform", True, always(reader)),
+    )
+
+
+def _sequences(task: str, usable: int) -> tuple[Entry, ...]:
+    longest = _LONGEST[task]
+    length = Entry("sequence_length", min(longest, usable), f"at most {longest} of {usable} positions")
+    if task != "pretraining":
+        return (length,)
+    masked = max(1, length.whole * _MASKED_PERCENT // 100)
+    return length, Entry("masked_token_count", masked, f"{_MASKED_PERCENT} % of them, as in [devlin2018]")
+
+
+def vit(reader: Reader) -> Imported:
+    """A vision transformer that classifies."""
+    dimensions = _dimensions(reader)
+    image = reader.whole("image_size", ["image_size"], 224, most=MOST_WIDTH)
+    patch = reader.whole("patch_size", ["patch_size"], 16, most=MOST_WIDTH)
+    if reader.sound and image.whole % patch.whole:
+        what = f"patches of {patch.value} pixels do not divide images of {image.value}"
+        reader.complain(
+            "patch_size" if "patch_size" in reader.config.data else "image_size", what, "correct one of the two"
+        )
+    colours = reader.whole("colours", ["num_channels"], _COLOURS).value
+    if colours != _COLOURS:
+        reader.notes.append(f"num_channels is {colours}; images of {_COLOURS} channels are simulated")
+    if reader.flag("bias", "qkv_bias", default=True).value is False:
+        reader.notes.append("qkv_bias is false; queries, keys and values are given biases all the same")
+    others = [name for name in architectures(reader.config) if name != "ViTForImageClassification"]
+    if others:
+        reader.notes.append(f"the head of {others[0]} is not modelled; classification is simulated")
+    model = (*dimensions, image, patch, class_count(reader))
+    data, notes = _dropout(reader, default=0.0), tuple(reader.notes)
+    return Imported(reader.config, reader.family, "vit", "training to classify images", model, notes, data)

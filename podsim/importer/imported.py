@@ -1,0 +1,87 @@
+"""A model as a `config.json` describes it, and what is read alike in all families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from podsim.importer.config_file import ConfigFile, printable
+from podsim.importer.reader import Entry, Reader
+from podsim.specs.wording import shown
+
+MOST_LAYERS, MOST_WIDTH, MOST_ROWS = 10_000, 1_000_000, 10_000_000
+_NO_POSITIONS = Entry("positions", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model as a scenario describes it.
+
+    Attributes:
+        config: The file it was read from.
+        family: Architecture, as `model_type` names it.
+        kind: Family of models that the scenario belongs to.
+        purpose: What the scenario is about, in words.
+        model: Keys under `model`.
+        notes: What the file says and the scenario cannot.
+        data: Keys under `data`, of a training scenario.
+        positions: Tokens that a decoder has positions for.
+        positions_bind: Whether it can take no more than those.
+    """
+
+    config: ConfigFile
+    family: str
+    kind: Literal["decoder", "bert", "vit", "t5"]
+    purpose: str
+    model: tuple[Entry, ...]
+    notes: tuple[str, ...]
+    data: tuple[Entry, ...] = ()
+    positions: Entry = _NO_POSITIONS
+    positions_bind: bool = False
+
+
+def always(reader: Reader) -> str:
+    """Where a value comes from that the family decides."""
+    return f"in every {reader.family} model"
+
+
+def check_heads(reader: Reader, hidden: Entry, heads: Entry, kv: Entry) -> None:
+    """Complain where heads do not divide the width, or those of keys and values not the others."""
+    if not reader.sound:
+        return
+    width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
+    where = reader.given("num_attention_heads", "n_head") or ""
+    if width % count:
+        reader.complain(where, f"{count} heads do not divide a width of {width}", "correct one of the two")
+    elif count % kv_count:
+        what = f"{kv_count} key and value heads do not divide {count} query heads"
+        reader.complain("num_key_value_heads", what, "correct one of the two")
+
+
+def note_activation(reader: Reader, name: str, usual: str, simulated: str) -> None:
+    """Note an activation other than the one that is simulated."""
+    word = reader.word(name, usual)
+    if simulated not in word.replace("silu", "swish"):
+        reader.notes.append(f"{name} is {printable(shown(word))}; {simulated} is simulated")
+
+
+def architectures(config: ConfigFile) -> list[str]:
+    """The texts under `architectures`."""
+    names = config.data.get("architectures")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def class_count(reader: Reader) -> Entry:
+    """Classes of a classifier, counted or as their number is written."""
+    labels = reader.config.data.get("id2label")
+    if labels is None:
+        return reader.whole("class_count", ["num_labels"], 2, most=MOST_ROWS)
+    if not isinstance(labels, dict) or not labels:
+        what = f"needs an object with a label for each class, not {printable(shown(labels))}"
+        reader.complain("id2label", what, 'write for example `{"0": "no", "1": "yes"}`')
+        return Entry("class_count", 1)
+    count = reader.whole("class_count", ["num_labels"], len(labels), most=MOST_ROWS)
+    if reader.sound and count.value != len(labels):
+        what = f"{count.value} classes, but id2label has {len(labels)}"
+        reader.complain("num_labels", what, "correct one of the two")
+    return Entry("class_count", len(labels), "entries of id2label")

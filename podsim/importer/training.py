@@ -1,0 +1,72 @@
+"""A model as a scenario of training: BERT, RoBERTa, ViT and T5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podsim.errors import PodsimError
+from podsim.importer.chosen import chosen_division, division_lines
+from podsim.importer.even_pipeline import pipeline_sections
+from podsim.importer.imported import Imported
+from podsim.importer.reader import Entry
+from podsim.importer.request import Request, header, option, top
+from podsim.importer.scenario_text import Section, scenario_text
+from podsim.parallelism.choice import Choice
+from podsim.plan.job import training_job
+from podsim.specs.scenario import TransformerScenarioSpec
+
+_PRETRAINING, _FINE_TUNING = 1024, 256
+# The search takes seconds for a hundred layers, and minutes for five hundred.
+_MOST_SEARCHED_LAYERS = 48
+_TOO_DEEP = "`--set parallelism=auto` finds the fastest, which takes long for so many layers"
+_PRETRAINED_BERT = ("popart_sdk_2.3", "lamb")
+_OTHERS = ("pytorch_sdk_3.1", "adamw")
+
+
+def training_scenario(model: Imported, request: Request) -> str:
+    """The scenario as commented YAML: the fastest division that fits; of a T5 or a deep model, the first.
+
+    Raises:
+        SpecError: The pod is not known.
+        PodsimError: Something is asked that only a decoder can do.
+        InfeasibleError: The model does not fit the pod, or its batch cannot be divided.
+    """
+    _refuse_generation(model, request)
+    tuned = model.purpose.startswith("fine-tuning")
+    software, optimizer = _PRETRAINED_BERT if model.kind == "bert" and not tuned else _OTHERS
+    batch = option("batch_size", request.batch_size, _FINE_TUNING if tuned else _PRETRAINING)
+    sections = [
+        top(model, request, software),
+        Section("model", (Entry("kind", model.kind), *model.model)),
+        Section("data", model.data),
+        Section("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
+    ]
+    lines: Iterable[str] = ()
+    if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
+        why = "`auto` does not cover t5" if model.kind == "t5" else _TOO_DEEP
+        spec, division = pipeline_sections(model, sections, batch, why)
+        sections += division
+    else:
+        loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole})
+        assert isinstance(loaded.spec, TransformerScenarioSpec)
+        spec, lines = loaded.spec, division_lines(choice, _reason(model, batch, choice))
+    parameters = training_job(spec).workload_of(1).parameter_count
+    return scenario_text(header(model, parameters, model.notes), sections, lines)
+
+
+def _layers(model: Imported) -> int:
+    return next(entry.whole for entry in model.model if entry.key == "layer_count")
+
+
+def _refuse_generation(model: Imported, request: Request) -> None:
+    for name in ("prompt_tokens", "output_tokens"):
+        if getattr(request, name) is not None:
+            what = f"a {model.family} becomes a training run; --{name.replace('_', '-')} means nothing there"
+            raise PodsimError(what, where=model.config.name, do="leave it out")
+
+
+def _reason(model: Imported, batch: Entry, choice: Choice) -> str:
+    samples = "images" if model.kind == "vit" else "sequences"
+    rate = f"{choice.chosen.throughput_samples_per_s or 0:,.0f} {samples}/s"
+    counts = f"{choice.considered_count} considered, {choice.simulated_count} simulated"
+    return f"The fastest division of {batch.value} {samples} ({batch.origin}) that fits: {rate}; {counts}."
