@@ -175,7 +175,7 @@ def _layers(spec: TransformerScenarioSpec) -> Iterator[Finding]:
             )
         ends = {0} if spec.head_on_first_ipu else {0, len(parallelism.layers_per_ipu) - 1}
         empty = [ipu for ipu, count in enumerate(parallelism.layers_per_ipu) if not count and ipu not in ends]
-        if empty and placed == want:
+        if empty and placed == want and len(parallelism.layers_per_ipu) <= spec.system.domain_ipu_count:
             where = ", ".join(map(str, empty))
             yield (
                 ("parallelism", "layers_per_ipu"),
