@@ -7,11 +7,7 @@ from pathlib import Path
 
 from podsim.errors import PodsimError
 from podsim.importer.config_file import printable, read_config
-from podsim.importer.decoder import decoder_scenario
-from podsim.importer.graph import graph_scenario
-from podsim.importer.huggingface import imported
 from podsim.importer.request import Request
-from podsim.importer.training import training_scenario
 
 __all__ = ["Request", "import_model"]
 
@@ -40,6 +36,8 @@ def import_model(
     """
     path, request = Path(path), request or Request()
     if path.suffix.lower() == _ONNX:
+        from podsim.importer.graph import graph_scenario
+
         text, warnings = graph_scenario(path, request)
         for warning in warnings:
             warn(warning)
@@ -47,5 +45,13 @@ def import_model(
     if request.dimensions:
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
+    from podsim.importer.huggingface import imported
+
     model = imported(read_config(path))
-    return decoder_scenario(model, request) if model.kind == "decoder" else training_scenario(model, request)
+    if model.kind == "decoder":
+        from podsim.importer.decoder import decoder_scenario
+
+        return decoder_scenario(model, request)
+    from podsim.importer.training import training_scenario
+
+    return training_scenario(model, request)
