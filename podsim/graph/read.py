@@ -27,7 +27,8 @@ def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dt
 
     Raises:
         PodsimError: The package `onnx` is not installed.
-        SpecError: The file is wrong, leaves dimensions open, or has products whose shapes cannot be told.
+        SpecError: The file is wrong, leaves dimensions open, has nodes that contradict what they read, or has
+            products whose shapes cannot be told.
     """
     file = open_onnx(Path(path))
     sizes, graph = _node_list(file, dimensions or {})
@@ -45,9 +46,10 @@ def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dt
 
 
 def _node_list(file: OnnxFile, dimensions: Mapping[str, int]) -> tuple[dict[str, int], NodeList]:
-    from podsim.graph.shapes import Shapes, inputs_of
+    from podsim.graph.shapes import Shapes, inputs_of, refuse_other_inputs
 
     inputs = inputs_of(file.model.graph)
+    refuse_other_inputs(inputs, file.name)
     sizes = set_dimensions(inputs, dimensions, file.name)
     shapes = Shapes(file.model, file.name)
     nodes = list(shapes.nodes())

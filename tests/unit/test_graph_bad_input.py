@@ -33,6 +33,13 @@ def saved(model: Model, **how: Any) -> Path:
     return model.save(Path("model.onnx"), **how)
 
 
+def refusal(node: str, reason: str) -> str:
+    return (
+        f"model.onnx: {node} cannot work: {reason}\n"
+        "  do: correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
+    )
+
+
 # Files
 
 
@@ -164,8 +171,207 @@ def test_sizes_that_do_not_go_together() -> None:
     turned = model.node("Reshape", ["x", model.value("shape", [1, 64])], "turned")
     model.node("MatMul", [turned, model.weight("w", 64, 8)], "y")
     saved(model)
-    what = "behind Reshape `Reshape/turned`: its result would have another number of elements"
-    assert what in message_of(rows=3)
+    assert message_of(rows=3) == refusal("Reshape `Reshape/turned`", "it cannot bring the shape [3, 3] to [1, 64]")
+
+
+# Nodes that contradict themselves or what they read
+
+
+def conv(weights: tuple[int, ...], operator: str = "Conv", **attributes: Any) -> None:
+    """One convolution of an image of 4 channels."""
+    model = Model({"x": [1, 4, 32, 32]}, ["y"])
+    model.node(operator, ["x", model.weight("w", *weights)], "y", **attributes)
+    saved(model)
+
+
+@pytest.mark.parametrize(
+    ("weights", "attributes", "reason"),
+    [
+        ((8, 4, 3, 3), {"group": 7}, "4 input channels cannot be divided into 7 groups"),
+        ((7, 2, 3, 3), {"group": 2}, "7 output channels cannot be divided into 2 groups"),
+        ((8, 4, 3, 3), {"group": 0}, "its attribute `group` is 0, and has to be at least 1"),
+        ((8, 4, 3, 3), {"group": -2}, "its attribute `group` is -2, and has to be at least 1"),
+        (
+            (8, 4, 3, 3),
+            {"group": 2},
+            "its weights of shape [8, 4, 3, 3] take 8 input channels, and it reads 4",
+        ),
+        ((8, 3, 3, 3), {}, "its weights of shape [8, 3, 3, 3] take 3 input channels, and it reads 4"),
+        ((8, 4, 3), {}, "its weights have 3 axes, and what it reads has 4"),
+        (
+            (8, 4, 3, 3),
+            {"strides": [0, 0]},
+            "Attribute strides must only contain positive values; it reads [1, 4, 32, 32] and [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"strides": [-1, -1]},
+            "Attribute strides must only contain positive values; it reads [1, 4, 32, 32] and [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"pads": [-9, -9, -9, -9]},
+            "Attribute pads must not contain negative values; it reads [1, 4, 32, 32] and [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"kernel_shape": [5, 5]},
+            "its attribute `kernel_shape` is [5, 5], and its weights have the shape [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"dilations": [16, 1]},
+            "from a tensor of shape [1, 4, 32, 32] its result would have the shape [1, 8, 0, 30]",
+        ),
+    ],
+)
+def test_an_impossible_convolution(weights: tuple[int, ...], attributes: dict[str, Any], reason: str) -> None:
+    conv(weights, **attributes)
+    assert message_of() == refusal("Conv `Conv/y`", reason)
+
+
+@pytest.mark.parametrize(
+    ("weights", "group", "reason"),
+    [
+        ((3, 2, 3, 3), 1, "its weights of shape [3, 2, 3, 3] take 3 input channels, and it reads 4"),
+        ((4, 2, 3, 3), 3, "4 input channels cannot be divided into 3 groups"),
+    ],
+)
+def test_an_impossible_transposed_convolution(weights: tuple[int, ...], group: int, reason: str) -> None:
+    conv(weights, "ConvTranspose", group=group)
+    assert message_of() == refusal("ConvTranspose `ConvTranspose/y`", reason)
+
+
+@pytest.mark.parametrize(
+    ("operator", "read", "attributes", "reason"),
+    [
+        (
+            "MatMul",
+            [(4, 9), (8, 8)],
+            {},
+            "Incompatible dimensions for matrix multiplication; it reads [4, 9] and [8, 8]",
+        ),
+        ("Gemm", [(4, 9), (8, 8)], {}, "Dimension mismatch in unification between 8 and 9; it reads [4, 9] and [8, 8]"),
+        ("Add", [(4, 9), (8,)], {}, "Incompatible dimensions; it reads [4, 9] and [8]"),
+        (
+            "Transpose",
+            [(8, 8)],
+            {"perm": [0, 0]},
+            "Attribute perm for Transpose has repeated value: 0; it reads [8, 8]",
+        ),
+        ("Softmax", [(8, 8)], {"axis": 7}, "'axis' must be in [-2 , 1]. Its actual value is: 7; it reads [8, 8]"),
+        (
+            "LayerNormalization",
+            [(8, 8), (8,)],
+            {"axis": 5},
+            "its attribute `axis` is 5, and it reads a tensor of shape [8, 8]",
+        ),
+        (
+            "InstanceNormalization",
+            [(8,), (8,), (8,)],
+            {},
+            "it works on a batch of channels, and reads a tensor of shape [8]",
+        ),
+        ("MaxPool", [(1, 1, 4, 4)], {}, "its attribute `kernel_shape` is missing"),
+        (
+            "MaxPool",
+            [(1, 1, 4, 4)],
+            {"kernel_shape": [5, 4]},
+            "from a tensor of shape [1, 1, 4, 4] its result would have the shape [1, 1, 0, 1]",
+        ),
+        ("Add", [(8, 8)], {}, "it reads 1 tensor, and needs 2"),
+    ],
+)
+def test_an_impossible_node(
+    operator: str, read: list[tuple[int, ...]], attributes: dict[str, Any], reason: str
+) -> None:
+    """The shape that the file states for the result does not help."""
+    from onnx import TensorProto, helper
+
+    model = Model({"x": read[0]}, ["y"])
+    weights = [model.weight(f"w{number}", *shape) for number, shape in enumerate(read[1:])]
+    model.node(operator, ["x", *weights], "y", **attributes)
+    proto = model.proto()
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8]))
+    Path("model.onnx").write_bytes(proto.SerializeToString())
+    assert message_of() == refusal(f"{operator} `{operator}/y`", reason)
+
+
+def test_impossible_groups_of_a_norm() -> None:
+    model = Model({"x": [2, 6, 8]}, ["y"])
+    model.node("GroupNormalization", ["x", model.weight("a", 6), model.weight("b", 6)], "y", num_groups=4)
+    saved(model, opset=21)
+    node = "GroupNormalization `GroupNormalization/y`"
+    assert message_of() == refusal(node, "6 channels cannot be divided into 4 groups")
+
+
+def test_an_axis_that_is_not_there() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Gather", ["x", model.value("row", [0])], "y", axis=9)
+    saved(model)
+    assert message_of() == refusal("Gather `Gather/y`", "axis must be in [-r, r-1]; it reads [8, 8] and [1]")
+
+
+def test_a_range_without_steps() -> None:
+    model = Model({"x": [1]}, ["y"])
+    row = model.node("Range", [model.value(name, number) for name, number in (("a", 0), ("b", 10), ("c", 0))], "row")
+    model.node("Add", ["x", model.node("Cast", [row], "numbers", to=1)], "y")
+    saved(model)
+    assert message_of() == refusal("Range `Range/row`", "its step is 0")
+
+
+def test_a_node_without_a_name_is_told_by_its_place() -> None:
+    model = Model({"x": [4, 9]}, ["y"])
+    model.node("MatMul", [model.node("Relu", ["x"], "h"), model.weight("w", 8, 8)], "y")
+    model.nodes[1].name = ""
+    saved(model)
+    assert message_of() == refusal(
+        "MatMul `MatMul_1`", "Incompatible dimensions for matrix multiplication; it reads [4, 9] and [8, 8]"
+    )
+
+
+def test_a_division_of_whole_numbers_by_zero() -> None:
+    model = Model({"x": [8]}, ["y"])
+    model.node("Reshape", ["x", model.node("Div", [model.value("a", [8]), model.value("b", [0])], "shape")], "y")
+    saved(model)
+    assert message_of() == refusal("Div `Div/shape`", "it divides whole numbers by 0")
+
+
+@pytest.mark.filterwarnings("error")
+def test_fractions_that_divide_by_zero_stay_unfolded() -> None:
+    """The constant has no value that a shape could depend on, and nothing is printed."""
+    model = Model({"x": [8]}, ["y"])
+    values = [model.value("a", [8.0], "float32"), model.value("b", [0.0], "float32")]
+    model.node("Mul", ["x", model.node("Div", values, "endless")], "y")
+    graph = read_graph(saved(model))
+    assert (graph.node_count, graph.unmapped) == (1, ())
+
+
+def test_an_unknown_operator_with_a_stated_shape_goes_on() -> None:
+    from onnx import TensorProto, helper
+
+    model = Model({"x": [8, 64]}, ["y"])
+    model.node("FusedNorm", ["x"], "h", domain="com.example")
+    model.node("MatMul", ["h", model.weight("w", 64, 16)], "y")
+    proto = model.proto(["com.example"])
+    proto.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [8, 64]))
+    Path("model.onnx").write_bytes(proto.SerializeToString())
+    assert read_graph("model.onnx").workload.forward_flop == 2 * 8 * 64 * 16
+
+
+def test_inputs_that_are_not_numbers() -> None:
+    from onnx import TensorProto, helper
+
+    model = Model({"x": [3]}, ["y"], x=TensorProto.STRING)
+    model.node("Identity", ["x"], "y")
+    saved(model)
+    do = "\n  do: export the part of the model behind what turns it into tensors of numbers"
+    assert message_of() == f"model.onnx: input `x` is text, and IPUs read numbers{do}"
+    proto = model.proto()
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [3]))
+    proto.graph.input[0].type.CopyFrom(kind)
+    Path("model.onnx").write_bytes(proto.SerializeToString())
+    assert message_of() == f"model.onnx: input `x` is not a tensor, and IPUs read numbers{do}"
 
 
 # Operators
