@@ -14,6 +14,7 @@ from podsim.graph.node import Node, NodeList
 from podsim.graph.onnx_file import OnnxFile, open_onnx, printable
 from podsim.graph.operators import mapper_of
 from podsim.graph.products import is_product, unmapped_flop
+from podsim.specs.wording import counted
 from podsim.workload.op import DType
 
 
@@ -76,7 +77,8 @@ def _check_products(name: str, nodes: Sequence[Node]) -> None:
     first = next(node for node in nodes if node.doubt)
     what = (
         f"shapes are not known behind {first.operator} `{first.name}`: {first.doubt}; "
-        f"the cost of {len(lost)} products cannot be told, the first of them {lost[0].operator} `{lost[0].name}`"
+        f"the cost of {counted(len(lost), 'product')} cannot be told, "
+        f"the first of them {lost[0].operator} `{lost[0].name}`"
     )
     do = "export the model with standard operators and fixed shapes, without fused or data-dependent ones in front"
     raise SpecError([Problem(name, "", what, do)])

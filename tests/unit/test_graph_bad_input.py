@@ -384,7 +384,7 @@ def test_an_operator_set_that_is_not_known() -> None:
     saved(model, domains=["com.example"])
     assert message_of() == (
         "model.onnx: shapes are not known behind com.example.FusedNorm `FusedNorm/h`: the operator set com.example is "
-        "not known; the cost of 1 products cannot be told, the first of them MatMul `MatMul/y`\n"
+        "not known; the cost of 1 product cannot be told, the first of them MatMul `MatMul/y`\n"
         "  do: export the model with standard operators and fixed shapes, without fused or data-dependent ones in front"
     )
 
@@ -436,7 +436,7 @@ def test_an_imported_scenario_runs() -> None:
     assert (written.exit_code, written.output) == (0, "")
     text = Path("deeper/mine.yaml").read_text()
     assert 'file: "../model.onnx"' in text
-    assert "# 1 operators on inputs, 8,192 parameters, 0.000262 GFLOP in products." in text
+    assert "# 1 operator on inputs, 8,192 parameters, 0.000262 GFLOP in products." in text
     spec: Any = load_scenario("deeper/mine.yaml").spec
     assert (spec.parallelism.pipeline_stages, spec.parallelism.replication_factor) == (1, 16)
     assert spec.data.samples_per_batch == 16
@@ -450,7 +450,7 @@ def test_what_is_not_simulated_is_told_thrice() -> None:
     saved(model)
     written = run("import", "model.onnx", "--output", "mine.yaml")
     told = "Sin (once, about 50 % of elements)"
-    assert f"warning: 1 of 2 operators are not simulated and cost nothing: {told}" in written.stderr
+    assert f"warning: 1 of 2 operators is not simulated and costs nothing: {told}" in written.stderr
     assert f"#   {told}" in Path("mine.yaml").read_text()
     assert told in " ".join(run("run", "mine.yaml").output.split())
 
@@ -480,13 +480,38 @@ def test_a_block_that_fits_nowhere() -> None:
     saved(model)
     with pytest.raises(DoesNotFitError, match="the model fits no shipped pod") as failure:
         import_model("model.onnx")
-    assert str(failure.value).startswith("model.onnx: the model fits no shipped pod, cut into up to 1 parts; on ")
+    assert str(failure.value).startswith("model.onnx: the model fits no shipped pod, cut into up to 1 part; on ")
+    assert str(failure.value).endswith("do: import a smaller model, or export it with smaller dimensions")
 
 
-@pytest.mark.parametrize("text", ["rows", "rows=", "=4", "rows=four", "rows=1.5", "rows=--4", "rows=" + "9" * 40])
+def test_sizes_that_fit_nowhere() -> None:
+    saved(products("rows", 64, 64))
+    with pytest.raises(DoesNotFitError, match="the model fits no shipped pod") as failure:
+        import_model("model.onnx", Request(dimensions={"rows": 10**9}))
+    assert str(failure.value).endswith(
+        "do: give smaller sizes to the dimensions that the file leaves open (`rows`), or import a smaller model"
+    )
+
+
+@pytest.mark.parametrize("text", ["rows", "rows=", "=4", "="])
 def test_a_dimension_is_name_and_size(text: str) -> None:
     assert error_of("import", "model.onnx", "--dimension", text) == (
         f"--dimension {text}: this is not NAME=SIZE\n  do: write for example `--dimension batch=4`"
+    )
+
+
+@pytest.mark.parametrize("size", ["four", "1.5", "--4", "1e30", "-"])
+def test_a_size_is_a_whole_number(size: str) -> None:
+    assert error_of("import", "model.onnx", "--dimension", f"rows={size}") == (
+        f"--dimension rows={size}: the size `{size}` is not a whole number in digits\n"
+        "  do: write for example `--dimension batch=4`"
+    )
+
+
+@pytest.mark.parametrize("size", [10**18, 10**40])
+def test_a_size_that_is_too_large(size: int) -> None:
+    assert error_of("import", "model.onnx", "--dimension", f"rows={size}") == (
+        f"--dimension rows={size}: the size is too large\n  do: give it a size from 1 to 1000000000"
     )
 
 
