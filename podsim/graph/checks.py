@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import AttributeProto
 
 from podsim.graph.node import Shape
 from podsim.graph.proto import number_attribute
@@ -26,17 +27,31 @@ _WINDOWED = {*_WEIGHTS, "AveragePool", "LpPool", "MaxPool"}
 _CHANNELS = {*_WINDOWED, "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "InstanceNormalization"}
 """Operators on a batch of channels."""
 _NORMS_FROM_AXIS = {"LayerNormalization", "RMSNormalization"}
+_MOST_AXES = 2**31 - 1
 _DIVISIONS = {"Div", "Mod"}
 
 
-def lacking(node: NodeProto, schema: OpSchema) -> str:
-    """What a node cannot do without, if it is not there."""
-    written = {each.name for each in node.attribute}
+def against_schema(node: NodeProto, schema: OpSchema) -> str:
+    """What a node cannot do without and is not there, or is there as something else."""
+    written = {each.name: each for each in node.attribute}
     for name, attribute in schema.attributes.items():
         if attribute.required and name not in written:
             return f"its attribute `{name}` is missing"
+        kind = str(attribute.type).rpartition(".")[2]
+        if name in written and AttributeProto.AttributeType.Name(written[name].type) != kind:
+            return f"its attribute `{name}` has to be of type {kind}"
     if len(node.input) < schema.min_input:
         return f"it reads {counted(len(node.input), 'tensor')}, and needs {schema.min_input}"
+    for place, name in enumerate(node.input[: schema.min_input]):
+        if not name:
+            return f"its input {place + 1} is left out"
+    axis = number_attribute(node, "axis", 0)
+    # The shape inference of ONNX cuts off the bits beyond 32, and ends the whole process at uneven parts.
+    if abs(axis) > _MOST_AXES:
+        return f"its attribute `axis` is {axis}, and no tensor has as many axes"
+    parts = number_attribute(node, "num_outputs", len(node.output))
+    if node.op_type == "Split" and parts != len(node.output):
+        return f"its attribute `num_outputs` is {parts}, and it has {counted(len(node.output), 'output')}"
     return ""
 
 

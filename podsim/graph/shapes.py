@@ -16,7 +16,7 @@ from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
 
 from podsim.errors import Problem, SpecError
-from podsim.graph.checks import lacking, wrong_operands, wrong_result
+from podsim.graph.checks import against_schema, wrong_operands, wrong_result
 from podsim.graph.node import Node, Tensor
 from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
 from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
@@ -73,8 +73,8 @@ class Shapes:
         """
         for index, node in enumerate(self._graph.node):
             self._check(node)
-            if node.op_type == "Constant":
-                self._constant(node)
+            if node.op_type == "Constant" and node.domain in _STANDARD:
+                self._constant(index, node)
                 continue
             yield self._node(index, node, self._infer(index, node))
 
@@ -113,7 +113,9 @@ class Shapes:
             is_float, item_bytes = element in _FLOATS, _item_bytes(kind.tensor_type.elem_type)
         self._tensors[name] = Tensor(name, shape, is_float, item_bytes, constant, parameters)
 
-    def _constant(self, node: NodeProto) -> None:
+    def _constant(self, index: int, node: NodeProto) -> None:
+        if not node.attribute:
+            raise self._impossible(index, node, "it has no value")
         for attribute in node.attribute:
             if attribute.name == "value":
                 self._store(node.output[0], attribute.t)
@@ -133,8 +135,7 @@ class Shapes:
         try:
             types, doubt = self._result_types(node)
         except _ImpossibleError as reason:
-            what = f"{printable(node.op_type)} `{_name_of_node(index, node)}` cannot work: {reason}"
-            raise SpecError([Problem(self._file, "", what, _ANOTHER_MODEL)]) from None
+            raise self._impossible(index, node, str(reason)) from None
         values = self._evaluate(node, types) if constant or node.op_type in ("Shape", "Size") else {}
         for name in filter(None, node.output):
             kind = types.get(name) or self._stated_type(name)
@@ -148,6 +149,10 @@ class Shapes:
         unknown = [name for name in filter(None, node.output) if self._tensors[name].shape is None]
         return (doubt or "the shape of its result depends on data") if unknown else ""
 
+    def _impossible(self, index: int, node: NodeProto, reason: str) -> SpecError:
+        what = f"{printable(node.op_type)} `{_name_of_node(index, node)}` cannot work: {reason}"
+        return SpecError([Problem(self._file, "", what, _ANOTHER_MODEL)])
+
     def _result_types(self, node: NodeProto) -> tuple[Mapping[str, TypeProto], str]:
         if node.domain not in _STANDARD:
             return {}, f"the operator set {printable(node.domain)} is not known"
@@ -159,7 +164,7 @@ class Shapes:
         if any(self._tensors[name].shape is None for name in (*node.input, *captured_names(node)) if name):
             return {}, "the shape of what it reads is not known"
         shapes = [self._tensors[name].shape or () if name else () for name in node.input]
-        _refuse(lacking(node, schema) or wrong_operands(node, shapes, self._values))
+        _refuse(against_schema(node, schema) or wrong_operands(node, shapes, self._values))
         types, doubt = self._inferred(node, schema)
         for kind in types.values():
             _refuse(wrong_result(node, shapes[0] if shapes else (), _sizes_of(kind)))
@@ -197,6 +202,8 @@ class Shapes:
     def _evaluate(self, node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, np.ndarray[Any, Any]]:
         """Values of small results; none if they cannot be computed."""
         names = [name for name in node.input if name]
+        if node.domain not in _STANDARD:
+            return {}
         if node.op_type in ("Shape", "Size"):
             shape = self._tensors[names[0]].shape
             if shape is None:

@@ -279,6 +279,9 @@ def test_an_impossible_transposed_convolution(weights: tuple[int, ...], group: i
             {"kernel_shape": [5, 4]},
             "from a tensor of shape [1, 1, 4, 4] its result would have the shape [1, 1, 0, 1]",
         ),
+        ("MaxPool", [(1, 1, 4, 4)], {"kernel_shape": 3}, "its attribute `kernel_shape` has to be of type INTS"),
+        ("Softmax", [(8, 8)], {"axis": 2**40}, "its attribute `axis` is 1099511627776, and no tensor has as many axes"),
+        ("Split", [(8, 8)], {"num_outputs": 3}, "its attribute `num_outputs` is 3, and it has 1 output"),
         ("Add", [(8, 8)], {}, "it reads 1 tensor, and needs 2"),
     ],
 )
@@ -291,7 +294,7 @@ def test_an_impossible_node(
     model = Model({"x": read[0]}, ["y"])
     weights = [model.weight(f"w{number}", *shape) for number, shape in enumerate(read[1:])]
     model.node(operator, ["x", *weights], "y", **attributes)
-    proto = model.proto()
+    proto = model.proto(opset=18)
     proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8]))
     Path("model.onnx").write_bytes(proto.SerializeToString())
     assert message_of() == refusal(f"{operator} `{operator}/y`", reason)
@@ -303,6 +306,29 @@ def test_impossible_groups_of_a_norm() -> None:
     saved(model, opset=21)
     node = "GroupNormalization `GroupNormalization/y`"
     assert message_of() == refusal(node, "6 channels cannot be divided into 4 groups")
+
+
+def test_an_input_that_is_left_out() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Gather", ["", "x"], "y")
+    saved(model)
+    assert message_of() == refusal("Gather `Gather/y`", "its input 1 is left out")
+
+
+def test_a_constant_without_a_value() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Add", ["x", model.node("Constant", [], "one")], "y")
+    saved(model)
+    assert message_of() == refusal("Constant `Constant/one`", "it has no value")
+
+
+def test_operators_of_unknown_sets_that_are_called_as_known_ones() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Shape", [], "size", domain="com.example")
+    model.node("Constant", ["size"], "one", domain="com.example")
+    model.node("Add", ["x", "one"], "y")
+    graph = read_graph(saved(model, domains=["com.example"]))
+    assert "Add" in [each.operator for each in graph.unmapped]
 
 
 def test_an_axis_that_is_not_there() -> None:
