@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import AttributeProto
+from onnx.defs import OpSchema
 
 from podsim.graph.node import Shape
 from podsim.graph.proto import number_attribute
@@ -14,7 +15,6 @@ from podsim.specs.wording import counted
 
 if TYPE_CHECKING:
     from onnx import NodeProto
-    from onnx.defs import OpSchema
 
 Values = Mapping[str, np.ndarray[Any, Any]]
 Shapes = Sequence[Shape]
@@ -42,8 +42,8 @@ def against_schema(node: NodeProto, schema: OpSchema) -> str:
             return f"its attribute `{name}` has to be of type {kind}"
     if len(node.input) < schema.min_input:
         return f"it reads {counted(len(node.input), 'tensor')}, and needs {schema.min_input}"
-    for place, name in enumerate(node.input[: schema.min_input]):
-        if not name:
+    for place, (name, formal) in enumerate(zip(node.input, schema.inputs, strict=False)):
+        if not name and formal.option == OpSchema.FormalParameterOption.Single:
             return f"its input {place + 1} is left out"
     axis = number_attribute(node, "axis", 0)
     # The shape inference of ONNX cuts off the bits beyond 32, and ends the whole process at uneven parts.

@@ -315,6 +315,19 @@ def test_an_input_that_is_left_out() -> None:
     assert message_of() == refusal("Gather `Gather/y`", "its input 1 is left out")
 
 
+def test_optional_inputs_in_front_may_be_left_out() -> None:
+    """A loop for as long as its condition holds has no count."""
+    from onnx import TensorProto, helper
+
+    kinds = [("turn", TensorProto.INT64), ("more", TensorProto.BOOL), ("so_far", TensorProto.FLOAT)]
+    inputs = [helper.make_tensor_value_info(name, kind, [8] if name == "so_far" else []) for name, kind in kinds]
+    nodes = [helper.make_node("Identity", ["more"], ["go"]), helper.make_node("Relu", ["so_far"], ["next"])]
+    outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in (("go", 9), ("next", 1))]
+    model = Model({"x": [8], "flag": []}, ["y"], flag=TensorProto.BOOL)
+    model.node("Loop", ["", "flag", "x"], "y", body=helper.make_graph(nodes, "body", inputs, outputs))
+    assert [each.operator for each in read_graph(saved(model)).unmapped] == ["Loop"]
+
+
 def test_a_constant_without_a_value() -> None:
     model = Model({"x": [8, 8]}, ["y"])
     model.node("Add", ["x", model.node("Constant", [], "one")], "y")
