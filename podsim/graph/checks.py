@@ -45,11 +45,17 @@ def against_schema(node: NodeProto, schema: OpSchema) -> str:
     for place, (name, formal) in enumerate(zip(node.input, schema.inputs, strict=False)):
         if not name and formal.option == OpSchema.FormalParameterOption.Single:
             return f"its input {place + 1} is left out"
-    axis = number_attribute(node, "axis", 0)
-    # The shape inference of ONNX cuts off the bits beyond 32, and ends the whole process at uneven parts.
+    return _fatal(node)
+
+
+def _fatal(node: NodeProto) -> str:
+    """Where the shape inference of ONNX cuts off bits beyond 32, or reads past an end and takes the process along."""
+    axis, batch_axes = number_attribute(node, "axis", 0), number_attribute(node, "batch_dims", 0)
+    parts = number_attribute(node, "num_outputs", len(node.output))
     if abs(axis) > _MOST_AXES:
         return f"its attribute `axis` is {axis}, and no tensor has as many axes"
-    parts = number_attribute(node, "num_outputs", len(node.output))
+    if not 0 <= batch_axes <= _MOST_AXES:
+        return f"its attribute `batch_dims` is {batch_axes}, which is no number of axes"
     if node.op_type == "Split" and parts != len(node.output):
         return f"its attribute `num_outputs` is {parts}, and it has {counted(len(node.output), 'output')}"
     return ""

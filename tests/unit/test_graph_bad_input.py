@@ -282,6 +282,12 @@ def test_an_impossible_transposed_convolution(weights: tuple[int, ...], group: i
         ("MaxPool", [(1, 1, 4, 4)], {"kernel_shape": 3}, "its attribute `kernel_shape` has to be of type INTS"),
         ("Softmax", [(8, 8)], {"axis": 2**40}, "its attribute `axis` is 1099511627776, and no tensor has as many axes"),
         ("Split", [(8, 8)], {"num_outputs": 3}, "its attribute `num_outputs` is 3, and it has 1 output"),
+        (
+            "GatherND",
+            [(8, 8), (2, 1)],
+            {"batch_dims": -9},
+            "its attribute `batch_dims` is -9, which is no number of axes",
+        ),
         ("Add", [(8, 8)], {}, "it reads 1 tensor, and needs 2"),
     ],
 )
