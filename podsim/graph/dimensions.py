@@ -12,7 +12,7 @@ from podsim.specs.wording import known_here
 if TYPE_CHECKING:
     from onnx import ValueInfoProto
 
-_MOST = 10**9
+LARGEST_DIMENSION = 10**9
 
 
 def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
@@ -42,7 +42,7 @@ def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], f
             else:
                 stated = f", {dimension.dim_value} in the file" if dimension.HasField("dim_value") else ""
                 missing.setdefault(name, f"`{printable(name)}` (input {printable(value.name)}, axis {axis}{stated})")
-    problems = [_impossible(file, name, size) for name, size in given.items() if not 0 < size <= _MOST]
+    problems = [_impossible(file, name, size) for name, size in given.items() if not 0 < size <= LARGEST_DIMENSION]
     problems += [_unknown(file, name, [*sizes, *missing]) for name in given if name not in sizes]
     if missing:
         problems.append(_open(file, missing))
@@ -53,7 +53,7 @@ def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], f
 
 def _impossible(file: str, name: str, size: int) -> Problem:
     what = f"dimension `{printable(name)}` cannot be {size}"
-    return Problem(file, "", what, f"give it a size from 1 to {_MOST}")
+    return Problem(file, "", what, f"give it a size from 1 to {LARGEST_DIMENSION}")
 
 
 def _unknown(file: str, name: str, known: Sequence[str]) -> Problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from podsim.specs.wording import counted
 from podsim.workload.block import Workload
 
 
@@ -68,5 +69,7 @@ class Graph:
         if self.unmapped:
             count = sum(each.count for each in self.unmapped)
             listed = "; ".join(map(str, self.unmapped))
-            yield f"{count} of {self.node_count} operators are not simulated and cost nothing: {listed}"
+            verbs = ("is", "costs") if count == 1 else ("are", "cost")
+            whole = counted(self.node_count, "operator")
+            yield f"{count} of {whole} {verbs[0]} not simulated and {verbs[1]} nothing: {listed}"
         yield from self.notes

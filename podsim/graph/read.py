@@ -14,6 +14,7 @@ from podsim.graph.node import Node, NodeList
 from podsim.graph.onnx_file import OnnxFile, open_onnx, printable
 from podsim.graph.operators import mapper_of
 from podsim.graph.products import is_product, unmapped_flop
+from podsim.specs.wording import counted
 from podsim.workload.op import DType
 
 
@@ -27,7 +28,8 @@ def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dt
 
     Raises:
         PodsimError: The package `onnx` is not installed.
-        SpecError: The file is wrong, leaves dimensions open, or has products whose shapes cannot be told.
+        SpecError: The file is wrong, leaves dimensions open, has nodes that contradict what they read, or has
+            products whose shapes cannot be told.
     """
     file = open_onnx(Path(path))
     sizes, graph = _node_list(file, dimensions or {})
@@ -45,9 +47,10 @@ def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dt
 
 
 def _node_list(file: OnnxFile, dimensions: Mapping[str, int]) -> tuple[dict[str, int], NodeList]:
-    from podsim.graph.shapes import Shapes, inputs_of
+    from podsim.graph.shapes import Shapes, inputs_of, refuse_other_inputs
 
     inputs = inputs_of(file.model.graph)
+    refuse_other_inputs(inputs, file.name)
     sizes = set_dimensions(inputs, dimensions, file.name)
     shapes = Shapes(file.model, file.name)
     nodes = list(shapes.nodes())
@@ -74,7 +77,8 @@ def _check_products(name: str, nodes: Sequence[Node]) -> None:
     first = next(node for node in nodes if node.doubt)
     what = (
         f"shapes are not known behind {first.operator} `{first.name}`: {first.doubt}; "
-        f"the cost of {len(lost)} products cannot be told, the first of them {lost[0].operator} `{lost[0].name}`"
+        f"the cost of {counted(len(lost), 'product')} cannot be told, "
+        f"the first of them {lost[0].operator} `{lost[0].name}`"
     )
     do = "export the model with standard operators and fixed shapes, without fused or data-dependent ones in front"
     raise SpecError([Problem(name, "", what, do)])

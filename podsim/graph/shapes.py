@@ -16,6 +16,7 @@ from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
 
 from podsim.errors import Problem, SpecError
+from podsim.graph.checks import against_schema, wrong_operands, wrong_result
 from podsim.graph.node import Node, Tensor
 from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
 from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
@@ -30,7 +31,11 @@ _NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-_OTHER_SIZES = "its result would have another number of elements: the sizes of inputs do not go with the graph"
+_ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
+
+
+class _ImpossibleError(Exception):
+    """A node contradicts itself or what it reads."""
 
 
 class Shapes:
@@ -64,14 +69,14 @@ class Shapes:
         """Every node with what is known about it, in the order of the file.
 
         Raises:
-            SpecError: A node reads what no node before it makes.
+            SpecError: A node reads what no node before it makes, or cannot work on what it reads.
         """
         for index, node in enumerate(self._graph.node):
             self._check(node)
-            if node.op_type == "Constant":
-                self._constant(node)
+            if node.op_type == "Constant" and node.domain in _STANDARD:
+                self._constant(index, node)
                 continue
-            yield self._node(index, node, self._infer(node))
+            yield self._node(index, node, self._infer(index, node))
 
     def _check(self, node: NodeProto) -> None:
         for name in (*node.input, *captured_names(node)):
@@ -108,7 +113,9 @@ class Shapes:
             is_float, item_bytes = element in _FLOATS, _item_bytes(kind.tensor_type.elem_type)
         self._tensors[name] = Tensor(name, shape, is_float, item_bytes, constant, parameters)
 
-    def _constant(self, node: NodeProto) -> None:
+    def _constant(self, index: int, node: NodeProto) -> None:
+        if not node.attribute:
+            raise self._impossible(index, node, "it has no value")
         for attribute in node.attribute:
             if attribute.name == "value":
                 self._store(node.output[0], attribute.t)
@@ -120,12 +127,15 @@ class Shapes:
         else:
             self._note(node.output[0], None, constant=True)
 
-    def _infer(self, node: NodeProto) -> str:
+    def _infer(self, index: int, node: NodeProto) -> str:
         """Note the results of a node; returns why their shapes are not known, if they are not."""
         read = [self._tensors[name] for name in (*node.input, *captured_names(node)) if name]
         constant = node.op_type not in _RANDOM and all(each.constant for each in read)
         parameters = frozenset(name for each in read if each.constant for name in each.parameters)
-        types, doubt = self._result_types(node)
+        try:
+            types, doubt = self._result_types(node)
+        except _ImpossibleError as reason:
+            raise self._impossible(index, node, str(reason)) from None
         values = self._evaluate(node, types) if constant or node.op_type in ("Shape", "Size") else {}
         for name in filter(None, node.output):
             kind = types.get(name) or self._stated_type(name)
@@ -139,6 +149,10 @@ class Shapes:
         unknown = [name for name in filter(None, node.output) if self._tensors[name].shape is None]
         return (doubt or "the shape of its result depends on data") if unknown else ""
 
+    def _impossible(self, index: int, node: NodeProto, reason: str) -> SpecError:
+        what = f"{printable(node.op_type)} `{_name_of_node(index, node)}` cannot work: {reason}"
+        return SpecError([Problem(self._file, "", what, _ANOTHER_MODEL)])
+
     def _result_types(self, node: NodeProto) -> tuple[Mapping[str, TypeProto], str]:
         if node.domain not in _STANDARD:
             return {}, f"the operator set {printable(node.domain)} is not known"
@@ -147,21 +161,38 @@ class Shapes:
             schema = defs.get_schema(node.op_type, max_inclusive_version=version)
         except defs.SchemaError:
             return {}, "ONNX has no such operator"
-        names = [name for name in (*node.input, *captured_names(node)) if name]
-        if any(self._tensors[name].shape is None for name in names):
+        if any(self._tensors[name].shape is None for name in (*node.input, *captured_names(node)) if name):
             return {}, "the shape of what it reads is not known"
+        shapes = [self._tensors[name].shape or () if name else () for name in node.input]
+        _refuse(against_schema(node, schema) or wrong_operands(node, shapes, self._values))
+        types, doubt = self._inferred(node, schema)
+        for kind in types.values():
+            _refuse(wrong_result(node, shapes[0] if shapes else (), _sizes_of(kind)))
+        self._refuse_other_elements(node, types)
+        return types, doubt
+
+    def _inferred(self, node: NodeProto, schema: defs.OpSchema) -> tuple[Mapping[str, TypeProto], str]:
+        names = [name for name in (*node.input, *captured_names(node)) if name]
         types = {name: self._types[name] for name in names}
         data = {name: numpy_helper.from_array(self._values[name], name) for name in names if name in self._values}
         try:
-            results = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets)
-            return (results, "") if self._keeps_elements(node, results) else ({}, _OTHER_SIZES)
-        except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError, TypeError) as error:
+            return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._opsets), ""
+        except shape_inference.InferenceError as error:
+            # Of what an inner graph cannot do, the inference of a single node cannot be sure.
+            if not any(inner_nodes(node)):
+                read = " and ".join(str(list(self._tensors[name].shape or ())) for name in names) or "nothing"
+                raise _ImpossibleError(f"{_first_line(error)}; it reads {read}") from None
+            return {}, _first_line(error)
+        except (ValidationError, RuntimeError, ValueError, TypeError) as error:
             return {}, _first_line(error)
 
-    def _keeps_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> bool:
-        """Whether a reshape has as many elements as what it reads, which the inference of shapes does not check."""
-        shape = _shape_of(results[node.output[0]]) if node.op_type == "Reshape" else None
-        return shape is None or element_count(shape) == self._tensors[node.input[0]].element_count
+    def _refuse_other_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> None:
+        """A reshape keeps the number of elements, which the inference of shapes does not check."""
+        kind = results.get(node.output[0]) if node.op_type == "Reshape" else None
+        shape = None if kind is None else _shape_of(kind)
+        read = self._tensors[node.input[0]].shape if shape is not None else None
+        if shape is not None and read is not None and element_count(shape) != element_count(read):
+            raise _ImpossibleError(f"it cannot bring the shape {list(read)} to {list(shape)}")
 
     def _stated_type(self, name: str) -> TypeProto | None:
         """What the file itself says about a tensor, where sizes are given."""
@@ -171,6 +202,8 @@ class Shapes:
     def _evaluate(self, node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, np.ndarray[Any, Any]]:
         """Values of small results; none if they cannot be computed."""
         names = [name for name in node.input if name]
+        if node.domain not in _STANDARD:
+            return {}
         if node.op_type in ("Shape", "Size"):
             shape = self._tensors[names[0]].shape
             if shape is None:
@@ -185,14 +218,19 @@ class Shapes:
         if not sized and node.op_type not in _SIZED_BY_INPUT:
             return {}
         try:
-            results = ReferenceEvaluator(node, opsets=self._versions).run(
-                None, {name: self._values[name] for name in names}
-            )
+            with np.errstate(all="raise"):
+                results = ReferenceEvaluator(node, opsets=self._versions).run(
+                    None, {name: self._values[name] for name in names}
+                )
         # Whatever a reference implementation raises, the value is only not known.
         except Exception:
             return {}
         pairs = zip(node.output, results, strict=False)
-        return {name: np.asarray(value) for name, value in pairs if name and isinstance(value, np.ndarray | np.generic)}
+        return {
+            name: _as_inferred(np.asarray(value), types.get(name))
+            for name, value in pairs
+            if name and isinstance(value, np.ndarray | np.generic)
+        }
 
     def _node(self, index: int, node: NodeProto, doubt: str) -> Node:
         inputs = tuple(self._tensors[name] if name else None for name in node.input)
@@ -203,7 +241,7 @@ class Shapes:
         }
         standard = node.domain in _STANDARD
         return Node(
-            name=self._unique(printable(node.name) or f"{node.op_type}_{index}"),
+            name=self._unique(_name_of_node(index, node)),
             operator=node.op_type if standard else f"{printable(node.domain)}.{printable(node.op_type)}",
             version=self._versions.get("", self._versions.get("ai.onnx", 1)),
             inputs=inputs,
@@ -229,6 +267,20 @@ def inputs_of(graph: GraphProto) -> Sequence[onnx.ValueInfoProto]:
     return [each for each in graph.input if each.name not in stored]
 
 
+def refuse_other_inputs(inputs: Sequence[onnx.ValueInfoProto], file: str) -> None:
+    """Raise for what an IPU cannot read.
+
+    Raises:
+        SpecError: An input is text, or not a tensor.
+    """
+    for value in inputs:
+        is_text = value.type.tensor_type.elem_type == onnx.TensorProto.STRING
+        if is_text or not value.type.HasField("tensor_type"):
+            what = f"input `{printable(value.name)}` is {'text' if is_text else 'not a tensor'}, and IPUs read numbers"
+            do = "export the part of the model behind what turns it into tensors of numbers"
+            raise SpecError([Problem(file, "", what, do)])
+
+
 def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
     """The value of a small tensor; None if it was left out, or is not of numbers."""
     try:
@@ -236,6 +288,12 @@ def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
     except (ValueError, TypeError, RuntimeError):
         return None
     return value if value is not None and value.dtype.kind in "fiub" else None
+
+
+def _as_inferred(value: np.ndarray[Any, Any], kind: TypeProto | None) -> np.ndarray[Any, Any]:
+    """A value in the format that follows for it; reference implementations may compute in a wider one."""
+    known = kind is not None and kind.tensor_type.elem_type in onnx.TensorProto.DataType.values()[1:]
+    return value.astype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)) if kind and known else value
 
 
 def _name_of(element_type: int) -> str:
@@ -254,8 +312,21 @@ def _shape_of(kind: TypeProto) -> tuple[int, ...] | None:
     """Sizes of a tensor, if all of them are known."""
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
-    sizes = [each.dim_value if each.HasField("dim_value") else -1 for each in kind.tensor_type.shape.dim]
+    sizes = [-1 if size is None else size for size in _sizes_of(kind)]
     return None if min(sizes, default=0) < 0 else tuple(sizes)
+
+
+def _sizes_of(kind: TypeProto) -> list[int | None]:
+    return [each.dim_value if each.HasField("dim_value") else None for each in kind.tensor_type.shape.dim]
+
+
+def _refuse(reason: str) -> None:
+    if reason:
+        raise _ImpossibleError(reason)
+
+
+def _name_of_node(index: int, node: NodeProto) -> str:
+    return printable(node.name) or f"{printable(node.op_type)}_{index}"
 
 
 def _called(node: NodeProto) -> str:

@@ -17,6 +17,7 @@ from podsim.importer.scenario_text import Section, as_mapping, scenario_text
 from podsim.plan.forward import ForwardJob
 from podsim.plan.forward_job import forward_job
 from podsim.specs import ForwardScenarioSpec, PodSpec, load_scenario
+from podsim.specs.wording import counted
 
 _SOFTWARE = "popart_sdk_2.3"
 
@@ -70,12 +71,20 @@ def _fit(spec: ForwardScenarioSpec, graph: Graph, name: str) -> GraphFit:
     if fit is None:
         error = fits_elsewhere(
             spec.system,
-            f"cut into up to {len(graph.workload.order)} parts",
+            f"cut into up to {counted(len(graph.workload.order), 'part')}",
             lambda pod: fit_graph(job_on(pod), {}) is not None,
             lambda pod: longest_failure(job_on(pod)),
+            _smaller(graph),
         )
         raise error.at(name)
     return fit
+
+
+def _smaller(graph: Graph) -> str:
+    if not graph.dimensions:
+        return "import a smaller model, or export it with smaller dimensions"
+    names = ", ".join(f"`{printable(name)}`" for name, _ in graph.dimensions)
+    return f"give smaller sizes to the dimensions that the file leaves open ({names}), or import a smaller model"
 
 
 def _header(graph: Graph) -> Iterator[str]:
@@ -83,7 +92,7 @@ def _header(graph: Graph) -> Iterator[str]:
     yield f"Written by `podsim import` from {graph.source[0]}"
     yield f"SHA-256 {graph.source[1]}"
     size = f"{workload.parameter_count:,} parameters, {workload.forward_flop / 1e9:,.3g} GFLOP in products"
-    yield f"{graph.node_count} operators on inputs, {size}."
+    yield f"{counted(graph.node_count, 'operator')} on inputs, {size}."
     for name, shape in graph.inputs:
         yield f"Input {printable(name)}: {' x '.join(map(str, shape)) or 'a number'}"
     if graph.unmapped:

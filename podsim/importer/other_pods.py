@@ -8,9 +8,15 @@ from podsim.errors import DoesNotFitError, InfeasibleError
 from podsim.specs import PodSpec
 from podsim.specs.pods import larger_pods
 
+_SMALLER = "import a smaller model, or ask for fewer tokens or a smaller batch"
+
 
 def fits_elsewhere(
-    system: PodSpec, divided: str, fits: Callable[[PodSpec], bool], failure: Callable[[PodSpec], InfeasibleError]
+    system: PodSpec,
+    divided: str,
+    fits: Callable[[PodSpec], bool],
+    failure: Callable[[PodSpec], InfeasibleError],
+    smaller: str = _SMALLER,
 ) -> DoesNotFitError:
     """The smallest shipped pod on which the model fits, or what is too large.
 
@@ -19,6 +25,7 @@ def fits_elsewhere(
         divided: How it was divided, in words.
         fits: Whether it fits another pod.
         failure: Why it does not fit a pod.
+        smaller: What to do if it fits none.
     """
     pods = dict(larger_pods(system))
     for name, pod in pods.items():
@@ -28,11 +35,10 @@ def fits_elsewhere(
     largest = max([system, *pods.values()], key=lambda pod: pod.domain_ipu_count)
     error = failure(largest)
     what = f"the model fits no shipped pod, {divided}; on {largest.name}, {error.message}"
-    return DoesNotFitError(what, do=_cure(error))
+    return DoesNotFitError(what, do=_cure(error, smaller))
 
 
-def _cure(error: InfeasibleError) -> str:
-    smaller = "import a smaller model, or ask for fewer tokens or a smaller batch"
+def _cure(error: InfeasibleError, smaller: str) -> str:
     if error.do and error.do.startswith("any of these"):
         return f"{smaller}; in a scenario of your own, {error.do}"
     return smaller

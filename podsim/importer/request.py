@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsim.errors import PodsimError
+from podsim.graph.dimensions import LARGEST_DIMENSION
 from podsim.importer.config_file import printable
 from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.scenario_text import Section
+from podsim.specs.wording import shown
 
 _DEFAULT_SYSTEM = "ipu_pod16"
 _MOST_DIGITS = 12
@@ -41,7 +43,7 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     """Sizes by name.
 
     Raises:
-        PodsimError: A text is not NAME=SIZE, or a name is given twice.
+        PodsimError: A text is not NAME=SIZE, a size is no whole number or too large, or a name is given twice.
 
     >>> parse_dimensions(["batch=4", "height=640"])
     {'batch': 4, 'height': 640}
@@ -50,8 +52,12 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         name, sign, size = text.rpartition("=")
         where, do = f"--dimension {printable(text)}", "write for example `--dimension batch=4`"
-        if not sign or not name or not size.removeprefix("-").isdecimal() or len(size) > _MOST_DIGITS:
+        if not sign or not name or not size:
             raise PodsimError("this is not NAME=SIZE", where=where, do=do)
+        if not size.removeprefix("-").isdecimal():
+            raise PodsimError(f"the size {shown(size)} is not a whole number in digits", where=where, do=do)
+        if len(size) > _MOST_DIGITS:
+            raise PodsimError("the size is too large", where=where, do=f"give it a size from 1 to {LARGEST_DIMENSION}")
         if name in sizes:
             raise PodsimError(f"dimension `{printable(name)}` is given twice", where=where, do="keep one of the two")
         sizes[name] = int(size)

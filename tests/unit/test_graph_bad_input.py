@@ -33,6 +33,13 @@ def saved(model: Model, **how: Any) -> Path:
     return model.save(Path("model.onnx"), **how)
 
 
+def refusal(node: str, reason: str) -> str:
+    return (
+        f"model.onnx: {node} cannot work: {reason}\n"
+        "  do: correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
+    )
+
+
 # Files
 
 
@@ -164,8 +171,252 @@ def test_sizes_that_do_not_go_together() -> None:
     turned = model.node("Reshape", ["x", model.value("shape", [1, 64])], "turned")
     model.node("MatMul", [turned, model.weight("w", 64, 8)], "y")
     saved(model)
-    what = "behind Reshape `Reshape/turned`: its result would have another number of elements"
-    assert what in message_of(rows=3)
+    assert message_of(rows=3) == refusal("Reshape `Reshape/turned`", "it cannot bring the shape [3, 3] to [1, 64]")
+
+
+# Nodes that contradict themselves or what they read
+
+
+def conv(weights: tuple[int, ...], operator: str = "Conv", **attributes: Any) -> None:
+    """One convolution of an image of 4 channels."""
+    model = Model({"x": [1, 4, 32, 32]}, ["y"])
+    model.node(operator, ["x", model.weight("w", *weights)], "y", **attributes)
+    saved(model)
+
+
+@pytest.mark.parametrize(
+    ("weights", "attributes", "reason"),
+    [
+        ((8, 4, 3, 3), {"group": 7}, "4 input channels cannot be divided into 7 groups"),
+        ((7, 2, 3, 3), {"group": 2}, "7 output channels cannot be divided into 2 groups"),
+        ((8, 4, 3, 3), {"group": 0}, "its attribute `group` is 0, and has to be at least 1"),
+        ((8, 4, 3, 3), {"group": -2}, "its attribute `group` is -2, and has to be at least 1"),
+        (
+            (8, 4, 3, 3),
+            {"group": 2},
+            "its weights of shape [8, 4, 3, 3] take 8 input channels, and it reads 4",
+        ),
+        ((8, 3, 3, 3), {}, "its weights of shape [8, 3, 3, 3] take 3 input channels, and it reads 4"),
+        ((8, 4, 3), {}, "its weights have 3 axes, and what it reads has 4"),
+        (
+            (8, 4, 3, 3),
+            {"strides": [0, 0]},
+            "Attribute strides must only contain positive values; it reads [1, 4, 32, 32] and [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"strides": [-1, -1]},
+            "Attribute strides must only contain positive values; it reads [1, 4, 32, 32] and [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"pads": [-9, -9, -9, -9]},
+            "Attribute pads must not contain negative values; it reads [1, 4, 32, 32] and [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"kernel_shape": [5, 5]},
+            "its attribute `kernel_shape` is [5, 5], and its weights have the shape [8, 4, 3, 3]",
+        ),
+        (
+            (8, 4, 3, 3),
+            {"dilations": [16, 1]},
+            "from a tensor of shape [1, 4, 32, 32] its result would have the shape [1, 8, 0, 30]",
+        ),
+    ],
+)
+def test_an_impossible_convolution(weights: tuple[int, ...], attributes: dict[str, Any], reason: str) -> None:
+    conv(weights, **attributes)
+    assert message_of() == refusal("Conv `Conv/y`", reason)
+
+
+@pytest.mark.parametrize(
+    ("weights", "group", "reason"),
+    [
+        ((3, 2, 3, 3), 1, "its weights of shape [3, 2, 3, 3] take 3 input channels, and it reads 4"),
+        ((4, 2, 3, 3), 3, "4 input channels cannot be divided into 3 groups"),
+    ],
+)
+def test_an_impossible_transposed_convolution(weights: tuple[int, ...], group: int, reason: str) -> None:
+    conv(weights, "ConvTranspose", group=group)
+    assert message_of() == refusal("ConvTranspose `ConvTranspose/y`", reason)
+
+
+@pytest.mark.parametrize(
+    ("operator", "read", "attributes", "reason"),
+    [
+        (
+            "MatMul",
+            [(4, 9), (8, 8)],
+            {},
+            "Incompatible dimensions for matrix multiplication; it reads [4, 9] and [8, 8]",
+        ),
+        ("Gemm", [(4, 9), (8, 8)], {}, "Dimension mismatch in unification between 8 and 9; it reads [4, 9] and [8, 8]"),
+        ("Add", [(4, 9), (8,)], {}, "Incompatible dimensions; it reads [4, 9] and [8]"),
+        (
+            "Transpose",
+            [(8, 8)],
+            {"perm": [0, 0]},
+            "Attribute perm for Transpose has repeated value: 0; it reads [8, 8]",
+        ),
+        ("Softmax", [(8, 8)], {"axis": 7}, "'axis' must be in [-2 , 1]. Its actual value is: 7; it reads [8, 8]"),
+        (
+            "LayerNormalization",
+            [(8, 8), (8,)],
+            {"axis": 5},
+            "its attribute `axis` is 5, and it reads a tensor of shape [8, 8]",
+        ),
+        (
+            "InstanceNormalization",
+            [(8,), (8,), (8,)],
+            {},
+            "it works on a batch of channels, and reads a tensor of shape [8]",
+        ),
+        ("MaxPool", [(1, 1, 4, 4)], {}, "its attribute `kernel_shape` is missing"),
+        (
+            "MaxPool",
+            [(1, 1, 4, 4)],
+            {"kernel_shape": [5, 4]},
+            "from a tensor of shape [1, 1, 4, 4] its result would have the shape [1, 1, 0, 1]",
+        ),
+        ("MaxPool", [(1, 1, 4, 4)], {"kernel_shape": 3}, "its attribute `kernel_shape` has to be of type INTS"),
+        ("Softmax", [(8, 8)], {"axis": 2**40}, "its attribute `axis` is 1099511627776, and no tensor has as many axes"),
+        ("Split", [(8, 8)], {"num_outputs": 3}, "its attribute `num_outputs` is 3, and it has 1 output"),
+        (
+            "GatherND",
+            [(8, 8), (2, 1)],
+            {"batch_dims": -9},
+            "its attribute `batch_dims` is -9, which is no number of axes",
+        ),
+        ("Add", [(8, 8)], {}, "it reads 1 tensor, and needs 2"),
+    ],
+)
+def test_an_impossible_node(
+    operator: str, read: list[tuple[int, ...]], attributes: dict[str, Any], reason: str
+) -> None:
+    """The shape that the file states for the result does not help."""
+    from onnx import TensorProto, helper
+
+    model = Model({"x": read[0]}, ["y"])
+    weights = [model.weight(f"w{number}", *shape) for number, shape in enumerate(read[1:])]
+    model.node(operator, ["x", *weights], "y", **attributes)
+    proto = model.proto(opset=18)
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8]))
+    Path("model.onnx").write_bytes(proto.SerializeToString())
+    assert message_of() == refusal(f"{operator} `{operator}/y`", reason)
+
+
+def test_impossible_groups_of_a_norm() -> None:
+    model = Model({"x": [2, 6, 8]}, ["y"])
+    model.node("GroupNormalization", ["x", model.weight("a", 6), model.weight("b", 6)], "y", num_groups=4)
+    saved(model, opset=21)
+    node = "GroupNormalization `GroupNormalization/y`"
+    assert message_of() == refusal(node, "6 channels cannot be divided into 4 groups")
+
+
+def test_an_input_that_is_left_out() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Gather", ["", "x"], "y")
+    saved(model)
+    assert message_of() == refusal("Gather `Gather/y`", "its input 1 is left out")
+
+
+def test_optional_inputs_in_front_may_be_left_out() -> None:
+    """A loop for as long as its condition holds has no count."""
+    from onnx import TensorProto, helper
+
+    kinds = [("turn", TensorProto.INT64), ("more", TensorProto.BOOL), ("so_far", TensorProto.FLOAT)]
+    inputs = [helper.make_tensor_value_info(name, kind, [8] if name == "so_far" else []) for name, kind in kinds]
+    nodes = [helper.make_node("Identity", ["more"], ["go"]), helper.make_node("Relu", ["so_far"], ["next"])]
+    outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in (("go", 9), ("next", 1))]
+    model = Model({"x": [8], "flag": []}, ["y"], flag=TensorProto.BOOL)
+    model.node("Loop", ["", "flag", "x"], "y", body=helper.make_graph(nodes, "body", inputs, outputs))
+    assert [each.operator for each in read_graph(saved(model)).unmapped] == ["Loop"]
+
+
+def test_a_constant_without_a_value() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Add", ["x", model.node("Constant", [], "one")], "y")
+    saved(model)
+    assert message_of() == refusal("Constant `Constant/one`", "it has no value")
+
+
+def test_operators_of_unknown_sets_that_are_called_as_known_ones() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Shape", [], "size", domain="com.example")
+    model.node("Constant", ["size"], "one", domain="com.example")
+    model.node("Add", ["x", "one"], "y")
+    graph = read_graph(saved(model, domains=["com.example"]))
+    assert "Add" in [each.operator for each in graph.unmapped]
+
+
+def test_an_axis_that_is_not_there() -> None:
+    model = Model({"x": [8, 8]}, ["y"])
+    model.node("Gather", ["x", model.value("row", [0])], "y", axis=9)
+    saved(model)
+    assert message_of() == refusal("Gather `Gather/y`", "axis must be in [-r, r-1]; it reads [8, 8] and [1]")
+
+
+def test_a_range_without_steps() -> None:
+    model = Model({"x": [1]}, ["y"])
+    row = model.node("Range", [model.value(name, number) for name, number in (("a", 0), ("b", 10), ("c", 0))], "row")
+    model.node("Add", ["x", model.node("Cast", [row], "numbers", to=1)], "y")
+    saved(model)
+    assert message_of() == refusal("Range `Range/row`", "its step is 0")
+
+
+def test_a_node_without_a_name_is_told_by_its_place() -> None:
+    model = Model({"x": [4, 9]}, ["y"])
+    model.node("MatMul", [model.node("Relu", ["x"], "h"), model.weight("w", 8, 8)], "y")
+    model.nodes[1].name = ""
+    saved(model)
+    assert message_of() == refusal(
+        "MatMul `MatMul_1`", "Incompatible dimensions for matrix multiplication; it reads [4, 9] and [8, 8]"
+    )
+
+
+def test_a_division_of_whole_numbers_by_zero() -> None:
+    model = Model({"x": [8]}, ["y"])
+    model.node("Reshape", ["x", model.node("Div", [model.value("a", [8]), model.value("b", [0])], "shape")], "y")
+    saved(model)
+    assert message_of() == refusal("Div `Div/shape`", "it divides whole numbers by 0")
+
+
+@pytest.mark.filterwarnings("error")
+def test_fractions_that_divide_by_zero_stay_unfolded() -> None:
+    """The constant has no value that a shape could depend on, and nothing is printed."""
+    model = Model({"x": [8]}, ["y"])
+    values = [model.value("a", [8.0], "float32"), model.value("b", [0.0], "float32")]
+    model.node("Mul", ["x", model.node("Div", values, "endless")], "y")
+    graph = read_graph(saved(model))
+    assert (graph.node_count, graph.unmapped) == (1, ())
+
+
+def test_an_unknown_operator_with_a_stated_shape_goes_on() -> None:
+    from onnx import TensorProto, helper
+
+    model = Model({"x": [8, 64]}, ["y"])
+    model.node("FusedNorm", ["x"], "h", domain="com.example")
+    model.node("MatMul", ["h", model.weight("w", 64, 16)], "y")
+    proto = model.proto(["com.example"])
+    proto.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [8, 64]))
+    Path("model.onnx").write_bytes(proto.SerializeToString())
+    assert read_graph("model.onnx").workload.forward_flop == 2 * 8 * 64 * 16
+
+
+def test_inputs_that_are_not_numbers() -> None:
+    from onnx import TensorProto, helper
+
+    model = Model({"x": [3]}, ["y"], x=TensorProto.STRING)
+    model.node("Identity", ["x"], "y")
+    saved(model)
+    do = "\n  do: export the part of the model behind what turns it into tensors of numbers"
+    assert message_of() == f"model.onnx: input `x` is text, and IPUs read numbers{do}"
+    proto = model.proto()
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [3]))
+    proto.graph.input[0].type.CopyFrom(kind)
+    Path("model.onnx").write_bytes(proto.SerializeToString())
+    assert message_of() == f"model.onnx: input `x` is not a tensor, and IPUs read numbers{do}"
 
 
 # Operators
@@ -178,7 +429,7 @@ def test_an_operator_set_that_is_not_known() -> None:
     saved(model, domains=["com.example"])
     assert message_of() == (
         "model.onnx: shapes are not known behind com.example.FusedNorm `FusedNorm/h`: the operator set com.example is "
-        "not known; the cost of 1 products cannot be told, the first of them MatMul `MatMul/y`\n"
+        "not known; the cost of 1 product cannot be told, the first of them MatMul `MatMul/y`\n"
         "  do: export the model with standard operators and fixed shapes, without fused or data-dependent ones in front"
     )
 
@@ -230,7 +481,7 @@ def test_an_imported_scenario_runs() -> None:
     assert (written.exit_code, written.output) == (0, "")
     text = Path("deeper/mine.yaml").read_text()
     assert 'file: "../model.onnx"' in text
-    assert "# 1 operators on inputs, 8,192 parameters, 0.000262 GFLOP in products." in text
+    assert "# 1 operator on inputs, 8,192 parameters, 0.000262 GFLOP in products." in text
     spec: Any = load_scenario("deeper/mine.yaml").spec
     assert (spec.parallelism.pipeline_stages, spec.parallelism.replication_factor) == (1, 16)
     assert spec.data.samples_per_batch == 16
@@ -244,7 +495,7 @@ def test_what_is_not_simulated_is_told_thrice() -> None:
     saved(model)
     written = run("import", "model.onnx", "--output", "mine.yaml")
     told = "Sin (once, about 50 % of elements)"
-    assert f"warning: 1 of 2 operators are not simulated and cost nothing: {told}" in written.stderr
+    assert f"warning: 1 of 2 operators is not simulated and costs nothing: {told}" in written.stderr
     assert f"#   {told}" in Path("mine.yaml").read_text()
     assert told in " ".join(run("run", "mine.yaml").output.split())
 
@@ -274,13 +525,38 @@ def test_a_block_that_fits_nowhere() -> None:
     saved(model)
     with pytest.raises(DoesNotFitError, match="the model fits no shipped pod") as failure:
         import_model("model.onnx")
-    assert str(failure.value).startswith("model.onnx: the model fits no shipped pod, cut into up to 1 parts; on ")
+    assert str(failure.value).startswith("model.onnx: the model fits no shipped pod, cut into up to 1 part; on ")
+    assert str(failure.value).endswith("do: import a smaller model, or export it with smaller dimensions")
 
 
-@pytest.mark.parametrize("text", ["rows", "rows=", "=4", "rows=four", "rows=1.5", "rows=--4", "rows=" + "9" * 40])
+def test_sizes_that_fit_nowhere() -> None:
+    saved(products("rows", 64, 64))
+    with pytest.raises(DoesNotFitError, match="the model fits no shipped pod") as failure:
+        import_model("model.onnx", Request(dimensions={"rows": 10**9}))
+    assert str(failure.value).endswith(
+        "do: give smaller sizes to the dimensions that the file leaves open (`rows`), or import a smaller model"
+    )
+
+
+@pytest.mark.parametrize("text", ["rows", "rows=", "=4", "="])
 def test_a_dimension_is_name_and_size(text: str) -> None:
     assert error_of("import", "model.onnx", "--dimension", text) == (
         f"--dimension {text}: this is not NAME=SIZE\n  do: write for example `--dimension batch=4`"
+    )
+
+
+@pytest.mark.parametrize("size", ["four", "1.5", "--4", "1e30", "-"])
+def test_a_size_is_a_whole_number(size: str) -> None:
+    assert error_of("import", "model.onnx", "--dimension", f"rows={size}") == (
+        f"--dimension rows={size}: the size `{size}` is not a whole number in digits\n"
+        "  do: write for example `--dimension batch=4`"
+    )
+
+
+@pytest.mark.parametrize("size", [10**18, 10**40])
+def test_a_size_that_is_too_large(size: int) -> None:
+    assert error_of("import", "model.onnx", "--dimension", f"rows={size}") == (
+        f"--dimension rows={size}: the size is too large\n  do: give it a size from 1 to 1000000000"
     )
 
 
