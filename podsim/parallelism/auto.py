@@ -86,7 +86,7 @@ def _undivided(space: Space) -> NoPlanError:
 
 
 def _simulated_s(found: Found) -> float:
-    return ps_to_seconds(execute(compile_program(found.plan)).makespan_ps)
+    return ps_to_seconds(execute(compile_program(found.plan), explicit=False).makespan_ps)
 
 
 def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Costs = NDArray[Any]
+Places = NDArray[np.int_]
 _SLACK = 1 + 1e-9
 
 
