@@ -78,16 +78,15 @@ def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Searc
 
 def _affordable(search: Search, shortlist: list[Found]) -> list[Found]:
     """The best, and what comes next as far as simulating it takes no minutes."""
-    affordable = [found for found in shortlist if passes_one_by_one(found.plan) <= _MOST_PASSES]
-    if not affordable:
+    passes = list(accumulate(passes_one_by_one(found.plan) for found in shortlist))
+    if passes[0] > _MOST_PASSES:
         what = (
             f"batch_size {search.space.batch_size} is too large: host servers set the pace, so that each of its "
             f"{shortlist[0].setting.accumulation_factor} micro-batches per weight update would have to be simulated"
         )
-        most = max(1, search.space.batch_size * _MOST_PASSES // (2 * passes_one_by_one(shortlist[0].plan)))
+        most = max(1, search.space.batch_size * _MOST_PASSES // (2 * passes[0]))
         raise NoPlanError(what, do=f"use a batch_size of {most} or less, or more host servers")
-    passes = list(accumulate(passes_one_by_one(found.plan) for found in affordable))
-    return affordable[: max(1, bisect_right(passes, _MOST_PASSES))]
+    return shortlist[: bisect_right(passes, _MOST_PASSES)]
 
 
 def _check_size(search: Search) -> None:

@@ -503,7 +503,7 @@ def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
 
 def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
     with pytest.raises(InfeasibleError) as caught:
-        simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=2000006", "run.epochs=1000"])
+        simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=1000004", "run.epochs=1000"])
     assert "host servers set the pace" in str(caught.value)
 
 
