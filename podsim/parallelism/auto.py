@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from podsim.engine import execute
@@ -16,7 +18,7 @@ from podsim.parallelism.setting import Setting
 from podsim.parallelism.space import Space
 from podsim.plan.fit import misfit_text
 from podsim.plan.memory import IpuMemory
-from podsim.program.compile import compile_program
+from podsim.program.compile import compile_program, passes_one_by_one
 from podsim.specs import ForwardScenarioSpec, ImageScenarioSpec, InferenceScenarioSpec, LoadedScenario
 from podsim.specs.quantity import Sourced
 from podsim.specs.wording import counted
@@ -24,6 +26,8 @@ from podsim.units import ps_to_seconds
 
 _SIMULATED = 5
 _SHOWN_MISFITS = 3
+_MOST_PASSES = 120_000
+_MOST_BLOCKS = 420
 
 
 def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
@@ -42,6 +46,7 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
     assert not isinstance(loaded.spec, ForwardScenarioSpec)
     search = _searched(loaded, loaded.spec, watch)
     shortlist = sorted(search.found.values(), key=lambda found: found.estimate_s)[:_SIMULATED]
+    shortlist = _affordable(search, shortlist)
     names = [f"division {place + 1} of {len(shortlist)}" for place in range(len(shortlist))]
     timed = [(_simulated_s(found), found) for _, found in zip(watch(names), shortlist, strict=True)]
     timed.sort(key=lambda each: each[0])
@@ -58,6 +63,7 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
 def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Search:
     """All groups explored, with little memory for temporaries where nothing fits otherwise."""
     search = Search(loaded, spec)
+    _check_size(search)
     for tight in (False, True):
         search = Search(loaded, spec, tight=tight)
         groups = list(search.space.groups())
@@ -68,6 +74,26 @@ def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Searc
         if not search.considered_count:
             raise _undivided(search.space)
     raise nearest_miss(loaded, spec, search)
+
+
+def _affordable(search: Search, shortlist: list[Found]) -> list[Found]:
+    """The best, and what comes next as far as simulating it takes no minutes."""
+    passes = list(accumulate(passes_one_by_one(found.plan) for found in shortlist))
+    if passes[0] > _MOST_PASSES:
+        what = (
+            f"batch_size {search.space.batch_size} is too large: host servers set the pace, so that each of its "
+            f"{shortlist[0].setting.accumulation_factor} micro-batches per weight update would have to be simulated"
+        )
+        most = max(1, search.space.batch_size * _MOST_PASSES // (2 * passes[0]))
+        raise NoPlanError(what, do=f"use a batch_size of {most} or less, or more host servers")
+    return shortlist[: bisect_right(passes, _MOST_PASSES)]
+
+
+def _check_size(search: Search) -> None:
+    blocks = search.space.block_count
+    if blocks > _MOST_BLOCKS:
+        what = f"the model has {blocks} blocks to cut between; `parallelism: auto` looks at {_MOST_BLOCKS} at most"
+        raise NoPlanError(what, do="give the division, or use fewer layers")
 
 
 def _words(setting: Setting) -> str:
@@ -82,11 +108,11 @@ def _undivided(space: Space) -> NoPlanError:
         cure = "choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less"
         return NoPlanError(what, do=cure)
     reason, cure = space.objection or ("no number of micro-batches suits", "use another batch_size")
-    return NoPlanError(f"{what}: {reason}", do=f"{cure}, or another batch_size")
+    return NoPlanError(f"{what}: {reason}", do=cure)
 
 
 def _simulated_s(found: Found) -> float:
-    return ps_to_seconds(execute(compile_program(found.plan)).makespan_ps)
+    return ps_to_seconds(execute(compile_program(found.plan), explicit=False).makespan_ps)
 
 
 def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:

@@ -141,7 +141,7 @@ class _Planner:
             return _Tried(spec, memory, None)
         layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
         plan = InferencePlan(job.system, job.software, job.shape, job.options, *self._step_costs(job), layers, memory)
-        return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode)).makespan_ps))
+        return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode), explicit=False).makespan_ps))
 
     def memory(self, job: InferenceJob) -> tuple[IpuMemory, ...]:
         """Its tenants, whether or not they fit."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from operator import sub
 from typing import Any
+
+import numpy as np
 
 from podsim.parallelism.chain import Chain
 from podsim.parallelism.checkpoints import CheckpointedSlices
 from podsim.parallelism.prices import Pipeline
-from podsim.parallelism.slices import Slices
+from podsim.parallelism.slices import SegmentsOf, Slices
 from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.auto import AutoImageSpec
@@ -18,6 +22,21 @@ from podsim.specs.scenario import OptimizerStateSpec, ParallelismSpec, Transform
 from podsim.workload.transformer import DECODER
 
 TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
+
+
+@lru_cache(maxsize=8)
+def _segments_of(order: tuple[str, ...]) -> SegmentsOf:
+    """Segments of parts of a transformer; found once for each number of blocks of each kind."""
+    kinds = (ATTENTION, FEED_FORWARD, EMBEDDING, HEAD)
+    kind = [[name in each for name in order] for each in (*((each,) for each in kinds), DECODER)]
+    before = [tuple(map(int, column)) for column in np.cumsum(np.pad(kind, ((0, 0), (1, 0))), axis=1).T]
+
+    @cache
+    def segments(attention: int, feed_forward: int, embedding: int, head: int, decoder: int) -> tuple[Segment, ...]:
+        ends = {"embedding": embedding > 0, "head": head > 0}
+        return make_stage(0, 0, attention, feed_forward, decoder=decoder, **ends).segments
+
+    return lambda start, stop: segments(*map(sub, before[stop], before[start]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +48,7 @@ class TransformerFamily:
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the model keep."""
-
-        def segments_of(start: int, stop: int) -> tuple[Segment, ...]:
-            counts = Counter(chain.order[start:stop])
-            ends = {name: counts[name] > 0 for name in (EMBEDDING, HEAD)}
-            layers = sum(counts[name] for name in DECODER)
-            return make_stage(0, 0, counts[ATTENTION], counts[FEED_FORWARD], decoder=layers, **ends).segments
-
-        return Slices(chain, segments_of, recompute=recompute, recompute_last=recompute_last)
+        return Slices(chain, _segments_of(chain.order), recompute=recompute, recompute_last=recompute_last)
 
     def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TransformerScenarioSpec:
         """The scenario with this division."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
 from podsim.parallelism.chain import Chain, ranges
-from podsim.parallelism.split import Costs
+from podsim.parallelism.split import Costs, Places
 from podsim.plan.memory import kept_elements, segment_peak_bytes
 from podsim.plan.placement import Segment
 
@@ -16,12 +17,36 @@ SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
 """Segments of blocks `i` up to `j`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Segments of every contiguous part of a chain.
+
+    Attributes:
+        segments: What parts consist of, once for all that have as many blocks of each kind.
+        place: Which of these blocks `i` up to `j` are at `[i, j]`; -1 where there are none.
+    """
+
+    segments: tuple[tuple[Segment, ...], ...]
+    place: Places
+
+
+@lru_cache(maxsize=8)
+def partition_of(segments_of: SegmentsOf, size: int) -> Partition:
+    """The segments of all parts; kept, as they are the same for every micro-batch."""
+    known: dict[tuple[Segment, ...], int] = {}
+    place = np.full((size + 1, size + 1), -1)
+    for start in range(size):
+        for stop in range(start + 1, size + 1):
+            place[start, stop] = known.setdefault(segments_of(start, stop), len(known))
+    return Partition(tuple(known), place)
+
+
 class Slices:
     """Parts whose segments are given."""
 
     def __init__(self, chain: Chain, segments_of: SegmentsOf, *, recompute: bool, recompute_last: bool) -> None:
         """Keep the chain; everything is found when it is asked for."""
-        self.chain, self._segments_of = chain, cache(segments_of)
+        self.chain, self._segments_of = chain, segments_of
         self._recompute, self._recompute_last = recompute, recompute_last
         self.size = len(chain.order)
 
@@ -35,9 +60,7 @@ class Slices:
         """Kept per micro-batch in flight, by part. [B]"""
         workload = self.chain.workload
         kept = cache(lambda segment: kept_elements(segment, workload, recompute=self._recompute))
-        return self._table(lambda start, stop: sum(map(kept, self._segments_of(start, stop)))) * float(
-            workload.activation_bytes
-        )
+        return self._table(lambda segments: sum(map(kept, segments))) * float(workload.activation_bytes)
 
     @cached_property
     def peak_bytes(self) -> Costs:
@@ -46,7 +69,7 @@ class Slices:
 
         def table(temporaries: dict[str, int]) -> Costs:
             peak = cache(lambda blocks: segment_peak_bytes(Segment(blocks), workload, temporaries, recompute=recompute))
-            return self._table(lambda start, stop: max(peak(each.blocks) for each in self._segments_of(start, stop)))
+            return self._table(lambda segments: max(peak(each.blocks) for each in segments))
 
         return np.array([table(temporaries) for temporaries in self.chain.temporary_bytes])
 
@@ -74,9 +97,7 @@ class Slices:
         del share, start, stop, depth, room_bytes
         return []
 
-    def _table(self, value: Callable[[int, int], float]) -> Costs:
-        table = np.full((self.size + 1, self.size + 1), np.inf)
-        for start in range(self.size):
-            for stop in range(start + 1, self.size + 1):
-                table[start, stop] = value(start, stop)
-        return table
+    def _table(self, value: Callable[[tuple[Segment, ...]], float]) -> Costs:
+        parts = partition_of(self._segments_of, self.size)
+        # The last value is where a place of -1 points.
+        return np.array([*map(value, parts.segments), np.inf])[parts.place]

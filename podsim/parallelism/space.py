@@ -12,8 +12,10 @@ from podsim.parallelism.setting import ON_CHIP, STREAMING, Setting, accumulation
 from podsim.specs import ImageScenarioSpec, LoadedScenario
 from podsim.specs.auto import AutoImageSpec, AutoInferenceSpec, AutoTrainingSpec
 from podsim.specs.checks import division_findings
+from podsim.specs.image import EfficientNetSpec, ResNetSpec
 from podsim.workload import Workload
 
+_NORM = ("norm", "replicas")
 _MOST_SAMPLES = 1024
 _HARDLY_FEWER = 0.9
 
@@ -64,6 +66,11 @@ class Space:
         """Those that are pinned one per IPU."""
         return self.proportions if isinstance(self.spec.memory.available_memory_proportion, tuple) else ()
 
+    @property
+    def block_count(self) -> int:
+        """Blocks of the model in a row."""
+        return len(self._workload.order)
+
     def groups(self) -> Iterator[Setting]:
         """Settings with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
         every = (
@@ -110,10 +117,19 @@ class Space:
         cuts = (*range(size), len(order))
         places = (*range(ipus), 0)[:size]
         spec = self.family.divided(Pipeline(setting, cuts, places, (1.0,) * ipus, (), 0.0), order)
-        for _, what, do in division_findings(spec.model_copy(update={"batch_size": None})):
-            self.objection = (what, do)
+        for key, what, do in division_findings(spec.model_copy(update={"batch_size": None})):
+            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
             return False
         return True
+
+    def _norm_objection(self) -> tuple[str, str]:
+        """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""
+        assert isinstance(self.spec.model, ResNetSpec | EfficientNetSpec)
+        together = self.spec.model.norm.replicas
+        what = (
+            f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
+        )
+        return what, f"use a batch_size that is a multiple of {together}, or model.norm.replicas: 1"
 
     def _recomputation(self) -> tuple[bool, ...]:
         given = getattr(self.auto, "recomputation", None)

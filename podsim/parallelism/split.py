@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Costs = NDArray[Any]
+Places = NDArray[np.int_]
 _SLACK = 1 + 1e-9
+_MOST_WAYS = 4_000_000
+_FEWEST_STARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,10 @@ def most_even(parts: Sequence[Costs], ends: Costs) -> Split | None:
 
 def _best(parts: Sequence[Costs], ends: Costs, join: Any) -> Split | None:
     starts = np.flatnonzero(np.isfinite(ends).any(axis=1))
+    most = max(_FEWEST_STARTS, _MOST_WAYS // len(ends) ** 2)
+    if len(starts) > most:
+        # Time and memory grow with starts x cuts x cuts; so long a chain is cut well enough on a coarser grid.
+        starts = starts[np.linspace(0, len(starts) - 1, most).astype(int)]
     size = len(ends)
     reached = np.where(np.arange(size)[None, :] == starts[:, None], 0.0, np.inf)
     comes_from = []

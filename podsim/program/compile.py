@@ -31,6 +31,14 @@ def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:
     return Replicas(plan.system, plan.options, explicit, decodes=plan.workload.host_decode_count > 0)
 
 
+def passes_one_by_one(plan: Plan) -> int:
+    """Pipeline cycles of all lanes that are not folded: those of replicas that wait for host servers."""
+    replicas = replicas_of(plan)
+    feed, options = Feed(plan, replicas), plan.options
+    lanes = len(replicas.kept) * options.ipus_per_replica
+    return feed.update_count * options.accumulation_factor * lanes if feed.is_live else 0
+
+
 def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> Group:
     pipeline = Pipeline(plan, replicas, replica, stages, feed)
     phases = (*pipeline.phases(), *update_phases(plan, replicas, replica))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rich.console import Group
@@ -14,7 +14,8 @@ from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.tables import plain_table, titled
 
 _DIGITS: Final = 4
-_PLACES: Final = {"in_processor_memory": "chip", "streaming_memory": "streaming"}
+_NEARLY_FULL: Final = 0.97
+_PLACES: Final = {"in_processor_memory": "chip", "streaming_memory": "stream"}
 
 
 def choice_table(choice: Choice) -> Group:
@@ -24,21 +25,53 @@ def choice_table(choice: Choice) -> Group:
     make = _training_rows if "replication_factor" in chosen.parallelism else _decoder_rows
     table, rows = make(choice)
     for candidate, cells in zip(choice.candidates, rows, strict=True):
-        cells = (*cells, format_percent(candidate.used_bytes / candidate.capacity_bytes), _verdict(candidate, chosen))
+        cells = (*cells, _fullness(candidate), _verdict(candidate, chosen))
         table.add_row(*(Text(cell) for cell in cells), style="bold" if candidate is chosen else "")
     misfits = [f"{division_words(each)}: {each.verdict}" for each in choice.candidates if not each.fits]
+    notes = [*_slower_note(choice), *_margin_note(chosen), *misfits]
     keep = Text("To keep this division, write in the scenario:", style="dim")
-    return Group(titled(f"Division chosen automatically: {counts}", table, *misfits), keep, Text(choice_yaml(chosen)))
+    return Group(titled(f"Division chosen automatically: {counts}", table, *notes), keep, Text(choice_yaml(chosen)))
 
 
 def _verdict(candidate: Candidate, chosen: Candidate) -> str:
     if candidate is chosen:
         return "chosen"
-    return candidate.verdict if candidate.fits else "too large"
+    if not candidate.fits:
+        return "too big"
+    share = candidate.verdict.removesuffix(" slower")
+    return candidate.verdict if share == candidate.verdict else f"+{share}"
+
+
+def _fullness(candidate: Candidate) -> str:
+    return format_percent(candidate.used_bytes / candidate.capacity_bytes)
+
+
+def _slower_note(choice: Choice) -> Iterator[str]:
+    if any(each.verdict.endswith(" slower") for each in choice.candidates):
+        yield "last column: time beyond that of the chosen division"
+
+
+def _margin_note(chosen: Candidate) -> Iterator[str]:
+    """Memory that is as good as full, and what leaves room."""
+    if chosen.used_bytes > _NEARLY_FULL * chosen.capacity_bytes:
+        keys = "parallelism.micro_batch_size, or a smaller memory.available_memory_proportion,"
+        if "replication_factor" not in chosen.parallelism:
+            keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
+        yield f"The fullest IPU is {_fullness(chosen)} full; no margin is modelled. A pinned {keys} leaves room."
 
 
 def _training_rows(choice: Choice) -> tuple[Any, list[tuple[str, ...]]]:
-    table = plain_table(">IPUs", ">repl.", ">micro", ">accum.", ">redo", ">state", ">samples/s", ">memory", ">verdict")
+    table = plain_table(
+        ">IPUs",
+        ">repli-\ncas",
+        ">micro-\nbatch",
+        ">accumu-\nlation",
+        ">redo",
+        "state",
+        ">samples\nper s",
+        ">mem-\nory",
+        ">",
+    )
     return table, [
         (
             str(ipus_of(each.parallelism)),
@@ -60,7 +93,7 @@ def _state(state: Mapping[str, Any] | None) -> str:
 
 
 def _decoder_rows(choice: Choice) -> tuple[Any, list[tuple[str, ...]]]:
-    table = plain_table(">tensor", ">stages", "weights", ">per token", ">memory", ">verdict")
+    table = plain_table(">tensor", ">stages", "weights", ">per token", ">memory", ">")
     return table, [
         (
             str(each.parallelism["tensor_parallel"]),

@@ -34,6 +34,7 @@ from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.model_checks import model_findings
+from podsim.specs.pins import pin_findings
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document, merge, override, resolve
 from podsim.specs.scenario import ScenarioSpec
@@ -146,7 +147,9 @@ def load_scenario(
     spec = _validate(family, document if auto is None else undivided(document, family))
     problems = [
         Problem(document.where(key), ".".join(map(str, key)), message, do)
-        for key, message, do in (cross_check(spec) if auto is None else model_findings(spec))
+        for key, message, do in (
+            cross_check(spec) if auto is None else (*model_findings(spec), *pin_findings(spec, auto))
+        )
     ]
     if problems:
         raise SpecError(problems)

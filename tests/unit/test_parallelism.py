@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import StringIO
 from itertools import combinations, permutations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from ruamel.yaml import YAML
 
 from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_scenario, simulate
@@ -22,6 +24,7 @@ from podsim.plan.job import training_job
 from podsim.plan.memory import kept_elements, segment_peak_bytes
 from podsim.plan.placement import Segment
 from podsim.plan.plan import cost_model, job_memory
+from podsim.report.choice_table import choice_table
 from podsim.report.choice_text import choice_yaml
 from podsim.specs import ImageScenarioSpec, ScenarioSpec
 from podsim.specs.checks import cross_check
@@ -450,6 +453,77 @@ def test_pins_that_do_not_divide_the_batch() -> None:
         " [parallelism]: batch_size 32 cannot be divided with micro_batch_size 5",
         "  do: choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less",
     ]
+
+
+@pytest.mark.parametrize(
+    ("pins", "key", "do"),
+    [
+        ("ipus_per_replica: 3", "ipus_per_replica", "write 1, 2, 4, 8 or 16, or leave it out"),
+        ("ipus_per_replica: 32", "ipus_per_replica", "write 1, 2, 4, 8 or 16, or leave it out"),
+        ("replication_factor: 64", "replication_factor", "write 16 or less, or leave it out"),
+        (
+            "ipus_per_replica: 4, replication_factor: 8",
+            "replication_factor",
+            "write 4 or less, or a smaller ipus_per_replica",
+        ),
+    ],
+)
+def test_a_pin_that_cannot_be_is_named(pins: str, key: str, do: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario("bert_v1.1_pod16_open", overrides=[f"parallelism={{auto: true, {pins}}}"])
+    assert [(each.key, each.do) for each in caught.value.problems] == [(f"parallelism.{key}", do)]
+
+
+@pytest.mark.parametrize(
+    ("pins", "key"),
+    [
+        ("tensor_parallel: 64", "parallelism.tensor_parallel"),
+        ("pipeline_stages: 5", "parallelism.pipeline_stages"),
+        ("tensor_parallel: 8, pipeline_stages: 4", "parallelism"),
+        ("batches_in_flight: 17", "parallelism.batches_in_flight"),
+    ],
+)
+def test_a_pin_that_a_decoder_cannot_have_is_named(pins: str, key: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario("llama2_7b_pods", overrides=[f"parallelism={{auto: true, {pins}}}"])
+    assert [each.key for each in caught.value.problems] == [key]
+
+
+def test_a_batch_beyond_reason() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_scenario(bert_auto(10**9 + 1))
+    assert [(each.key, each.do) for each in caught.value.problems] == [("batch_size", "write 1000000000 or less")]
+
+
+def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
+    """The main phase is folded; run one by one it would take minutes."""
+    few, many = (simulate(bert_auto(batch, ipus_per_replica=2)) for batch in (1009, 1_000_003))
+    assert many.event_count < 2 * few.event_count
+    assert many.throughput_samples_per_s > few.throughput_samples_per_s
+
+
+def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=1000004", "run.epochs=1000"])
+    assert "host servers set the pace" in str(caught.value)
+
+
+def test_a_model_with_too_many_blocks_is_refused() -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        simulate("bert_v1.1_pod16_open", overrides=["parallelism=auto", "model.layer_count=1000"])
+    assert "the model has 2002 blocks" in str(caught.value)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_of_candidates_is_whole(width: int) -> None:
+    choice = simulate("bert_v1.1_pod16_open", overrides=["parallelism={auto: true, ipus_per_replica: 4}"]).choice
+    assert choice is not None
+    console = Console(width=width, file=StringIO(), record=True)
+    console.print(choice_table(choice))
+    text = console.export_text()
+    assert "…" not in text
+    assert all(word in text for word in ("redo", "too big", "  chosen"))
+    assert ("no margin is modelled" in text) == (choice.chosen.used_bytes > 0.97 * choice.chosen.capacity_bytes)
 
 
 def test_a_batch_that_batch_norm_refuses() -> None:
