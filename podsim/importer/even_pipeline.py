@@ -15,7 +15,8 @@ from podsim.plan import make_plan
 from podsim.plan.job import training_job
 from podsim.specs import PodSpec, load_scenario
 from podsim.specs.checks import division_findings
-from podsim.specs.scenario import ParallelismSpec, TransformerScenarioSpec
+from podsim.specs.division import ParallelismSpec
+from podsim.specs.scenario import TransformerScenarioSpec
 from podsim.specs.wording import counted
 
 _IPU_COUNTS = (1, 2, 4, 8)

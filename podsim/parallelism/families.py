@@ -17,8 +17,9 @@ from podsim.parallelism.slices import SegmentsOf, Slices
 from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.auto import AutoImageSpec
+from podsim.specs.division import ParallelismSpec
 from podsim.specs.image import ImageParallelismSpec
-from podsim.specs.scenario import OptimizerStateSpec, ParallelismSpec, TransformerScenarioSpec
+from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
 from podsim.workload.transformer import DECODER
 
 TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec

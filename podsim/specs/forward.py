@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -109,14 +110,14 @@ class ForwardScenarioSpec(ScenarioBase):
     """Number formats."""
 
     @property
+    @abstractmethod
     def batches_per_call(self) -> int:
         """Batches of each replica that one session call runs."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def prefetch_depth(self) -> int:
         """Batches that wait ready in front of each replica."""
-        raise NotImplementedError
 
 
 class GraphScenarioSpec(ForwardScenarioSpec):

@@ -9,7 +9,8 @@ from podsim.specs.families import DecoderTrainingSpec
 from podsim.specs.forward import BertPassSpec, ForwardScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
-from podsim.specs.scenario import ReferenceConvergence, ScenarioSpec, TransformerScenarioSpec
+from podsim.specs.run import ReferenceConvergence
+from podsim.specs.scenario import ScenarioSpec, TransformerScenarioSpec
 from podsim.specs.serving import ServingSpec
 from podsim.specs.yaml_source import KeyPath
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podsim.specs import ScenarioSpec, shipped_names
-from podsim.specs.scenario import ModelSpec, ParallelismSpec
+from podsim.specs.division import ParallelismSpec
+from podsim.specs.scenario import ModelSpec
 
 Run = Callable[..., tuple[int, str]]
 ERROR, INFEASIBLE = 2, 3

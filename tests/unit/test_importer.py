@@ -20,9 +20,10 @@ from podsim.importer.huggingface import known_families
 from podsim.plan.inference_job import inference_job
 from podsim.plan.job import training_job
 from podsim.specs import InferenceScenarioSpec, ScenarioSpec, load_scenario
+from podsim.specs.division import ParallelismSpec
 from podsim.specs.families import Seq2SeqScenarioSpec
 from podsim.specs.inference import DecoderSpec
-from podsim.specs.scenario import ParallelismSpec, TransformerScenarioSpec
+from podsim.specs.scenario import TransformerScenarioSpec
 from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
 

@@ -1,0 +1,94 @@
+"""How long a training run goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from podsim.errors import BadValueError
+from podsim.specs.base import Spec
+from podsim.specs.quantity import Count, CountOrZero, SourcedTime
+from podsim.specs.wording import shown
+
+
+class ReferenceConvergence(Spec):
+    """Samples to converge are drawn from MLPerf's reference convergence points."""
+
+    reference_convergence: Literal[True]
+    """Always true."""
+
+
+_MOST_SAMPLES = 1e15
+_SAMPLES_CURE = "write a number from 1 to 1e15, a list of them, or `{reference_convergence: true}`"
+
+
+def _samples(raw: Any) -> Any:
+    if raw is None or isinstance(raw, ReferenceConvergence):
+        return raw
+    if isinstance(raw, dict):
+        if raw == {"reference_convergence": True}:
+            return ReferenceConvergence(reference_convergence=True)
+        raise BadValueError("this mapping is not known", _SAMPLES_CURE)
+    values = raw if isinstance(raw, (list, tuple)) else [raw]
+    if not values:
+        raise BadValueError("the list is empty", _SAMPLES_CURE)
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= _MOST_SAMPLES:
+            raise BadValueError(f"{shown(value)} is not a number of samples", _SAMPLES_CURE)
+    return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
+
+
+_SAMPLES_SCHEMA = {"type": "number", "exclusiveMinimum": 0}
+SamplesToConverge = Annotated[
+    Any,
+    BeforeValidator(_samples),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _SAMPLES_SCHEMA,
+                {"type": "array", "items": _SAMPLES_SCHEMA, "minItems": 1},
+                {"type": "object", "properties": {"reference_convergence": {"const": True}}},
+            ]
+        }
+    ),
+]
+
+
+class EvaluationSpec(Spec):
+    """Evaluations during the run."""
+
+    samples: Count
+    """Samples of one evaluation."""
+    every_samples: Count | None = None
+    """Samples between evaluations; MLPerf's rule if left out."""
+
+
+class RunSpec(Spec):
+    """How long the run goes on."""
+
+    samples_to_converge: SamplesToConverge = None
+    """Samples until the quality target: a number, one per observed run, or drawn from reference runs."""
+    weight_updates: Count | None = None
+    """A fixed number of weight updates instead."""
+    epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Passes over the training set instead; needs `data.samples_per_epoch`."""
+    seed: CountOrZero = 0
+    """Seed of the draws."""
+    draws: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
+    """Imagined runs that are drawn."""
+    evaluation: EvaluationSpec | None = None
+    """Left out when the run is not evaluated."""
+    setup: SourcedTime | None = None
+    """From the start to the first weight update; the software stack's if left out."""
+
+    @model_validator(mode="after")
+    def _one_end(self) -> RunSpec:
+        ends = [
+            f"`{name}`"
+            for name in ("samples_to_converge", "weight_updates", "epochs")
+            if getattr(self, name) is not None
+        ]
+        if len(ends) > 1:
+            raise BadValueError(f"{ends[0]} and {ends[1]} are both given", "keep one of the two")
+        return self
