@@ -85,9 +85,8 @@ def run(
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
     from podsim.report.progress import track
-    from podsim.simulation import simulate, with_references
+    from podsim.simulation import simulate
     from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
-    from podsim.validation.references import references_for
 
     check_distinct(scenario=scenario, trace=trace, plot=plot)
     if trace is not None:
@@ -102,8 +101,6 @@ def run(
         _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
     result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
-    if variant is None and not overrides:
-        result = with_references(result, references_for(result.name))
     if trace is not None:
         from podsim.report.perfetto import write_trace
 

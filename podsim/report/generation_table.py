@@ -63,9 +63,9 @@ def _headline(result: GenerationResult) -> RenderableType:
 
 def _compared(result: GenerationResult, quantity: str) -> str:
     return "\n".join(
-        f"measured {format_significant(each.measured, _DIGITS)}, error {format_error(result.error_of(each))}"
+        f"measured {format_significant(each.measured, _DIGITS)}, error {format_error(error)}"
         for each in result.references
-        if each.quantity == quantity
+        if each.quantity == quantity and (error := result.error_of(each)) is not None
     )
 
 

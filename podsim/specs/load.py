@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from podsim.specs.auto import (
     spelled_out,
     undivided,
 )
+from podsim.specs.changes import Change, changes
 from podsim.specs.checks import cross_check
 from podsim.specs.families import (
     SEQ2SEQ_KIND,
@@ -86,6 +88,9 @@ class LoadedScenario:
         document: The merged data with the place of every key.
         folder: Where files that it names are looked up.
         auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
+        variant: The variant that was chosen.
+        overrides: `key.path=value` texts that were applied.
+        changes: Keys that are not as the file has them.
     """
 
     name: str
@@ -93,6 +98,9 @@ class LoadedScenario:
     document: Document
     folder: Path = Path()
     auto: AutoSpec | None = None
+    variant: str | None = None
+    overrides: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -140,8 +148,8 @@ def load_scenario(
     else:
         document, path = _read(str(source))
         name, beside, chain = path.stem, path.parent, (path.resolve(),)
-    document = _with_variant(document, variant)
-    document = resolve(override(document, overrides), "scenario", beside, (), chain)
+    file, asked = _with_variant(document, None), override(_with_variant(document, variant), overrides)
+    document = resolve(asked, "scenario", beside, (), chain)
     family = _family(document)
     auto = _pinned(document, family)
     spec = _validate(family, document if auto is None else undivided(document, family))
@@ -153,7 +161,25 @@ def load_scenario(
     ]
     if problems:
         raise SpecError(problems)
-    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, beside or Path(), auto)
+    return LoadedScenario(
+        f"{name}:{variant}" if variant else name,
+        spec,
+        document,
+        beside or Path(),
+        auto,
+        variant,
+        tuple(overrides),
+        changes(file, asked, partial(_inherited, file, beside, chain), document.data),
+    )
+
+
+def _inherited(file: Document, beside: Path | None, chain: tuple[Path, ...]) -> Mapping[str, Any]:
+    """The file with all that it refers to, as far as that can be read without what was asked."""
+    try:
+        document = resolve(file, "scenario", beside, (), chain)
+    except SpecError:
+        document = file
+    return dict(document.data)
 
 
 def _pinned(document: Document, family: type[AnyScenario]) -> AutoSpec | None:

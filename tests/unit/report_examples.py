@@ -20,7 +20,11 @@ from podsim.report.rows import (
     OperationRow,
     Reference,
 )
+from podsim.report.simulated import Simulated
 
+SIMULATED = Simulated(
+    system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4
+)
 US = 10**6
 MIB = 2**20
 MAKESPAN_PS = 100 * US
@@ -72,6 +76,7 @@ def make_result(**changes: object) -> RunResult:
         "name": "two_ipus",
         "description": "Two IPUs [by hand]",
         "version": "0.1.0",
+        "simulated": SIMULATED,
         "throughput_samples_per_s": 80_000.0,
         "weight_update_ps": MAKESPAN_PS,
         "breakdown_ps": mean_account(LANES),
