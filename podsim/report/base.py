@@ -53,6 +53,11 @@ class Result:
         """The description, marked as that of the file if something was changed; without any the name."""
         return self.simulated.titled(self.description) or self.name
 
+    @property
+    def about(self) -> tuple[str, str]:
+        """Two lines under the title: the machine, and where the scenario comes from with what was changed."""
+        return self.simulated.machine, f"{self.name}, podsim {self.version}; {self.simulated.difference}"
+
     @abstractmethod
     def own(self) -> Mapping[str, object]:
         """What only this kind of result tells, in a fixed order of keys."""

@@ -41,19 +41,19 @@ class Simulated:
     changes: tuple[Change, ...] = ()
 
     @property
-    def lines(self) -> tuple[str, str]:
-        """The machine, and what differs from the file."""
-        clock = f"{format_significant(self.clock_hz / _GIGA, 4)} GHz"
+    def machine(self) -> str:
+        """Pod, IPUs in use, chip, clock and software stack."""
         used = f"{format_count(self.ipus_used)} of {format_count(self.ipu_count)} IPUs"
-        return f"Simulated: {self.system}, {used} ({self.ipu}, {clock}); {self.software}", self._difference
+        clock = f"{format_significant(self.clock_hz / _GIGA, 4)} GHz"
+        return f"{self.system}, {used} in use, {self.ipu} at {clock}; {self.software}"
 
     @property
-    def _difference(self) -> str:
-        asked = [f"variant {self.variant}"] if self.variant else []
-        differing = [f"{each.key}: {_text(each.before)} → {_text(each.after)}" for each in self.changes]
-        if not asked and not differing:
-            return "As the file says"
-        return f"Differs from the file: {'; '.join([*asked, *differing])}"
+    def difference(self) -> str:
+        """What differs from the file."""
+        if not self.changes:
+            return "as the file says" if self.variant is None else f"variant {self.variant}"
+        differing = "; ".join(f"{each.key} {_text(each.before)} → {_text(each.after)}" for each in self.changes)
+        return f"changed: {differing}" if self.variant is None else f"variant {self.variant}: {differing}"
 
     def titled(self, description: str) -> str:
         """A description, marked as that of the file if something else was simulated."""

@@ -87,15 +87,15 @@ def _more_replicas(spec: Any, usage: Usage, room: int) -> str:
     replicas = next((each for each in _halves(room, usage.copies) if _is_valid(spec, each, factor)), None)
     if replicas is None:
         return "this model cannot be given more replicas here; a smaller pod does the same"
-    settings = [f"--set {_REPLICAS}={replicas}"]
     grown = micro * factor * replicas
-    if spec.batch_size is not None:
-        settings.append(f"--set {_BATCH}={grown}")
-    more = f"`{' '.join(settings)}` would use {_ipus(spec, usage, replicas)}, with a batch of"
     same, rest = divmod(batch, micro * replicas)
-    keeps = not rest and _is_valid(spec, replicas, same)
-    kept = f"`--set {_REPLICAS}={replicas} --set {_FACTOR}={same}` keeps it" if keeps else "none that large keeps it"
-    return f"{more} {format_count(grown)} rather than {format_count(batch)}; {kept}"
+    more, used = f"--set {_REPLICAS}={replicas}", _ipus(spec, usage, replicas)
+    if not rest and _is_valid(spec, replicas, same):
+        kept = f"`{more} --set {_FACTOR}={same}` would use {used} with the same batch of {format_count(batch)}"
+        return f"{kept}; the first alone makes it {format_count(grown)}"
+    if spec.batch_size is not None:
+        more = f"{more} --set {_BATCH}={grown}"
+    return f"`{more}` would use {used}, with a batch of {format_count(grown)} rather than {format_count(batch)}"
 
 
 def _halves(count: int, more_than: int) -> Iterator[int]:
