@@ -14,6 +14,7 @@ from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
+from podsim.program.passes_in_order import forward_passes
 from podsim.report.breakdown import mean_account
 from podsim.report.format import format_percent
 from podsim.report.forward import ForwardResult
@@ -120,6 +121,7 @@ def _result(
         operations=tuple(_operations(plan)),
         event_count=batch.event_count + call.event_count,
         trace=call if call.records else None,
+        passes=forward_passes(plan) if call.records else None,
     )
 
 

@@ -13,6 +13,7 @@ from podsim.plan.inference import StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
 from podsim.program.passes import BUBBLE
+from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
@@ -74,6 +75,7 @@ def generate(
         memory=memory_report(plan.memory),
         event_count=prefill.event_count + decode.event_count,
         trace=decode if decode.records else None,
+        passes=step_passes(plan) if decode.records else None,
     )
 
 

@@ -13,6 +13,7 @@ from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program
+from podsim.program.passes_in_order import training_passes
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
@@ -91,6 +92,7 @@ def _result(
         operations=_operations(plan),
         event_count=trace.event_count,
         trace=trace if trace.records else None,
+        passes=training_passes(plan) if trace.records else None,
     )
 
 

@@ -14,6 +14,7 @@ from podsim.report.simulated import Simulated
 
 if TYPE_CHECKING:
     from podsim.engine.trace import Trace
+    from podsim.program.passes_in_order import Passes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Result:
         scenario: The scenario as resolved.
         choice: How the division was chosen, if that was left open.
         trace: The timeline, if recorded; not part of the JSON.
+        passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Result:
     scenario: Mapping[str, object]
     choice: Choice | None = None
     trace: Trace | None = None
+    passes: Passes | None = None
 
     @property
     def title(self) -> str:
