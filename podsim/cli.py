@@ -92,7 +92,7 @@ def run(
     if trace is not None:
         check_writable(trace)
     if plot is not None:
-        from podsim.report.plot import check_plot_path
+        from podsim.report.chart_frame import check_plot_path
 
         check_plot_path(plot)
     loaded = load_scenario(scenario, variant, overrides or ())
@@ -121,7 +121,6 @@ def _infer(
     loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
 ) -> None:
     """Text generation and forward passes: the same options, other results."""
-    from podsim.errors import PodsimError
     from podsim.forward import infer
     from podsim.generation import generate
     from podsim.report.forward_table import print_forward
@@ -133,10 +132,12 @@ def _infer(
     result: ForwardResult | GenerationResult
     show: Callable[[], None]
     if isinstance(loaded.spec, ForwardScenarioSpec):
-        if plot is not None:
-            raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        result = passed = infer(loaded, explicit=explicit, record=trace is not None)
+        result = passed = infer(loaded, explicit=explicit, record=trace is not None or plot is not None)
         show = partial(print_forward, passed)
+        if plot is not None:
+            from podsim.report.plot import write_plot
+
+            write_plot(passed, plot)
     else:
         result = generated = generate(
             loaded,
@@ -180,7 +181,7 @@ def serve(
 
     check_distinct(scenario=scenario, arrivals=arrivals, plot=plot)
     if plot is not None:
-        from podsim.report.plot import check_plot_path
+        from podsim.report.chart_frame import check_plot_path
 
         check_plot_path(plot)
     result = serve_scenario(

@@ -7,7 +7,8 @@ import pytest
 
 from podsim.engine.trace import PhaseRecord, Record
 from podsim.errors import OutputError
-from podsim.report.plot import check_plot_path, conclusion, plot_run, write_plot
+from podsim.report.chart_frame import check_plot_path
+from podsim.report.plot import conclusion, plot_run, write_plot
 from podsim.report.rows import IpuAccount
 from podsim.report.windows import Part, Window, parts_of, records_in, windows_of
 from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, US, make_result, make_trace
