@@ -29,6 +29,7 @@ Event = dict[str, object]
 DEFAULT_EVENT_LIMIT: Final = 200_000
 _PS_PER_US: Final = 10**6
 _PS_PER_NS: Final = 10**3
+_NS_PER_US: Final = 10**3
 _PHASES, _IPUS, _LINKS = 1, 2, 3
 _PROCESSES: Final = {_PHASES: "phases", _IPUS: "IPUs", _LINKS: "links"}
 
@@ -198,7 +199,7 @@ def _phase_around(each: Slice, phases: Iterable[PhaseRecord]) -> PhaseRecord | N
     )
 
 
-def _events(process: int, thread: int, each: Slice) -> Iterator[Event]:
+def _events(process: int, thread: int, each: Slice, *, nested: bool = False) -> Iterator[Event]:
     """A slice and all inside it; one inside lies in the one around it in whole nanoseconds, too."""
     event: Event = {
         "ph": "X",
@@ -207,13 +208,22 @@ def _events(process: int, thread: int, each: Slice) -> Iterator[Event]:
         "name": each.name,
         "cat": each.category,
         "ts": _start_us(each.start_ps),
-        "dur": (each.end_ps - each.start_ps) / _PS_PER_US,
+        "dur": _length_us(each, nested=nested or bool(each.inside)),
     }
     if each.arguments:
         event["args"] = dict(each.arguments)
     yield event
     for part in each.inside:
-        yield from _events(process, thread, part)
+        yield from _events(process, thread, part, nested=True)
+
+
+def _length_us(each: Slice, *, nested: bool) -> float:
+    """Microseconds; of slices in one another so that both ends lie on whole nanoseconds, where the viewer cuts."""
+    if not nested:
+        return (each.end_ps - each.start_ps) / _PS_PER_US
+    length_ns = each.end_ps // _PS_PER_NS - each.start_ps // _PS_PER_NS
+    length_us = length_ns * _PS_PER_NS / _PS_PER_US
+    return length_us if int(length_us * _NS_PER_US) == length_ns else nextafter(length_us, inf)
 
 
 def _start_us(start_ps: int) -> float:

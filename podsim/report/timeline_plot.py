@@ -119,7 +119,8 @@ def _draw_overview(axes: Axes, parts: Sequence[Part], windows: Sequence[Window],
         place, side = (end, "left") if number == 1 else ((start + end) / 2, "center")
         axes.text(place, 0.5, _letter(number), ha=side, va="bottom", fontsize=9)
     axes.set(xlim=(0, _ms(parts[-1].end_ps)), ylim=(-0.45, 0.85), yticks=[])
-    axes.set_title(f"One {what}", loc="left", fontsize=10.5)
+    # The letters of short windows at the start stand between the strip and its title.
+    axes.set_title(f"One {what}", loc="left", fontsize=10.5, pad=12)
     axes.set_xlabel(f"time since the start of the {what} [ms]", fontsize=9)
     plain_frame(axes)
 
