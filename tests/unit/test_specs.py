@@ -19,7 +19,7 @@ from podsim.specs import (
     variant_names,
 )
 from podsim.specs.load import KINDS
-from podsim.specs.resolve import merge, override
+from podsim.specs.resolve import assigned, merge
 from podsim.specs.yaml_source import Document, read_yaml
 from tests.unit.bad_input_cases import SCENARIO
 
@@ -131,7 +131,7 @@ def test_overrides_are_applied_in_order_and_last() -> None:
 
 
 def test_an_override_says_where_it_came_from() -> None:
-    document = override(Document({"a": {"b": 1}}, {("a",): "f:1"}), ["a.c = [1, x]"])
+    document = merge(Document({"a": {"b": 1}}, {("a",): "f:1"}), assigned("a.c = [1, x]"))
     assert document.data == {"a": {"b": 1, "c": [1, "x"]}}
     assert document.where(("a", "c", 1)) == "--set a.c = [1, x]"
 
