@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 
-class _Portable(Exception):
+class _PortableError(Exception):
     """Pickled and copied by its parts, since `Exception` would call the constructor with the message alone.
 
     Without it a worker of `multiprocessing.Pool` that raises kills the thread that collects results.
@@ -31,12 +31,12 @@ class _Portable(Exception):
         return _rebuilt, (type(self), self.args), self.__dict__.copy()
 
 
-def _rebuilt(kind: type[_Portable], arguments: tuple[Any, ...]) -> _Portable:
+def _rebuilt(kind: type[_PortableError], arguments: tuple[Any, ...]) -> _PortableError:
     """An error without its attributes; its constructor is not called."""
     return kind.__new__(kind, *arguments)
 
 
-class PodsimError(_Portable):
+class PodsimError(_PortableError):
     """What is wrong, where, and what to do about it.
 
     Attributes:
@@ -84,7 +84,7 @@ class Problem:
         return f"{text}\n  do: {self.do}" if self.do else text
 
 
-class BadValueError(_Portable, ValueError):
+class BadValueError(_PortableError, ValueError):
     """A value that cannot be; whoever knows its place makes it a `Problem`.
 
     Attributes:

@@ -11,7 +11,6 @@ from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
 from podsim.specs.scenario import AvailableMemory, PrecisionSpec, ScenarioBase
 
-
 _GROUPS = 4
 
 

@@ -76,6 +76,8 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
     for path in _candidates(name, kind, folders):
         if _is(Path.is_dir, path):
             raise SpecError([Problem(place, key, f"`{path}` is a folder, not a {what}", "name a file in it")])
+        if _is(Path.is_symlink, path) and not _is(Path.exists, path):
+            raise SpecError([Problem(place, key, f"`{path}` is a link that leads to no file", "name a file")])
         if _is(Path.exists, path):
             raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
     message = f"no {what} {shown(name)} was found" if name else f"the name of the {what} is empty"
@@ -164,4 +166,8 @@ def is_as_shipped(file: tuple[str, str]) -> bool:
     """Whether a file that was read, by its displayed path and SHA-256, is a shipped one, byte for byte."""
     path, digest = file
     shipped = data_root() / path
-    return not Path(path).is_absolute() and _is(Path.is_file, shipped) and hashlib.sha256(shipped.read_bytes()).hexdigest() == digest
+    return (
+        not Path(path).is_absolute()
+        and _is(Path.is_file, shipped)
+        and hashlib.sha256(shipped.read_bytes()).hexdigest() == digest
+    )

@@ -93,7 +93,11 @@ def _bert(spec: ScenarioSpec | BertPassSpec) -> Iterator[Finding]:
         yield ("data", "masked_token_count"), what, "add it, for example 76 of 512 tokens; or set `model.task`"
     if spec.model.task != "pretraining" and spec.data.masked_token_count is not None:
         what = f"`task: {spec.model.task}` predicts no masked positions"
-        yield ("data", "masked_token_count"), what, f"leave it out, or `{setting(('data', 'masked_token_count'), None)}`"
+        yield (
+            ("data", "masked_token_count"),
+            what,
+            f"leave it out, or `{setting(('data', 'masked_token_count'), None)}`",
+        )
     if spec.model.task != "pretraining" and spec.data.packing is not None:
         what = f"packs are modelled for pre-training, not for `task: {spec.model.task}`"
         yield ("data", "packing"), what, f"leave it out, or `{setting(('data', 'packing'), None)}`"

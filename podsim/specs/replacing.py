@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.specs.wording import dotted, setting
+from podsim.specs.wording import dotted, setting, shown
 from podsim.specs.yaml_source import Document, KeyPath, Replaced
 
 BASE = "base"
@@ -88,35 +88,36 @@ def _written(data: Any, path: KeyPath) -> bool:
 
 
 def settled(document: Document) -> Document:
-    """The whole scenario, once everything is laid over it, with what there is to say of hosts that stay.
+    """The whole scenario, once everything is laid over it; `replaced` has the choices that stayed.
 
     Raises:
         SpecError: Keys would be lost; names each, and how to keep or to drop it.
     """
-    problems, notices = [], []
+    problems, stay = [], []
     for each in document.replaced:
         if not _written(document.data, each.key):
             problems.append(_loss(each))
         elif document.at(each.key) is None:
             document = _without(document, each.key)
         elif each.kept and document.where(each.key) == each.place:
-            notices.append(_stays(each))
+            stay.append(each)
     if problems:
         raise SpecError(list(dict.fromkeys(problems)))
-    return replace(document, notices=tuple(dict.fromkeys((*document.notices, *notices))), replaced=())
+    return replace(document, replaced=tuple(stay))
 
 
 def _loss(each: Replaced) -> Problem:
-    at = f", written at {each.place}," if each.place else ""
-    what = f"naming another {each.key[0]} here drops {dotted(each.key)}{at} which was meant for the one before"
+    at = f"written at {each.place}" if each.place else "written"
+    what = f"what is named here would drop {dotted(each.key)}, {at} for what was named before"
     keep, drop = setting(each.key, each.value), setting(each.key, None)
     return Problem(each.by, dotted(each.key[:1]), what, f"keep it with `{keep}`, or drop it with `{drop}`")
 
 
-def _stays(each: Replaced) -> str:
-    at = f" of {each.place}" if each.place else ""
-    drop = setting(each.key, None)
-    return f"{dotted(each.key)}{at} stays as it was written, whichever pod; `{drop}` takes that of the pod"
+def stays(each: Replaced, pod: str, own: Any) -> str:
+    """What there is to say of a choice that differs from what the pod has of its own."""
+    at = f", as {each.place} has it" if each.place else ""
+    value, drop = shown(each.value), setting(each.key, None)
+    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {shown(own)} of its own: `{drop}` takes that"
 
 
 def _without(document: Document, path: KeyPath) -> Document:

@@ -53,5 +53,7 @@ class SoftwareSpec(Spec):
     """What a pipeline cycle is: all stages of an IPU in turn, or all forward passes and then all backward passes."""
     recompute_last_segment: Flag = True
     """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
-    reduction_merge_size: Annotated[Sourced, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))] | None = None
+    reduction_merge_size: (
+        Annotated[Sourced, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))] | None
+    ) = None
     """Gradients are reduced together up to this size; each tensor alone if left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.plain import plain_data
-from podsim.specs.replacing import BASE, settled
+from podsim.specs.replacing import BASE, settled, stays
 from podsim.specs.resolve import assigned, base_name, lay_over, located, read_named, resolve, without
 from podsim.specs.wording import known_here, shown
-from podsim.specs.yaml_source import Document, KeyPath
+from podsim.specs.yaml_source import MAX_DEPTH, Document, KeyPath
 
 KIND, VARIANTS = "scenario", "variants"
 
@@ -74,7 +74,30 @@ def laid_out(written: Written, variant: str | None, overrides: Sequence[str]) ->
     Raises:
         SpecError: A file is missing or wrong, there is no such variant, or keys would be lost.
     """
-    return resolve(laid_over(written, variant, overrides), KIND, (written.folder,))
+    document = laid_over(written, variant, overrides)
+    notices = tuple(_choices_that_stay(document, written.folder))
+    return resolve(replace(document, notices=(*document.notices, *notices), replaced=()), KIND, (written.folder,))
+
+
+def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
+    for each in document.replaced:
+        pod = document.at((*each.key[:-1], BASE))
+        own = _own(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
+        if own is not None and own != each.value:
+            yield stays(each, pod, own)
+
+
+def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
+    """What the file of a pod, or the nearest of its bases, says under a key; None for a pod that cannot be read."""
+    for _ in range(MAX_DEPTH):
+        try:
+            pod, path = read_named(name, "pod", folders)
+        except SpecError:
+            return None
+        if key in pod.data or not isinstance(pod.data.get(BASE), str):
+            return pod.data.get(key)
+        name, folders = pod.data[BASE], (path.parent,)
+    return None
 
 
 def laid_over(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
