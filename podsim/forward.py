@@ -44,7 +44,7 @@ def infer(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
 
@@ -53,7 +53,7 @@ def infer(
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     spec = loaded.spec
     if not isinstance(spec, ForwardScenarioSpec):
         raise PodsimError(

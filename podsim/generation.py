@@ -39,7 +39,7 @@ def generate(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every layer; the result is the same, more slowly.
         record: Keep the timeline of a decode step, for `GenerationResult.trace`.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
@@ -49,7 +49,7 @@ def generate(
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     if not isinstance(loaded.spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} does not describe text generation", do="use podsim.simulate or podsim.infer")
     choice: Choice | None = None

@@ -41,7 +41,7 @@ def simulate(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline, for `RunResult.trace`.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
@@ -52,7 +52,7 @@ def simulate(
         DoesNotFitError: A replica does not fit its IPUs' memory.
         MissingDataError: A number that is needed is not known.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     if isinstance(loaded.spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes text generation", do="use podsim.generate")
     if isinstance(loaded.spec, ForwardScenarioSpec):

@@ -53,7 +53,7 @@ def serve(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
@@ -65,7 +65,7 @@ def serve(
         MissingDataError: A number that is needed is not known.
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     spec = loaded.spec
     if not isinstance(spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes training", do="serve a scenario whose model is of kind `decoder`")
