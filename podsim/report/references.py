@@ -8,7 +8,6 @@ from typing import Final
 from podsim.report.reference_data import rows, scenario_name
 from podsim.report.rows import Reference
 from podsim.specs import LoadedScenario
-from podsim.specs.shipped import is_shipped
 
 _MS_PER_S, _S_PER_MIN = 1000, 60
 _QUANTITIES: Final = {
@@ -22,7 +21,7 @@ _SCOPES: Final = {"whole run": "average of a whole run with compilation, loading
 
 def references_of(loaded: LoadedScenario) -> tuple[Reference, ...]:
     """What is known of a scenario; nothing of one that is not the shipped one, or was changed."""
-    return references_for(loaded.name) if is_shipped(loaded) else ()
+    return () if loaded.shipped_name is None else references_for(loaded.shipped_name)
 
 
 def references_for(name: str) -> tuple[Reference, ...]:

@@ -49,14 +49,13 @@ def shared(
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.
     """
-    notices: Sequence[str] = getattr(loaded, "notices", ())
     return Shared(
         name=loaded.name,
         description=loaded.spec.description,
         version=__version__,
         simulated=simulated(loaded, usage.ipus_used, changes),
         references=() if changes else references_of(loaded),
-        warnings=(*notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
+        warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
         assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,
