@@ -11,6 +11,7 @@ from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
 
 _GIGA: Final = 1e9
+_DESCRIPTION: Final = "description"
 _LONGEST_VALUE: Final = 60
 
 
@@ -57,13 +58,13 @@ class Simulated:
 
     def titled(self, description: str) -> str:
         """A description, marked as that of the file if something else was simulated."""
-        if not description or not (self.changes or self.variant) or self._describes_itself:
+        named = any(text.partition("=")[0].strip() == _DESCRIPTION for text in self.overrides)
+        if not description or named or not (self.changes or self.variant):
             return description
-        return f"Changed from: {description}" if self.changes else f"Variant {self.variant} of: {description}"
-
-    @property
-    def _describes_itself(self) -> bool:
-        return any(change.key == "description" for change in self.changes)
+        if self.variant is None or self.overrides:
+            return f"Changed from: {description}"
+        described = any(change.key == _DESCRIPTION for change in self.changes)
+        return description if described else f"Variant {self.variant} of: {description}"
 
 
 def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...] = ()) -> Simulated:

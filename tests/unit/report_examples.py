@@ -9,6 +9,7 @@ Two IPUs, times in microseconds:
 
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.report.breakdown import mean_account
+from podsim.report.forward import ForwardResult
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import (
@@ -21,6 +22,7 @@ from podsim.report.rows import (
     Reference,
 )
 from podsim.report.simulated import Simulated
+from podsim.report.step import StepReport
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4
@@ -111,3 +113,30 @@ def make_result(**changes: object) -> RunResult:
         "trace": make_trace(),
     }
     return RunResult(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def make_forward() -> ForwardResult:
+    """The same trace as that of a session call of three batches."""
+    whole = make_result()
+    step = StepReport("call", MAKESPAN_PS, whole.breakdown_ps, whole.phases)
+    return ForwardResult(
+        name=whole.name,
+        description=whole.description,
+        version=whole.version,
+        simulated=whole.simulated,
+        samples_per_batch=2,
+        batches_per_call=3,
+        replication_factor=1,
+        parameter_count=1,
+        flop_per_batch=1,
+        peak_flop_per_s=1e12,
+        batch=step,
+        call=step,
+        ipus=whole.ipus,
+        memory=whole.memory,
+        operations=whole.operations,
+        assumptions=(),
+        inputs=(),
+        scenario={},
+        trace=whole.trace,
+    )

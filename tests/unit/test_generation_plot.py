@@ -79,7 +79,7 @@ def test_a_bar_for_each_step_and_memory() -> None:
 
 def test_legends_have_shares_and_tenants() -> None:
     figure = plot_generation(make_result())
-    kinds, tenants = ([text.get_text() for text in each.legends[0].get_texts()] for each in figure.subfigs)
+    kinds, tenants = ([text.get_text() for text in each.legends[0].get_texts()] for each in figure.subfigs[1].subfigs)
     assert kinds == ["matmul  75.0 %, 20.0 %", "all-reduce  25.0 %, 0.0 %", "streaming  0.0 %, 80.0 %"]
     assert tenants == ["weights", "code"]
 
