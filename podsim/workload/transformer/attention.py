@@ -81,6 +81,7 @@ def attention(a: Attention) -> Block:
         parameters += dense_parameters(name, s.hidden_size, width, bias="qkv" in s.biases)
     parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias="projection" in s.biases)
     scores, queries, keys = math.prod(a.scores), s.tokens * s.attention_size, math.prod(a.keys)
+    copies = 2 if s.batch.attention_dropout else 1
     forward, backward = _forward(a), _backward(a)
     return Block(
         name=a.name,
@@ -90,10 +91,7 @@ def attention(a: Attention) -> Block:
         # A feed-forward block beside it reads what it read, or the norm of that.
         output_elements=(2 if s.parallel else 1) * s.activation_elements + a.handed_on,
         # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
-        saved_elements=2 * queries
-        + 2 * keys
-        + s.activation_elements
-        + (2 if s.batch.attention_dropout else 1) * scores,
+        saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
         live_elements=2 * s.activation_elements + queries + 2 * scores,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
     )

@@ -30,7 +30,7 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
     """
     forward, backward = _forward(s, name), _backward(s, name)
     experts, rows = s.networks
-    inner, routed = experts * rows * s.inner_size, experts * rows * s.hidden_size if s.experts else 0
+    inner, routed = experts * rows * s.inner_size, (experts * rows * s.hidden_size if s.experts else 0)
     tensors = 3 if s.gated else 2
     return Block(
         name=name,
@@ -38,8 +38,8 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         backward=backward.ops(),
         parameters=_parameters(s),
         output_elements=s.activation_elements + handed_on,
-        # Routed copies of tokens come on top.
-        saved_elements=tensors * inner + s.activation_elements + routed,
+        # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
+        saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else s.activation_elements) + routed,
         live_elements=tensors * inner + 2 * s.activation_elements + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
     )

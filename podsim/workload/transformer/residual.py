@@ -27,7 +27,7 @@ def add_up(g: GraphBuilder, s: LayerShape, source: str) -> str:
 
 
 def finish(g: GraphBuilder, s: LayerShape, out: str, total: str = "@input") -> str:
-    """Dropout, the sum, and the norm where it stands behind."""
+    """Dropout, the sum with what was in front of the block, and the norm where it stands behind."""
     if s.batch.dropout:
         out = g.elementwise("dropout", s.hidden, (out,))
     total = g.elementwise("add", s.hidden, (out, total), name="residual")
