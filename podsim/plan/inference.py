@@ -213,8 +213,9 @@ def _cost_model(job: InferenceJob) -> CostModel:
 
 def stage_memory(job: InferenceJob, costs: Sequence[StepCost]) -> tuple[IpuMemory, ...]:
     """The tenants of the first IPU of each stage, whether or not they fit."""
-    compute = _compute(job)
-    return tuple(_memory(stage, job, job.options, costs, compute) for stage in range(job.options.pipeline_stages))
+    compute, stored = _compute(job), Weights.stored(job.shape)
+    stages = range(job.options.pipeline_stages)
+    return tuple(_memory(stage, job, stored, costs, compute) for stage in stages)
 
 
 def _compute(job: InferenceJob) -> Ipu:
@@ -259,12 +260,10 @@ def _step_cost(name: str, batch: Batch, shape: DecoderShape, options: InferenceO
     return StepCost(name, workload, reads, blocks, kept * earlier, kept * batch.sequence_length)
 
 
-def _memory(
-    stage: int, job: InferenceJob, options: InferenceOptions, steps: Sequence[StepCost], compute: Ipu
-) -> IpuMemory:
+def _memory(stage: int, job: InferenceJob, stored: Weights, steps: Sequence[StepCost], compute: Ipu) -> IpuMemory:
     """The tenants of one IPU of a stage."""
-    layers, stored = layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage], Weights.stored(job.shape)
-    last = options.pipeline_stages - 1
+    options, last = job.options, job.options.pipeline_stages - 1
+    layers = layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage]
     layer = options.weight_bytes(stored.layer)
     ends = [options.weight_bytes(stored.embedding)] if stage == 0 or job.shape.tied_embedding else []
     ends += [options.weight_bytes(stored.head)] if stage == last else []

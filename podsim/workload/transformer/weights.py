@@ -30,9 +30,8 @@ class Weights:
     @classmethod
     def stored(cls, shape: DecoderShape) -> Self:
         """Those that the parts store themselves."""
-        return cls._of(
-            {name: block.parameter_count for name, block in causal_decoder(shape, Batch(1, 1)).blocks.items()}
-        )
+        blocks = causal_decoder(shape, Batch(1, 1)).blocks
+        return cls._of({name: block.parameter_count for name, block in blocks.items()})
 
     @classmethod
     def read(cls, workload: Workload) -> Self:
