@@ -14,6 +14,7 @@ from podsim.program.task import Exchange
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.workload import Batch, Block, DecoderShape, Experts, Workload, causal_decoder
 from podsim.workload.op import Elementwise, MatMul, Op
+from podsim.workload.transformer.weights import Weights
 
 LLAMA2_13B = DecoderShape(40, 5120, 13824, 40, 40, 32000)
 GPT_J = DecoderShape(
@@ -346,3 +347,13 @@ def test_a_token_loads_the_experts_that_it_meets() -> None:
     attention = 2 * 256**2 + 2 * 256 * 4 * 32
     assert plan.decode.reads.layer == attention + 256 * 8 + 2 * 256 + 2 * 3 * 256 * 512
     assert plan.prefill.reads.layer == attention + 256 * 8 + 2 * 256 + 8 * 3 * 256 * 512
+
+
+def test_a_tied_head_reads_words_without_positions() -> None:
+    """GPT-2's 50,257 words and a layer norm; it stores the norm alone."""
+    shape = DecoderShape(
+        12, 768, 3072, 12, 12, 50257, False, "layer", rotary=False, position_count=1024, tied_embedding=True
+    )
+    assert Weights.read(step(shape)).head == 50257 * 768 + 2 * 768
+    assert Weights.stored(shape).head == 2 * 768
+    assert Weights.stored(shape).embedding == Weights.read(step(shape)).embedding == (50257 + 1024) * 768
