@@ -10,25 +10,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from podsim.command_line import completion
+from podsim.command_line.ending import print_data, run_to_the_end, say
+from podsim.command_line.outputs import inputs_of, inputs_of_import, tell_written
+from podsim.command_line.usage import Commands
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
+    from podsim.report.result import RunResult
     from podsim.specs import LoadedScenario
 
 app = typer.Typer(
     name="podsim",
+    cls=Commands,
     help="Predict how long a machine-learning run takes on an IPU-POD, and where the time goes.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-cost_app = typer.Typer(help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
+cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
-
-_EXIT_ERROR, _EXIT_INFEASIBLE = 2, 3
 
 
 class Format(StrEnum):
@@ -72,56 +79,95 @@ def _options(
 
 @app.command()
 def run(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of a shipped scenario.")],
-    variant: Annotated[str | None, typer.Option(help="One of the variants named in the file.")] = None,
+    scenario: Annotated[
+        str,
+        typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
+    ],
+    variant: Annotated[
+        str | None,
+        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
-    explicit: Annotated[bool, typer.Option(help="Simulate every IPU of every replica.")] = False,
+    explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate a scenario."""
-    from podsim.report.files import check_distinct, check_writable
-    from podsim.report.progress import track
-    from podsim.simulation import simulate, with_references
     from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
-    from podsim.validation.references import references_for
 
-    check_distinct(scenario=scenario, trace=trace, plot=plot)
+    _check_writable(trace, plot)
+    loaded = load_scenario(scenario, variant, overrides or ())
+    _check_outputs(scenario, loaded, trace=trace, plot=plot)
+    simulate = _infer if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec) else _train
+    as_in_the_file = variant is None and not overrides
+    simulate(loaded, output_format, explicit=explicit, trace=trace, plot=plot, as_in_the_file=as_in_the_file)
+
+
+def _check_writable(trace: Path | None, plot: Path | None) -> None:
+    """Before anything is read or simulated."""
     if trace is not None:
+        from podsim.report.files import check_writable
+
         check_writable(trace)
     if plot is not None:
+        from podsim.command_line.charts import load_matplotlib
+
+        load_matplotlib()
         from podsim.report.plot import check_plot_path
 
         check_plot_path(plot)
-    loaded = load_scenario(scenario, variant, overrides or ())
-    record = trace is not None or plot is not None
-    if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec):
-        _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
-        return
-    result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
-    if variant is None and not overrides:
-        result = with_references(result, references_for(result.name))
-    if trace is not None:
-        from podsim.report.perfetto import write_trace
 
-        write_trace(result, trace)
+
+def _check_outputs(scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None) -> None:
+    """Once it is known what is read, and before anything is simulated."""
+    from podsim.report.files import check_outputs
+
+    given = {"the scenario": scenario, "the arrivals": arrivals}
+    read = [(purpose, path) for purpose, path in given.items() if path is not None]
+    check_outputs(outputs, (*read, *inputs_of(loaded)))
+
+
+def _train(
+    loaded: LoadedScenario,
+    output_format: Format,
+    *,
+    explicit: bool,
+    trace: Path | None,
+    plot: Path | None,
+    as_in_the_file: bool,
+) -> None:
+    from podsim.report.progress import follow, track
+    from podsim.report.table import print_result
+    from podsim.simulation import simulate, with_references
+    from podsim.validation.references import references_for
+
+    result = simulate(
+        loaded,
+        explicit=explicit,
+        record=trace is not None or plot is not None,
+        watch=lambda names: track(names, "choosing: trying"),
+        follow=lambda count: follow(count, say),
+    )
+    if as_in_the_file:
+        result = with_references(result, references_for(result.name))
     if plot is not None:
         from podsim.report.plot import write_plot
 
         write_plot(result, plot)
-    if output_format is Format.JSON:
-        typer.echo(result.to_json())
-    else:
-        from podsim.report.table import print_result
-
-        print_result(result)
+    _finish(result, output_format, trace, plot, partial(print_result, result))
 
 
 def _infer(
-    loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
+    loaded: LoadedScenario,
+    output_format: Format,
+    *,
+    explicit: bool,
+    trace: Path | None,
+    plot: Path | None,
+    as_in_the_file: bool,
 ) -> None:
     """Text generation and forward passes: the same options, other results."""
     from podsim.errors import PodsimError
@@ -129,41 +175,71 @@ def _infer(
     from podsim.generation import generate
     from podsim.report.forward_table import print_forward
     from podsim.report.generation_table import print_generation
-    from podsim.report.perfetto import write_trace
-    from podsim.report.progress import track
+    from podsim.report.progress import follow, track
     from podsim.specs import ForwardScenarioSpec
 
-    result: ForwardResult | GenerationResult
-    show: Callable[[], None]
     if isinstance(loaded.spec, ForwardScenarioSpec):
         if plot is not None:
             raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        result = passed = infer(loaded, explicit=explicit, record=trace is not None)
-        show = partial(print_forward, passed)
-    else:
-        result = generated = generate(
-            loaded,
-            explicit=explicit,
-            record=trace is not None,
-            watch=lambda names: track(names, "choosing: trying"),
-        )
-        show = partial(print_generation, generated)
-        if plot is not None:
-            from podsim.report.generation_plot import write_generation_plot
+        passed = infer(loaded, explicit=explicit, record=trace is not None, follow=lambda count: follow(count, say))
+        _finish(passed, output_format, trace, plot, partial(print_forward, passed))
+        return
+    generated = generate(
+        loaded, explicit=explicit, record=trace is not None, watch=lambda names: track(names, "choosing: trying")
+    )
+    if plot is not None:
+        from podsim.report.generation_plot import write_generation_plot
 
-            write_generation_plot(generated, plot)
+        write_generation_plot(generated, plot)
+    _finish(generated, output_format, trace, plot, partial(print_generation, generated))
+
+
+def _finish(
+    result: RunResult | GenerationResult | ForwardResult,
+    output_format: Format,
+    trace: Path | None,
+    plot: Path | None,
+    show: Callable[[Console], None],
+) -> None:
+    """Write the timeline, tell of what was written, and print."""
     if trace is not None:
+        from podsim.report.perfetto import write_trace
+
         write_trace(result, trace)
+    for path in (trace, plot):
+        tell_written(path)
+    _print(result.to_json, output_format, show)
+
+
+def _print(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:
     if output_format is Format.JSON:
-        typer.echo(result.to_json())
+        print_data(f"{to_json()}\n")
     else:
-        show()
+        from podsim.command_line.console import TableConsole
+
+        show(TableConsole())
+
+
+def _echo(text: str, for_programs: bool) -> None:
+    """Print a text that ends its own lines."""
+    if for_programs:
+        print_data(text)
+    else:
+        typer.echo(text, nl=False)
 
 
 @app.command()
 def serve(
-    scenario: Annotated[str, typer.Argument(help="A scenario of text generation, or the name of a shipped one.")],
-    variant: Annotated[str | None, typer.Option(help="One of the variants named in the file.")] = None,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
+        ),
+    ],
+    variant: Annotated[
+        str | None,
+        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
     ] = None,
@@ -178,33 +254,28 @@ def serve(
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
-    from podsim.report.files import check_distinct
+    from podsim.report.serving_table import print_serving
     from podsim.service import serve as serve_scenario
+    from podsim.specs import load_scenario
 
-    check_distinct(scenario=scenario, arrivals=arrivals, plot=plot)
-    if plot is not None:
-        from podsim.report.plot import check_plot_path
-
-        check_plot_path(plot)
-    result = serve_scenario(
-        scenario, variant=variant, overrides=overrides or (), rate=rate, arrivals=arrivals, loads=loads or ()
-    )
+    _check_writable(None, plot)
+    loaded = load_scenario(scenario, variant, overrides or ())
+    _check_outputs(scenario, loaded, arrivals, plot=plot)
+    result = serve_scenario(loaded, rate=rate, arrivals=arrivals, loads=loads or ())
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot
 
         write_serving_plot(result, plot)
-    if output_format is Format.JSON:
-        typer.echo(result.to_json())
-    else:
-        from podsim.report.serving_table import print_serving
-
-        print_serving(result)
+    tell_written(plot)
+    _print(result.to_json, output_format, partial(print_serving, result))
 
 
 @app.command("import")
 def import_file(
     model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
-    system: Annotated[str, typer.Option(help="The pod it is to run on.")] = "ipu_pod16",
+    system: Annotated[
+        str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
+    ] = "ipu_pod16",
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
     prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
@@ -220,18 +291,19 @@ def import_file(
     """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
     from podsim.importer import Request, import_model
     from podsim.importer.request import parse_dimensions
-    from podsim.report.files import check_distinct, check_new, write_atomically
+    from podsim.report.files import check_new, check_outputs, write_atomically
 
     if output is not None:
-        check_distinct(input=model, output=output)
+        check_outputs({"output": output}, inputs_of_import(model, system, output))
         check_new(output, force=force)
     folder = None if output is None else output.parent
     request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
-    text = import_model(model, request, lambda warning: typer.echo(f"warning: {warning}", err=True))
+    text = import_model(model, request, lambda warning: say(f"warning: {warning}"))
     if output is None:
-        typer.echo(text, nl=False)
+        print_data(text)
     else:
         write_atomically(output, text.encode())
+        tell_written(output)
 
 
 @app.command()
@@ -247,7 +319,7 @@ def validate(
     from podsim.validation.show import show
 
     comparisons = compare(lambda names: track(names, "simulating"))
-    typer.echo(show(comparisons, output_format.value, sensitivity()), nl=False)
+    _echo(show(comparisons, output_format.value, sensitivity()), output_format != ValidationFormat.TABLE)
 
 
 @app.command()
@@ -264,14 +336,19 @@ def calibrate() -> None:
 
 @app.command()
 def schema(
-    kind: Annotated[str, typer.Argument(help="scenario, pod, machine, ipu, vertices or software.")] = "scenario",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="scenario, pod, machine, ipu, vertices or software.", autocompletion=completion.kinds_of_file
+        ),
+    ] = "scenario",
 ) -> None:
     """Print the JSON Schema of a file, for editors that complete and check."""
     import json
 
     from podsim.specs import json_schema
 
-    typer.echo(json.dumps(json_schema(kind), indent=2))
+    print_data(f"{json.dumps(json_schema(kind), indent=2)}\n")
 
 
 @app.command("list")
@@ -288,7 +365,9 @@ def list_names() -> None:
 @cost_app.command("matmul")
 def cost_matmul(
     shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
-    ipu: Annotated[str, typer.Option(help="An IPU specification: gc200, bow, or a file.")] = "gc200",
+    ipu: Annotated[
+        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
+    ] = "gc200",
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
@@ -300,18 +379,10 @@ def cost_matmul(
     from podsim.system import build_ipu
 
     chip = build_ipu(load_ipu(ipu))
-    typer.echo(
-        show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=output_format is Format.JSON),
-        nl=False,
-    )
+    as_json = output_format is Format.JSON
+    _echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 
 
 def main() -> None:
     """Run the command line; errors a user can mend are printed without a traceback."""
-    from podsim.errors import InfeasibleError, PodsimError
-
-    try:
-        app()
-    except PodsimError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(_EXIT_INFEASIBLE if isinstance(error, InfeasibleError) else _EXIT_ERROR)
+    sys.exit(run_to_the_end(lambda: app(prog_name="podsim", standalone_mode=False)))

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
+from podsim.report.files import check_not_read
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -40,6 +41,7 @@ def write_generation_plot(result: GenerationResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    check_not_read(path, "plot", result.inputs)
     save_figure(path, lambda: plot_generation(result))
 
 

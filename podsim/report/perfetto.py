@@ -15,7 +15,7 @@ from typing import Final
 
 from podsim.engine.trace import PhaseRecord, Record, Trace, expand
 from podsim.errors import MissingDataError
-from podsim.report.files import write_atomically
+from podsim.report.files import check_not_read, write_atomically
 from podsim.report.format import natural_key
 from podsim.report.forward import ForwardResult
 from podsim.report.generation import GenerationResult
@@ -94,6 +94,7 @@ def write_trace(
             where=str(path),
             do="simulate with `record=True` and write that result",
         )
+    check_not_read(path, "trace", result.inputs)
     timeline = build_timeline(result.trace, event_limit)
     cycles = "each repeated cycle is shown once" if timeline.is_folded else "every cycle is shown"
     about = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from matplotlib import rc_context
+from matplotlib import rc_context, rcdefaults, rcParams
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure, SubFigure
@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from podsim.engine.trace import Trace
 from podsim.errors import OutputError
 from podsim.report.breakdown import exact_seconds
-from podsim.report.files import check_writable, write_atomically
+from podsim.report.files import check_not_read, check_writable, write_atomically
 from podsim.report.format import format_duration_s, format_percent
 from podsim.report.kinds import in_kind_order, kind_of
 from podsim.report.phases import of_first_group
@@ -59,6 +59,7 @@ def write_plot(result: RunResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    check_not_read(path, "plot", result.inputs)
     save_figure(path, lambda: plot_run(result))
 
 
@@ -72,7 +73,9 @@ def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
     buffer = BytesIO()
-    with rc_context({"svg.hashsalt": "podsim"}):
+    with rc_context():
+        rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
+        rcParams["svg.hashsalt"] = "podsim"
         draw().savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, buffer.getvalue())
 
