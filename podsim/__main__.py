@@ -1,4 +1,4 @@
-"""The process of the command line, `podsim` or `python -m podsim`: a signal ends it without a traceback at any moment."""
+"""The process of the command line, `podsim` or `python -m podsim`: signals end it without a traceback."""
 
 from __future__ import annotations
 
@@ -6,26 +6,35 @@ import signal
 import sys
 from types import FrameType
 
-_INTERRUPTED, _TERMINATED = 130, 143
+_BY_SIGNAL = 128
 
 
 def main() -> None:
     """Run the command line and end the process."""
-    signal.signal(signal.SIGTERM, _terminate)
+    received: list[int] = []
+
+    def unwind(number: int, _frame: FrameType | None) -> None:
+        """So that a file that is being written is removed."""
+        received.append(number)
+        sys.unraisablehook = lambda _: None  # where it cannot go up, as in the callback of a weak reference
+        sys.exit(_BY_SIGNAL + number)
+
+    heeded = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    for each in heeded:
+        signal.signal(each, unwind)
     try:
         from podsim.cli import main as command_line
 
         command_line()
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+    except BaseException:
+        # Libraries may have made another error of the interruption.
+        if received:
+            sys.exit(_BY_SIGNAL + received[0])
+        raise
     finally:
         # Nothing is left to tidy up: the interpreter may be ended while it ends.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    """Unwind, so that a file that is being written is removed."""
-    sys.exit(_TERMINATED)
+        for each in heeded:
+            signal.signal(each, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -352,14 +352,17 @@ def schema(
 
 
 @app.command("list")
-def list_names() -> None:
-    """List the shipped scenarios, systems and software stacks."""
-    from podsim.specs import shipped_names
+def list_shipped(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="Only what has all of these words in its line.")
+    ] = None,
+    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+) -> None:
+    """List the shipped scenarios with kind of run, pod and variants, the systems and the software stacks."""
+    from podsim.command_line.listing import listing
 
-    for title, names in shipped_names().items():
-        typer.echo(f"{title}:")
-        for name in names:
-            typer.echo(f"  {name}")
+    as_json = output_format is Format.JSON
+    _echo(listing(words or (), as_json=as_json), as_json)
 
 
 @cost_app.command("matmul")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import typer
 
 from podsim.errors import PodsimError
@@ -35,10 +37,12 @@ def variants(ctx: typer.Context) -> list[str]:
     """Variants of the scenario that stands on the line already."""
     from podsim.specs import variant_names
 
-    try:
-        return list(variant_names(ctx.params.get("scenario") or ""))
-    except PodsimError:
-        return []
+    # With nothing after `--variant`, the line is not understood and its words are left as they are.
+    for word in (ctx.params.get("scenario"), *ctx.args):
+        with suppress(PodsimError):
+            if word and not word.startswith("-"):
+                return list(variant_names(word))
+    return []
 
 
 def _shipped(kind: str) -> list[str]:

@@ -53,10 +53,13 @@ def run_to_the_end(command: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except BrokenPipeError:
-        _discard(sys.stdout)
-        return _NO_READER
+        return _nobody_reads()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer met it first
+            return _nobody_reads()
+        raise
     except OSError as error:
-        _discard(sys.stdout)
+        _discard(sys.__stdout__)
         return _complain(_of_the_system(error), _ERROR)
     except MemoryError:
         what = (
@@ -94,6 +97,11 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
+def _nobody_reads() -> int:
+    _discard(sys.__stdout__)
+    return _NO_READER
+
+
 def _of_the_system(error: OSError) -> str:
     """An error of the operating system; one that names no file comes from printing."""
     reason = error.strerror or type(error).__name__
@@ -103,8 +111,10 @@ def _of_the_system(error: OSError) -> str:
     return f"error: standard output cannot be written: {reason}\n  do: {cure}"
 
 
-def _discard(stream: TextIO) -> None:
+def _discard(stream: TextIO | None) -> None:
     """Let what is still buffered go nowhere, so that the interpreter does not complain of it at its end."""
+    if stream is None:
+        return
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

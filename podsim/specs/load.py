@@ -142,7 +142,7 @@ def load_scenario(
         name, beside, chain = path.stem, path.parent, (path.resolve(),)
     document = _with_variant(document, variant)
     document = resolve(override(document, overrides), "scenario", beside, (), chain)
-    family = _family(document)
+    family = family_of(document)
     auto = _pinned(document, family)
     spec = _validate(family, document if auto is None else undivided(document, family))
     problems = [
@@ -182,7 +182,7 @@ def _problems(family: type[AnyScenario], document: Document) -> list[Problem]:
     return []
 
 
-def _family(document: Document) -> type[AnyScenario]:
+def family_of(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
