@@ -6,24 +6,23 @@ import sys
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from podsim.command_line import completion
 from podsim.command_line.ending import print_data, run_to_the_end, say
-from podsim.command_line.outputs import inputs_of, inputs_of_import, tell_written
+from podsim.command_line.outputs import inputs_of_import, tell_written
+from podsim.command_line.running import (
+    Format,
+    Wishes,
+    check_not_inputs,
+    check_paths,
+    echo,
+    print_result,
+    run_scenario,
+)
 from podsim.command_line.usage import Commands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
-
-    from podsim.report.forward import ForwardResult
-    from podsim.report.generation import GenerationResult
-    from podsim.report.result import RunResult
-    from podsim.specs import LoadedScenario
 
 app = typer.Typer(
     name="podsim",
@@ -36,13 +35,6 @@ app = typer.Typer(
 )
 cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
-
-
-class Format(StrEnum):
-    """How a result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class ValidationFormat(StrEnum):
@@ -96,136 +88,12 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate a scenario."""
-    from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
+    from podsim.specs import load_scenario
 
-    _check_writable(trace, plot)
+    check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
-    _check_outputs(scenario, loaded, trace=trace, plot=plot)
-    simulate = _infer if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec) else _train
-    as_in_the_file = variant is None and not overrides
-    simulate(loaded, output_format, explicit=explicit, trace=trace, plot=plot, as_in_the_file=as_in_the_file)
-
-
-def _check_writable(trace: Path | None, plot: Path | None) -> None:
-    """Before anything is read or simulated."""
-    if trace is not None:
-        from podsim.report.files import check_writable
-
-        check_writable(trace)
-    if plot is not None:
-        from podsim.command_line.charts import load_matplotlib
-
-        load_matplotlib()
-        from podsim.report.plot import check_plot_path
-
-        check_plot_path(plot)
-
-
-def _check_outputs(scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None) -> None:
-    """Once it is known what is read, and before anything is simulated."""
-    from podsim.report.files import check_outputs
-
-    given = {"the scenario": scenario, "the arrivals": arrivals}
-    read = [(purpose, path) for purpose, path in given.items() if path is not None]
-    check_outputs(outputs, (*read, *inputs_of(loaded)))
-
-
-def _train(
-    loaded: LoadedScenario,
-    output_format: Format,
-    *,
-    explicit: bool,
-    trace: Path | None,
-    plot: Path | None,
-    as_in_the_file: bool,
-) -> None:
-    from podsim.report.progress import follow, track
-    from podsim.report.table import print_result
-    from podsim.simulation import simulate, with_references
-    from podsim.validation.references import references_for
-
-    result = simulate(
-        loaded,
-        explicit=explicit,
-        record=trace is not None or plot is not None,
-        watch=lambda names: track(names, "choosing: trying"),
-        follow=lambda count: follow(count, say),
-    )
-    if as_in_the_file:
-        result = with_references(result, references_for(result.name))
-    if plot is not None:
-        from podsim.report.plot import write_plot
-
-        write_plot(result, plot)
-    _finish(result, output_format, trace, plot, partial(print_result, result))
-
-
-def _infer(
-    loaded: LoadedScenario,
-    output_format: Format,
-    *,
-    explicit: bool,
-    trace: Path | None,
-    plot: Path | None,
-    as_in_the_file: bool,
-) -> None:
-    """Text generation and forward passes: the same options, other results."""
-    from podsim.errors import PodsimError
-    from podsim.forward import infer
-    from podsim.generation import generate
-    from podsim.report.forward_table import print_forward
-    from podsim.report.generation_table import print_generation
-    from podsim.report.progress import follow, track
-    from podsim.specs import ForwardScenarioSpec
-
-    if isinstance(loaded.spec, ForwardScenarioSpec):
-        if plot is not None:
-            raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        passed = infer(loaded, explicit=explicit, record=trace is not None, follow=lambda count: follow(count, say))
-        _finish(passed, output_format, trace, plot, partial(print_forward, passed))
-        return
-    generated = generate(
-        loaded, explicit=explicit, record=trace is not None, watch=lambda names: track(names, "choosing: trying")
-    )
-    if plot is not None:
-        from podsim.report.generation_plot import write_generation_plot
-
-        write_generation_plot(generated, plot)
-    _finish(generated, output_format, trace, plot, partial(print_generation, generated))
-
-
-def _finish(
-    result: RunResult | GenerationResult | ForwardResult,
-    output_format: Format,
-    trace: Path | None,
-    plot: Path | None,
-    show: Callable[[Console], None],
-) -> None:
-    """Write the timeline, tell of what was written, and print."""
-    if trace is not None:
-        from podsim.report.perfetto import write_trace
-
-        write_trace(result, trace)
-    for path in (trace, plot):
-        tell_written(path)
-    _print(result.to_json, output_format, show)
-
-
-def _print(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:
-    if output_format is Format.JSON:
-        print_data(f"{to_json()}\n")
-    else:
-        from podsim.command_line.console import TableConsole
-
-        show(TableConsole())
-
-
-def _echo(text: str, for_programs: bool) -> None:
-    """Print a text that ends its own lines."""
-    if for_programs:
-        print_data(text)
-    else:
-        typer.echo(text, nl=False)
+    check_not_inputs(scenario, loaded, trace=trace, plot=plot)
+    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, variant is None and not overrides))
 
 
 @app.command()
@@ -258,16 +126,16 @@ def serve(
     from podsim.service import serve as serve_scenario
     from podsim.specs import load_scenario
 
-    _check_writable(None, plot)
+    check_paths(None, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
-    _check_outputs(scenario, loaded, arrivals, plot=plot)
+    check_not_inputs(scenario, loaded, arrivals, plot=plot)
     result = serve_scenario(loaded, rate=rate, arrivals=arrivals, loads=loads or ())
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot
 
         write_serving_plot(result, plot)
     tell_written(plot)
-    _print(result.to_json, output_format, partial(print_serving, result))
+    print_result(result.to_json, output_format, partial(print_serving, result))
 
 
 @app.command("import")
@@ -319,7 +187,7 @@ def validate(
     from podsim.validation.show import show
 
     comparisons = compare(lambda names: track(names, "simulating"))
-    _echo(show(comparisons, output_format.value, sensitivity()), output_format != ValidationFormat.TABLE)
+    echo(show(comparisons, output_format.value, sensitivity()), output_format != ValidationFormat.TABLE)
 
 
 @app.command()
@@ -354,7 +222,7 @@ def schema(
 @app.command("list")
 def list_shipped(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="Only what has all of these words in its line.")
+        list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
 ) -> None:
@@ -362,7 +230,7 @@ def list_shipped(
     from podsim.command_line.listing import listing
 
     as_json = output_format is Format.JSON
-    _echo(listing(words or (), as_json=as_json), as_json)
+    echo(listing(words or (), as_json=as_json), as_json)
 
 
 @cost_app.command("matmul")
@@ -383,7 +251,7 @@ def cost_matmul(
 
     chip = build_ipu(load_ipu(ipu))
     as_json = output_format is Format.JSON
-    _echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
+    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 
 
 def main() -> None:

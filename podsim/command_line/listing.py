@@ -23,7 +23,7 @@ def listing(words: Sequence[str], *, as_json: bool) -> str:
 
 
 def _lines(found: Catalogue) -> Iterator[str]:
-    sections = {
+    sections: dict[str, list[tuple[str, ...]]] = {
         "scenarios": [_scenario(each) for each in found.scenarios],
         "systems": [(each.name, each.description) for each in found.systems],
         "software": [(each.name, each.description) for each in found.software],
