@@ -15,6 +15,8 @@ from podsim.plan.models import pass_workload
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
+from podsim.program.replicas import Replicas
+from podsim.program.size import Follow, explicit_event_count, unseen
 from podsim.report.breakdown import mean_account
 from podsim.report.format import format_percent
 from podsim.report.forward import ForwardResult
@@ -38,6 +40,7 @@ def infer(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    follow: Follow = unseen,
 ) -> ForwardResult:
     """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
 
@@ -47,6 +50,7 @@ def infer(
         overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
+        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -63,7 +67,12 @@ def infer(
     try:
         plan = plan_forward(forward_job(spec, model.workload))
         batch = execute(compile_one_batch(plan))
-        call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record)
+        seen = (
+            follow(explicit_event_count(compile_calls(plan), Replicas(plan.system, plan.options, explicit=False)))
+            if explicit
+            else ()
+        )
+        call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record, watch=seen)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
     return _result(loaded, spec, model, plan, batch, call)

@@ -12,8 +12,9 @@ from podsim.parallelism.choice import Choice, Watch, silent
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
-from podsim.program.compile import compile_program
+from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
+from podsim.program.size import Follow, explicit_event_count, unseen
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
@@ -35,6 +36,7 @@ def simulate(
     explicit: bool = False,
     record: bool = False,
     watch: Watch = silent,
+    follow: Follow = unseen,
 ) -> RunResult:
     """Simulate one weight update of a scenario and the run it belongs to.
 
@@ -45,6 +47,7 @@ def simulate(
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline, for `RunResult.trace`.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
+        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -64,7 +67,8 @@ def simulate(
         spec = loaded.spec
         assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
         plan = make_plan(training_job(spec))
-        trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
+        seen = follow(explicit_event_count(compile_program(plan), replicas_of(plan))) if explicit else ()
+        trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
     except (ModelError, MissingDataError) as error:
         raise error.at(loaded.where(*error.key.split("."))) from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Final
 
-from matplotlib import rc_context
+from matplotlib import rc_context, rcdefaults, rcParams
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure, SubFigure
@@ -97,7 +97,9 @@ def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
     buffer = BytesIO()
-    with rc_context({"svg.hashsalt": "podsim"}):
+    with rc_context():
+        rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
+        rcParams["svg.hashsalt"] = "podsim"
         draw().savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, buffer.getvalue())
 

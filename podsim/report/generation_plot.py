@@ -12,6 +12,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
 from podsim.report.chart_frame import framed, ink, plain_frame, save_figure
+from podsim.report.files import check_not_read
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -39,6 +40,7 @@ def write_generation_plot(result: GenerationResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    check_not_read(path, "plot", result.inputs)
     save_figure(path, lambda: plot_generation(result))
 
 

@@ -20,7 +20,7 @@ from podsim.engine.trace import PhaseRecord, Trace
 from podsim.errors import MissingDataError
 from podsim.program.passes_in_order import Passes
 from podsim.report.base import Result
-from podsim.report.files import write_atomically
+from podsim.report.files import check_not_read, write_atomically
 from podsim.report.format import natural_key
 from podsim.report.slices import REPEATED, Slice, slices_of
 
@@ -101,6 +101,7 @@ def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVE
             where=str(path),
             do="simulate with `record=True` and write that result",
         )
+    check_not_read(path, "trace", result.inputs)
     timeline = build_timeline(result.trace, event_limit, result.passes)
     cycles = "each repeated cycle is shown once" if timeline.is_folded else "every cycle is shown"
     about = {

@@ -19,6 +19,7 @@ from podsim.engine.trace import Trace
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
 from podsim.report.chart_frame import framed, ink, plain_frame, save_figure
+from podsim.report.files import check_not_read
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -75,6 +76,7 @@ def write_plot(result: RunResult | ForwardResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    check_not_read(path, "plot", result.inputs)
     save_figure(path, lambda: plot_run(result))
 
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from podsim.report.chart_frame import framed, plain_frame, save_figure
+from podsim.report.files import check_not_read
 from podsim.report.format import format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
 from podsim.serving import LoadPoint
@@ -31,6 +32,7 @@ def write_serving_plot(result: ServingResult, path: str | Path) -> None:
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    check_not_read(path, "plot", result.inputs)
     save_figure(path, lambda: plot_serving(result))
 
 

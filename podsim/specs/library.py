@@ -139,10 +139,20 @@ def _folders(root: Path, kind: str) -> list[Path]:
 
 
 def _names(kind: str) -> list[str]:
+    return sorted(path.stem for path in shipped_files(kind))
+
+
+def shipped_files(kind: str) -> Iterator[Path]:
+    """The shipped files of a kind.
+
+    Args:
+        kind: `scenario`, `pod`, `machine`, `ipu`, `vertices` or `software`.
+    """
     root = data_root()
     if kind == "scenario":
-        return sorted(path.stem for path in (root / SCENARIOS).rglob("*.yaml"))
-    return sorted(path.stem for path in (root / _FOLDERS[kind]).glob("*.yaml") if _holds(path, kind))
+        yield from (root / SCENARIOS).rglob("*.yaml")
+    else:
+        yield from (path for path in (root / _FOLDERS[kind]).glob("*.yaml") if _holds(path, kind))
 
 
 def _holds(path: Path, kind: str) -> bool:

@@ -179,7 +179,7 @@ def _check_arguments(variant: object, overrides: object) -> None:
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     document = laid_out(written, variant, overrides)
-    family = _family(document)
+    family = family_of(document)
     auto = _pinned(document, family)
     spec = _validate(family, document if auto is None else undivided(document, family))
     problems = [
@@ -238,7 +238,7 @@ def _problems(family: type[AnyScenario], document: Document) -> list[Problem]:
     return []
 
 
-def _family(document: Document) -> type[AnyScenario]:
+def family_of(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
