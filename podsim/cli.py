@@ -138,7 +138,9 @@ def _infer(
     if isinstance(loaded.spec, ForwardScenarioSpec):
         if plot is not None:
             raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        result = passed = infer(loaded, explicit=explicit, record=trace is not None)
+        result = passed = infer(
+            loaded, explicit=explicit, record=trace is not None, watch=lambda names: track(names, "reading:")
+        )
         show = partial(print_forward, passed)
     else:
         result = generated = generate(
@@ -179,6 +181,7 @@ def serve(
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.report.files import check_distinct
+    from podsim.report.progress import track
     from podsim.service import serve as serve_scenario
 
     check_distinct(scenario=scenario, arrivals=arrivals, plot=plot)
@@ -187,7 +190,13 @@ def serve(
 
         check_plot_path(plot)
     result = serve_scenario(
-        scenario, variant=variant, overrides=overrides or (), rate=rate, arrivals=arrivals, loads=loads or ()
+        scenario,
+        variant=variant,
+        overrides=overrides or (),
+        rate=rate,
+        arrivals=arrivals,
+        loads=loads or (),
+        watch=lambda names: track(names, "serving:"),
     )
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot
@@ -221,13 +230,19 @@ def import_file(
     from podsim.importer import Request, import_model
     from podsim.importer.request import parse_dimensions
     from podsim.report.files import check_distinct, check_new, write_atomically
+    from podsim.report.progress import track
 
     if output is not None:
         check_distinct(input=model, output=output)
         check_new(output, force=force)
     folder = None if output is None else output.parent
     request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
-    text = import_model(model, request, lambda warning: typer.echo(f"warning: {warning}", err=True))
+    text = import_model(
+        model,
+        request,
+        lambda warning: typer.echo(f"warning: {warning}", err=True),
+        lambda names: track(names, "importing:"),
+    )
     if output is None:
         typer.echo(text, nl=False)
     else:

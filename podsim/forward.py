@@ -24,6 +24,7 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.step import StepReport
 from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
+from podsim.watch import Watch, silent
 from podsim.workload import Workload
 
 _SHORT_WAIT = 0.05
@@ -36,6 +37,7 @@ def infer(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    watch: Watch = silent,
 ) -> ForwardResult:
     """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
 
@@ -45,6 +47,7 @@ def infer(
         overrides: `key.path=value` texts that replace keys of the scenario.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
+        watch: Passes on the names of portions of a graph that is read.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -57,7 +60,7 @@ def infer(
         raise PodsimError(
             f"{loaded.name} does not describe forward passes", do="use podsim.simulate or podsim.generate"
         )
-    model = _model(loaded, spec)
+    model = _model(loaded, spec, watch)
     try:
         plan = plan_forward(forward_job(spec, model.workload))
         batch = execute(compile_one_batch(plan))
@@ -82,11 +85,11 @@ class _Model:
     files: tuple[tuple[str, str], ...] = ()
 
 
-def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> _Model:
+def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec, watch: Watch) -> _Model:
     if isinstance(spec, TransformerPassSpec):
         return _Model(pass_workload(spec))
     assert isinstance(spec, GraphScenarioSpec)
-    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations)
+    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations, watch)
     return _Model(graph.workload, graph.warnings, (graph.source,))
 
 

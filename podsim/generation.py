@@ -9,7 +9,7 @@ from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice, Watch, silent
+from podsim.parallelism.choice import Choice
 from podsim.plan.inference import StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
@@ -21,6 +21,7 @@ from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.step import StepReport
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.watch import Watch, silent
 
 
 def generate(

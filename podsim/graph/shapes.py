@@ -20,6 +20,7 @@ from podsim.graph.checks import against_schema, wrong_operands, wrong_result
 from podsim.graph.node import Node, Tensor
 from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
 from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
+from podsim.watch import Watch, in_portions, silent
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TypeProto
@@ -31,6 +32,7 @@ _NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
 _ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
 
 
@@ -50,7 +52,7 @@ class Shapes:
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._tensors: dict[str, Tensor] = {}
         self._stated = {each.name: each.type for each in (*model.graph.value_info, *model.graph.output)}
-        self._names: set[str] = set()
+        self._names: dict[str, int] = {}
         self.parameters: dict[str, tuple[int, ...]] = {}
         for value in inputs_of(model.graph):
             self._note(value.name, value.type, constant=False)
@@ -65,13 +67,16 @@ class Shapes:
         """A tensor by its name."""
         return self._tensors[name]
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self, watch: Watch = silent) -> Iterator[Node]:
         """Every node with what is known about it, in the order of the file.
+
+        Args:
+            watch: Passes on the names of portions of the nodes.
 
         Raises:
             SpecError: A node reads what no node before it makes, or cannot work on what it reads.
         """
-        for index, node in enumerate(self._graph.node):
+        for index, node in enumerate(in_portions(self._graph.node, "node", watch)):
             self._check(node)
             if node.op_type == "Constant" and node.domain in _STANDARD:
                 self._constant(index, node)
@@ -254,10 +259,13 @@ class Shapes:
         )
 
     def _unique(self, name: str) -> str:
-        full, number = name.strip("/"), 2
+        short = full = name.strip("/")
+        number = self._names.get(short, 1)
         while full in self._names:
-            full, number = f"{name.strip('/')}.{number}", number + 1
-        self._names.add(full)
+            number += 1
+            full = f"{short}.{number}"
+        self._names[short] = number
+        self._names.setdefault(full, 1)
         return full
 
 
@@ -297,8 +305,7 @@ def _as_inferred(value: np.ndarray[Any, Any], kind: TypeProto | None) -> np.ndar
 
 
 def _name_of(element_type: int) -> str:
-    known = onnx.TensorProto.DataType.values()
-    return str(onnx.TensorProto.DataType.Name(element_type)) if element_type in known else "UNDEFINED"
+    return _ELEMENTS.get(element_type, "UNDEFINED")
 
 
 def _item_bytes(element_type: int) -> int:

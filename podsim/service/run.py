@@ -10,7 +10,6 @@ from typing import Final
 from podsim._version import __version__
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Watch, silent
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving import ServingResult
@@ -29,6 +28,7 @@ from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.specs.serving import ServingSpec
+from podsim.watch import Watch, silent
 
 _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
