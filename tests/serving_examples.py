@@ -67,7 +67,7 @@ class _Replica:
 
 
 class TokenByToken:
-    """The same rules, stepped through without sums, blocks or SimPy."""
+    """The same rules, stepped through without sums or blocks."""
 
     def __init__(self, requests: Requests, steps: OddSteps, batching: Batching, replica_count: int) -> None:
         self.requests, self.steps, self.batching = requests, steps, batching

@@ -14,7 +14,7 @@ from typing import Final
 from podsim.errors import PodsimError
 from podsim.serving.arrivals import Load, check_rate
 from podsim.serving.outcome import ServingOutcome, Timeline
-from podsim.serving.server import Service, serve
+from podsim.serving.server import Service, serve, timeline_of
 from podsim.units import PS_PER_S
 
 _OVERLOAD: Final = 2
@@ -101,8 +101,8 @@ def capacity_per_s(service: Service, load: Load) -> float:
             do=f"give {fewest} requests or more",
         )
     size = service.batching.size
-    estimate = _start_rate_per_s(serve(service, load.at_once()).timeline, size)
-    return _start_rate_per_s(serve(service, load.at(_OVERLOAD * estimate)).timeline, size)
+    estimate = _start_rate_per_s(timeline_of(service, load.at_once()), size)
+    return _start_rate_per_s(timeline_of(service, load.at(_OVERLOAD * estimate)), size)
 
 
 def _start_rate_per_s(timeline: Timeline, size: int) -> float:
