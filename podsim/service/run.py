@@ -14,7 +14,7 @@ from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving import ServingResult
 from podsim.service.requests import Demand, drawn, replayed
-from podsim.service.step_times import PlannedSteps
+from podsim.service.step_times import service_steps
 from podsim.serving import (
     Batching,
     ContinuousBatching,
@@ -145,7 +145,8 @@ def _result(
 ) -> ServingResult:
     serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
     copies = serving.replicas or spec.copy_count
-    service = Service(PlannedSteps(plan), _batching(serving, size), copies * in_flight)
+    alone, *crowded = service_steps(plan)
+    service = Service(alone, _batching(serving, size), copies, tuple(crowded))
     load = _saturating(demand.load, service)
     limit = saturation(service, load, margin=_MARGIN)
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
