@@ -197,6 +197,7 @@ def serve(
         arrivals=arrivals,
         loads=loads or (),
         watch=lambda names: track(names, "serving:"),
+        tell=lambda text: typer.echo(text, err=True),
     )
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from podsim._version import __version__
@@ -25,7 +26,8 @@ from podsim.serving import (
     saturation,
 )
 from podsim.serving import serve as serve_requests
-from podsim.serving.arrivals import check_rate
+from podsim.serving.arrivals import MAX_REQUESTS, check_rate
+from podsim.serving.saturation import SATURATION_RUNS
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.specs.serving import ServingSpec
 from podsim.watch import Watch, silent
@@ -34,6 +36,9 @@ _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
 _DEFAULT_LOAD: Final = 0.8
 _LARGEST_LOAD: Final = 10
+_LONG_S: Final = 5.0
+MOST_SOUNDINGS: Final = 20_000
+"""Requests of a run that finds the saturation or a point of the load curve."""
 
 
 def serve(
@@ -45,6 +50,7 @@ def serve(
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
     watch: Watch = silent,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
 
@@ -55,7 +61,9 @@ def serve(
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
+            and of points of the load curve.
+        tell: Takes an estimate of the time that a long run takes, before it starts.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -77,7 +85,8 @@ def serve(
         plan = _plan(spec, demand)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads)
+    points = tuple(loads) or spec.served.loads
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, watch, tell)
 
 
 def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
@@ -142,15 +151,21 @@ def _result(
     demand: Demand,
     rate: float | None,
     loads: Sequence[float],
+    watch: Watch,
+    tell: Callable[[str], None],
 ) -> ServingResult:
     serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
     copies = serving.replicas or spec.copy_count
     alone, *crowded = service_steps(plan)
     service = Service(alone, _batching(serving, size), copies, tuple(crowded))
     load = _saturating(demand.load, service)
+    started = perf_counter()
     limit = saturation(service, load, margin=_MARGIN)
+    pace_s = (perf_counter() - started) / (SATURATION_RUNS * load.request_count)
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
-    outcome = serve_requests(service, requests)
+    _announce(pace_s * (len(requests) + len(loads) * load.request_count), len(requests), tell)
+    outcome = serve_requests(service, requests, watch)
+    points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
     return ServingResult(
         name=loaded.name,
         description=spec.description,
@@ -164,7 +179,7 @@ def _result(
         rate_per_s=outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s,
         outcome=outcome,
         saturation=limit,
-        points=load_curve(service, load, [share * limit.rate_per_s for share in loads]),
+        points=points,
         assumptions=tuple(each.to_dict() for each in assumptions(spec)),
         inputs=loaded.inputs + demand.inputs,
         scenario=loaded.resolved,
@@ -178,5 +193,20 @@ def _batching(serving: ServingSpec, size: int) -> Batching:
 
 
 def _saturating(load: Load, service: Service) -> Load:
-    """Requests enough to fill all places several times over."""
-    return replace(load, request_count=max(load.request_count, _FULL_ROUNDS * service.place_count))
+    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow.
+
+    Raises:
+        PodsimError: There are more places than a run can fill.
+    """
+    places, most = service.place_count, MAX_REQUESTS // _FULL_ROUNDS
+    if places > most:
+        what = f"{service.replica_count:,} copies have {places:,} places for requests; a run fills at most {most:,}"
+        fewer = max(1, service.replica_count * most // places)
+        raise PodsimError(what, do=f"lower `serving.replicas`, for example `--set serving.replicas={fewer}`")
+    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), _FULL_ROUNDS * places))
+
+
+def _announce(time_s: float, request_count: int, tell: Callable[[str], None]) -> None:
+    """What is to come, if it takes long."""
+    if time_s > _LONG_S:
+        tell(f"serving {request_count:,} requests, and the points of the load curve, takes about {time_s:.0f} s")

@@ -9,7 +9,7 @@ step. So the order of events at one instant is part of the model and not of the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -19,6 +19,7 @@ from podsim.serving.batching import Batching, StepTable, StepTimes
 from podsim.serving.outcome import ServingOutcome, Timeline, outcome_of
 from podsim.serving.replica import Queue, Stamps, make_slot
 from podsim.specs.wording import shown
+from podsim.watch import Watch, in_portions, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +60,26 @@ class Service:
         return 1 + len(self.crowded)
 
 
-def serve(service: Service, requests: Requests) -> ServingOutcome:
+def serve(service: Service, requests: Requests, watch: Watch = silent) -> ServingOutcome:
     """Serve all requests to the last token of the last one.
 
     More than can be served is no reason to run for ever: the queue grows until the last arrival and is then
     worked off; `ServingOutcome.queue_grows` tells.
 
+    Args:
+        service: What serves.
+        requests: What comes.
+        watch: Passes on the names of portions of the requests.
+
     Raises:
         PodsimError: A step has no finite time above zero, or the run lasts too long to be counted.
     """
-    return outcome_of(timeline_of(service, requests))
+    return outcome_of(timeline_of(service, requests, watch))
 
 
-def timeline_of(service: Service, requests: Requests) -> Timeline:
+def timeline_of(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
     """The same without its figures."""
-    return _Run(service, requests).timeline()
+    return _Run(service, requests).timeline(watch)
 
 
 class _Run:
@@ -93,8 +99,8 @@ class _Run:
         # When slots have to decide again; times that have changed since stay in, and are passed over.
         self._due: list[tuple[int, int]] = []
 
-    def timeline(self) -> Timeline:
-        self._serve()
+    def timeline(self, watch: Watch) -> Timeline:
+        self._serve(iter(in_portions(range(len(self._stamps.requests)), "request", watch)))
         stamps = self._stamps
         if max(stamps.last_token_ps) - stamps.requests.arrival_ps[0] > MAX_SPAN_PS:
             raise PodsimError(
@@ -109,17 +115,16 @@ class _Run:
             tuple(slot.busy_ps for slot in self._slots),
         )
 
-    def _serve(self) -> None:
+    def _serve(self, coming: Iterator[int]) -> None:
         """From instant to instant, until all have come and nothing is due."""
-        arrival_ps, due = self._stamps.requests.arrival_ps, self._due
-        come, count = 0, len(arrival_ps)
-        while come < count or due:
-            now = due[0][0] if due else arrival_ps[come]
-            if come < count and arrival_ps[come] <= now:
+        arrival_ps, due, come = self._stamps.requests.arrival_ps, self._due, next(coming, None)
+        while come is not None or due:
+            now = due[0][0] if due else -1
+            if come is not None and (not due or arrival_ps[come] <= now):
                 now = arrival_ps[come]
-                while come < count and arrival_ps[come] == now:
+                while come is not None and arrival_ps[come] == now:
                     self._queue.append(come)
-                    come += 1
+                    come = next(coming, None)
                 shortened, self._open = self._open, set()
                 self._cut(shortened, now)
             numbers = self._deciding(now)
