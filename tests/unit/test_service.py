@@ -20,8 +20,9 @@ from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
-from podsim.service.step_times import PlannedSteps
+from podsim.service.step_times import PlannedSteps, service_steps
 from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.units import PS_PER_S
 from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.bad_input_cases import Run
 
@@ -124,7 +125,24 @@ def test_a_prefill_too_large_to_be_planned_does_not_fit() -> None:
     assert PlannedSteps(huge).max_batch == plan.options.batch_size
 
 
+def test_batches_in_flight_take_the_longer_of_latency_and_turns() -> None:
+    """Alone a batch takes its latency; with others the slowest stage takes one turn for each."""
+    pipeline = ["parallelism.pipeline_stages=4", "generation.batch_size=2", "generation.prompt_tokens=64"]
+    step = podsim.generate(SMALL, overrides=[*pipeline, "generation.output_tokens=1"]).decode
+    times_s = [each.decode_s(2, 65) for each in service_steps(plan_of(*pipeline, "parallelism.batches_in_flight=4"))]
+    turn_s = step.longest_stage_ps / PS_PER_S
+    assert times_s == pytest.approx([max(step.time_s, count * turn_s) for count in (1, 2, 3, 4)])
+    assert times_s[0] == step.time_s < times_s[-1]
+
+
 # Results
+
+
+def test_one_request_pays_for_no_batches_that_do_not_exist() -> None:
+    pipeline = ["parallelism.pipeline_stages=2", "serving.request_count=1"]
+    one, two = (served(*pipeline, f"parallelism.batches_in_flight={count}") for count in (1, 2))
+    assert one.outcome.time_per_output_token == two.outcome.time_per_output_token
+    assert one.outcome.latency == two.outcome.latency
 
 
 def test_one_request_takes_the_time_of_its_steps() -> None:
