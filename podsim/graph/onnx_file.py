@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.errors import PodsimError, Problem, SpecError
+from podsim.graph.functions import without_functions
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, TensorProto
@@ -69,10 +70,7 @@ def open_onnx(path: Path) -> OnnxFile:
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
     del content
-    if model.functions:
-        from onnx.inliner import inline_local_functions
-
-        model = inline_local_functions(model)
+    model = without_functions(model, name)
     missing = _external_files(model, path.parent)
     for tensor in _tensors(model.graph):
         _keep_small_values(tensor, path.parent, missing)
@@ -173,7 +171,14 @@ def _location(tensor: TensorProto) -> str:
 def _external_files(model: ModelProto, folder: Path) -> frozenset[str]:
     """Files with weights that are not there."""
     named = {_location(tensor) for tensor in _tensors(model.graph) if tensor.external_data}
-    return frozenset(name for name in named if not (folder / name).is_file())
+    return frozenset(name for name in named if not _is_file(folder, name))
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _notes(missing: frozenset[str]) -> Iterator[str]:

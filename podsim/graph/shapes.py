@@ -32,6 +32,7 @@ _NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_STORED = frozenset(onnx.TensorProto.DataType.values()[1:])
 _ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
 _ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
 
@@ -95,6 +96,9 @@ class Shapes:
         if min(shape, default=0) < 0:
             what = f"the stored tensor `{printable(name)}` has a negative size: {list(shape)}"
             raise SpecError([Problem(self._file, "", what, "export the model again")])
+        if tensor.data_type not in _STORED:
+            what = f"the stored tensor `{printable(name)}` has elements of type {tensor.data_type}, which ONNX has not"
+            raise SpecError([Problem(self._file, "", what, "export the model again; the file is damaged, or too new")])
         kind = helper.make_tensor_type_proto(tensor.data_type, shape)
         value = _value_of(tensor)
         if value is not None:
