@@ -34,6 +34,7 @@ _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _STORED = frozenset(onnx.TensorProto.DataType.values()[1:])
 _ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
+_LAST_VERSION = 2**31 - 1
 _ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
 
 
@@ -49,6 +50,10 @@ class Shapes:
         self._file, self._graph = file, model.graph
         self._opsets = list(model.opset_import)
         self._versions = {each.domain or "": each.version for each in model.opset_import}
+        for version in self._versions.values():
+            if not 0 < version <= _LAST_VERSION:
+                what = f"version {version} of an operator set cannot be"
+                raise SpecError([Problem(file, "", what, "export the model again; the file is damaged")])
         self._types: dict[str, TypeProto] = {}
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._tensors: dict[str, Tensor] = {}
@@ -78,6 +83,8 @@ class Shapes:
             SpecError: A node reads what no node before it makes, or cannot work on what it reads.
         """
         for index, node in enumerate(in_portions(self._graph.node, "node", watch)):
+            if not node.output:
+                continue
             self._check(node)
             if node.op_type == "Constant" and node.domain in _STANDARD:
                 self._constant(index, node)
@@ -89,6 +96,10 @@ class Shapes:
             if name and name not in self._tensors:
                 what = f"node {_called(node)} reads `{printable(name)}`, which nothing before it makes"
                 raise SpecError([Problem(self._file, "", what, "export the model again")])
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                what = f"attribute `{printable(attribute.name)}` of node {_called(node)} refers to that of a function"
+                raise SpecError([Problem(self._file, "", f"{what}, and it is in none", "export the model again")])
 
     def _store(self, name: str, tensor: onnx.TensorProto) -> None:
         """A stored tensor: its type, its value if it is small, and itself as a parameter."""

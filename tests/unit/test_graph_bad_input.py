@@ -705,3 +705,27 @@ def test_portions_of_the_nodes_can_be_watched() -> None:
 
     read_graph(saved(products(4, *[4] * 1501)), watch=watch)
     assert seen == ["node 1 of 1,500", "node 1,001 of 1,500"]
+
+
+# Nodes that a damaged file has
+
+
+def test_a_node_that_makes_nothing_is_passed_over() -> None:
+    model = products(8, 16, 16)
+    model.nodes.append(onnx.helper.make_node("Reshape", ["x", "x"], []))
+    assert read_graph(saved(model)).node_count == 1
+
+
+def test_an_attribute_of_a_function_outside_of_one() -> None:
+    model = products(8, 16, 16)
+    attribute = model.nodes[0].attribute.add(name="axis", type=onnx.AttributeProto.INT)
+    attribute.ref_attr_name = "k"
+    saved(model)
+    assert "attribute `axis` of node `MatMul/" in message_of()
+    assert "refers to that of a function, and it is in none\n  do: export" in message_of()
+
+
+@pytest.mark.parametrize("version", [0, -1, 2**62])
+def test_a_version_of_operators_that_cannot_be(version: int) -> None:
+    saved(products(8, 16, 16), opset=version)
+    assert message_of().startswith(f"model.onnx: version {version} of an operator set cannot be")
