@@ -12,7 +12,7 @@ from podsim.errors import PodsimError, Problem, SpecError
 from podsim.graph.functions import without_functions
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 _ANOTHER_FILE = "name an ONNX file"
 _MOST_BYTES = 2**31 - 1
@@ -107,8 +107,17 @@ def _parse(model: ModelProto, content: bytes, name: str) -> None:
     if not model.graph.node:
         raise problem(name, "the file holds no graph of ONNX operators", _ANOTHER_FILE)
     # What is not UTF-8 comes as bytes.
-    if not all(isinstance(each, str) for each in _texts(model.graph)):
+    if not all(isinstance(each, str) for each in _texts_of_model(model)):
         raise problem(name, "names in the file are not text in UTF-8; it is damaged", "fetch or export it again")
+
+
+def _texts_of_model(model: ModelProto) -> Iterator[object]:
+    """All names in a model."""
+    yield from _texts(model.graph)
+    yield from (each.domain for each in model.opset_import)
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output)
+        yield from _texts_of_nodes(function.node)
 
 
 def _texts(graph: GraphProto) -> Iterator[object]:
@@ -118,7 +127,11 @@ def _texts(graph: GraphProto) -> Iterator[object]:
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
-    for node in graph.node:
+    yield from _texts_of_nodes(graph.node)
+
+
+def _texts_of_nodes(nodes: Iterable[NodeProto]) -> Iterator[object]:
+    for node in nodes:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
             yield attribute.name

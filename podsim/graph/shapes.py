@@ -308,7 +308,7 @@ def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
     """The value of a small tensor; None if it was left out, or is not of numbers."""
     try:
         value = numpy_helper.to_array(tensor) if element_count(tensor.dims) <= SMALL_ELEMENTS else None
-    except (ValueError, TypeError, RuntimeError):
+    except (ValueError, TypeError, RuntimeError, OSError, ValidationError):
         return None
     return value if value is not None and value.dtype.kind in "fiub" else None
 

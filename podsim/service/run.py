@@ -26,7 +26,7 @@ from podsim.serving import (
     saturation,
 )
 from podsim.serving import serve as serve_requests
-from podsim.serving.arrivals import MAX_REQUESTS, check_rate
+from podsim.serving.arrivals import check_rate
 from podsim.serving.saturation import SATURATION_RUNS
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
 from podsim.specs.serving import ServingSpec
@@ -193,17 +193,9 @@ def _batching(serving: ServingSpec, size: int) -> Batching:
 
 
 def _saturating(load: Load, service: Service) -> Load:
-    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow.
-
-    Raises:
-        PodsimError: There are more places than a run can fill.
-    """
-    places, most = service.place_count, MAX_REQUESTS // _FULL_ROUNDS
-    if places > most:
-        what = f"{service.replica_count:,} copies have {places:,} places for requests; a run fills at most {most:,}"
-        fewer = max(1, service.replica_count * most // places)
-        raise PodsimError(what, do=f"lower `serving.replicas`, for example `--set serving.replicas={fewer}`")
-    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), _FULL_ROUNDS * places))
+    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
+    fewest = _FULL_ROUNDS * service.place_count
+    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
 
 
 def _announce(time_s: float, request_count: int, tell: Callable[[str], None]) -> None:

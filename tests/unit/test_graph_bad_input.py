@@ -729,3 +729,24 @@ def test_an_attribute_of_a_function_outside_of_one() -> None:
 def test_a_version_of_operators_that_cannot_be(version: int) -> None:
     saved(products(8, 16, 16), opset=version)
     assert message_of().startswith(f"model.onnx: version {version} of an operator set cannot be")
+
+
+def test_names_in_a_local_function_that_are_not_text() -> None:
+    calling(function("f", "Relu"))
+    Path("model.onnx").write_bytes(Path("model.onnx").read_bytes().replace(b"Relu", b"\xff\xfe\xfd\xfc"))
+    assert message_of().startswith("model.onnx: names in the file are not text in UTF-8")
+
+
+def test_a_constant_whose_values_are_said_to_be_nowhere() -> None:
+    """The result of a branch without a name is none, and a constant without a place is of unknown value."""
+    model = products(8, 16, 16)
+    values = onnx.TensorProto(data_type=onnx.TensorProto.FLOAT, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    relu = onnx.helper.make_node("Relu", [model.nodes[0].input[0]], [""])
+    branch = onnx.helper.make_graph([relu], "branch", [], [onnx.ValueInfoProto()])
+    model.stored.append(onnx.TensorProto(name="which", data_type=onnx.TensorProto.BOOL, dims=[]))
+    model.nodes += [
+        onnx.helper.make_node("Identity", [model.far_weight("far", 2, file="")], ["copy"]),
+        onnx.helper.make_node("Constant", [], ["value"], value=values),
+        onnx.helper.make_node("If", ["which"], ["unused"], then_branch=branch, else_branch=branch),
+    ]
+    assert read_graph(saved(model)).node_count == 1

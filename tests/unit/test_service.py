@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -364,3 +364,36 @@ def test_a_line_of_bars_keeps_peaks() -> None:
     assert sparkline([0] * 500 + [3] + [0] * 499, width=10) == "     █    "
     assert sparkline([0, 1, 2], ascii_only=True) == " =@"
     assert sparkline([0, 0], width=2) == "  "
+
+
+# Long runs
+
+
+def test_the_run_is_as_long_as_asked_and_soundings_are_no_longer_than_they_need_to_be() -> None:
+    result = served("serving.request_count=20001", rate=1000.0, loads=[0.5])
+    assert len(result.outcome.timeline.requests) == result.request_count == 20_001
+    (point,) = result.to_dict()["load_curve"]  # type: ignore[misc]
+    assert point["request_count"] == 20_000
+
+
+def test_long_runs_can_be_watched() -> None:
+    seen: list[str] = []
+
+    def watch(names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            seen.append(name)
+            yield name
+
+    result = served("serving.request_count=1500", rate=10.0, loads=[0.5], watch=watch)
+    rate = f"{result.points[0].rate_per_s:.4g} requests/s"
+    assert seen == ["request 1 of 1,500", "request 1,001 of 1,500", rate]
+
+
+def test_more_requests_per_second_never_wait_less_and_more_copies_never_serve_fewer() -> None:
+    waits = [served(rate=rate, loads=[0.5]).outcome.mean_waiting for rate in (1.0, 10.0, 40.0, 60.0, 100.0)]
+    assert waits == sorted(waits)
+    served_per_s = [
+        served(f"serving.replicas={count}", rate=100.0, loads=[0.5]).outcome.throughput_requests_per_s
+        for count in (1, 2, 3, 4)
+    ]
+    assert served_per_s == sorted(served_per_s)
