@@ -28,6 +28,7 @@ from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
 from podsim.specs import ForwardScenarioSpec, LoadedScenario, load_scenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
+from podsim.watch import Watch, silent
 from podsim.workload import Workload
 
 _SHORT_WAIT = 0.05
@@ -41,6 +42,7 @@ def infer(
     explicit: bool = False,
     record: bool = False,
     follow: Follow = unseen,
+    watch: Watch = silent,
 ) -> ForwardResult:
     """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
 
@@ -51,6 +53,7 @@ def infer(
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+        watch: Passes on the names of portions of a graph that is read.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -63,7 +66,7 @@ def infer(
         raise PodsimError(
             f"{loaded.name} does not describe forward passes", do="use podsim.simulate or podsim.generate"
         )
-    model = _model(loaded, spec)
+    model = _model(loaded, spec, watch)
     try:
         plan = plan_forward(forward_job(spec, model.workload))
         batch = execute(compile_one_batch(plan))
@@ -93,11 +96,11 @@ class _Model:
     files: tuple[tuple[str, str], ...] = ()
 
 
-def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> _Model:
+def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec, watch: Watch) -> _Model:
     if isinstance(spec, TransformerPassSpec):
         return _Model(pass_workload(spec))
     assert isinstance(spec, GraphScenarioSpec)
-    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations)
+    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations, watch)
     return _Model(graph.workload, graph.warnings, (graph.source,))
 
 

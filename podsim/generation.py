@@ -8,7 +8,7 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice, Watch, silent
+from podsim.parallelism.choice import Choice
 from podsim.plan.inference import StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
@@ -23,6 +23,7 @@ from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import one_copy
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.watch import Watch, silent
 
 
 def generate(

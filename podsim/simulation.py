@@ -8,7 +8,7 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice, Watch, silent
+from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
@@ -26,6 +26,7 @@ from podsim.report.warnings import warnings_of
 from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, load_scenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
+from podsim.watch import Watch, silent
 
 
 def simulate(

@@ -148,13 +148,14 @@ def _draw_generation(result: GenerationResult, path: Path) -> None:
 def _infer(loaded: LoadedScenario, wishes: Wishes) -> _Made:
     from podsim.forward import infer
     from podsim.report.forward_table import print_forward
-    from podsim.report.progress import follow
+    from podsim.report.progress import follow, track
 
     result = infer(
         loaded,
         explicit=wishes.explicit,
         record=wishes.trace is not None or wishes.plot is not None,
         follow=lambda count: follow(count, say),
+        watch=lambda names: track(names, "reading:"),
     )
     return _Made(result, partial(print_forward, result), partial(_draw, result))
 

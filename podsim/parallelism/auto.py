@@ -9,7 +9,7 @@ from typing import Any
 
 from podsim.engine import execute
 from podsim.errors import NoPlanError
-from podsim.parallelism.choice import Candidate, Choice, Watch, fullest_bytes, slower_by
+from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.decoder import choose_decoder
 from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.nearest import nearest_miss
@@ -23,6 +23,7 @@ from podsim.specs import ForwardScenarioSpec, ImageScenarioSpec, InferenceScenar
 from podsim.specs.quantity import Sourced
 from podsim.specs.wording import counted
 from podsim.units import ps_to_seconds
+from podsim.watch import Watch
 
 _SIMULATED = 5
 _SHOWN_MISFITS = 3

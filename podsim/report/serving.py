@@ -73,7 +73,12 @@ class ServingResult(Result):
             "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
             "saturation": {"rate_per_s": saturation.rate_per_s, "confirmed": saturation.confirmed},
             "load_curve": [
-                {"load": self.load_of(point.rate_per_s), "rate_per_s": point.rate_per_s, **_outcome_dict(point.outcome)}
+                {
+                    "load": self.load_of(point.rate_per_s),
+                    "rate_per_s": point.rate_per_s,
+                    "request_count": len(point.outcome.timeline.requests),
+                    **_outcome_dict(point.outcome),
+                }
                 for point in self.points
             ],
         }

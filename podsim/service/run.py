@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Watch, silent
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
 from podsim.service.requests import Demand, drawn, replayed
-from podsim.service.step_times import PlannedSteps
+from podsim.service.step_times import service_steps
 from podsim.serving import (
     Batching,
     ContinuousBatching,
@@ -28,14 +28,19 @@ from podsim.serving import (
 )
 from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
+from podsim.serving.saturation import SATURATION_RUNS
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
 from podsim.specs.changes import Change
 from podsim.specs.serving import ServingSpec
+from podsim.watch import Watch, silent
 
 _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
 _DEFAULT_LOAD: Final = 0.8
 _LARGEST_LOAD: Final = 10
+_LONG_S: Final = 5.0
+MOST_SOUNDINGS: Final = 20_000
+"""Requests of a run that finds the saturation or a point of the load curve."""
 
 
 def serve(
@@ -47,6 +52,7 @@ def serve(
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
     watch: Watch = silent,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
 
@@ -57,7 +63,9 @@ def serve(
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
+            and of points of the load curve.
+        tell: Takes an estimate of the time that a long run takes, before it starts.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -80,7 +88,8 @@ def serve(
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
     given = tuple(_given(spec.served, rate, arrivals, loads))
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads, given)
+    points = tuple(loads) or spec.served.loads
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, given, watch, tell)
 
 
 def _given(
@@ -158,14 +167,21 @@ def _result(
     rate: float | None,
     loads: Sequence[float],
     given: tuple[Change, ...],
+    watch: Watch,
+    tell: Callable[[str], None],
 ) -> ServingResult:
     serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
     copies = serving.replicas or spec.copy_count
-    service = Service(PlannedSteps(plan), _batching(serving, size), copies * in_flight)
+    alone, *crowded = service_steps(plan)
+    service = Service(alone, _batching(serving, size), copies, tuple(crowded))
     load = _saturating(demand.load, service)
+    started = perf_counter()
     limit = saturation(service, load, margin=_MARGIN)
+    pace_s = (perf_counter() - started) / (SATURATION_RUNS * load.request_count)
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
-    outcome = serve_requests(service, requests)
+    _announce(pace_s * (len(requests) + len(loads) * load.request_count), len(requests), tell)
+    outcome = serve_requests(service, requests, watch)
+    points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
@@ -179,7 +195,7 @@ def _result(
         rate_per_s=offered,
         outcome=outcome,
         saturation=limit,
-        points=load_curve(service, load, [share * limit.rate_per_s for share in loads]),
+        points=points,
     )
 
 
@@ -190,5 +206,12 @@ def _batching(serving: ServingSpec, size: int) -> Batching:
 
 
 def _saturating(load: Load, service: Service) -> Load:
-    """Requests enough to fill all places several times over."""
-    return replace(load, request_count=max(load.request_count, _FULL_ROUNDS * service.place_count))
+    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
+    fewest = _FULL_ROUNDS * service.place_count
+    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
+
+
+def _announce(time_s: float, request_count: int, tell: Callable[[str], None]) -> None:
+    """What is to come, if it takes long."""
+    if time_s > _LONG_S:
+        tell(f"serving {request_count:,} requests, and the points of the load curve, takes about {time_s:.0f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -95,10 +96,6 @@ class Workload:
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
 
-    def repeats(self, block_name: str) -> int:
-        """How often a block occurs in the model."""
-        return self.order.count(block_name)
-
     def input_elements(self, block_name: str) -> int:
         """Elements that a block reads from the one before it per micro-batch; 0 for the first."""
         place = self.order.index(block_name)
@@ -107,12 +104,12 @@ class Workload:
     @property
     def parameter_count(self) -> int:
         """Trained elements, tied tensors counted once."""
-        return sum(self.repeats(name) * block.parameter_count for name, block in self.blocks.items())
+        return sum(count * self.blocks[name].parameter_count for name, count in Counter(self.order).items())
 
     @property
     def forward_flop(self) -> int:
         """Work of matrix products and convolutions in one forward pass of one micro-batch. [FLOP]"""
-        return sum(self.repeats(name) * block.forward_flop for name, block in self.blocks.items())
+        return sum(count * self.blocks[name].forward_flop for name, count in Counter(self.order).items())
 
     @property
     def training_flop(self) -> int:

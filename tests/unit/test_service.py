@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
-from podsim.service.step_times import PlannedSteps
+from podsim.service.step_times import PlannedSteps, service_steps
 from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.units import PS_PER_S
 from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.bad_input_cases import Run
 
@@ -124,7 +125,24 @@ def test_a_prefill_too_large_to_be_planned_does_not_fit() -> None:
     assert PlannedSteps(huge).max_batch == plan.options.batch_size
 
 
+def test_batches_in_flight_take_the_longer_of_latency_and_turns() -> None:
+    """Alone a batch takes its latency; with others the slowest stage takes one turn for each."""
+    pipeline = ["parallelism.pipeline_stages=4", "generation.batch_size=2", "generation.prompt_tokens=64"]
+    step = podsim.generate(SMALL, overrides=[*pipeline, "generation.output_tokens=1"]).decode
+    times_s = [each.decode_s(2, 65) for each in service_steps(plan_of(*pipeline, "parallelism.batches_in_flight=4"))]
+    turn_s = step.longest_stage_ps / PS_PER_S
+    assert times_s == pytest.approx([max(step.time_s, count * turn_s) for count in (1, 2, 3, 4)])
+    assert times_s[0] == step.time_s < times_s[-1]
+
+
 # Results
+
+
+def test_one_request_pays_for_no_batches_that_do_not_exist() -> None:
+    pipeline = ["parallelism.pipeline_stages=2", "serving.request_count=1"]
+    one, two = (served(*pipeline, f"parallelism.batches_in_flight={count}") for count in (1, 2))
+    assert one.outcome.time_per_output_token == two.outcome.time_per_output_token
+    assert one.outcome.latency == two.outcome.latency
 
 
 def test_one_request_takes_the_time_of_its_steps() -> None:
@@ -346,3 +364,36 @@ def test_a_line_of_bars_keeps_peaks() -> None:
     assert sparkline([0] * 500 + [3] + [0] * 499, width=10) == "     █    "
     assert sparkline([0, 1, 2], ascii_only=True) == " =@"
     assert sparkline([0, 0], width=2) == "  "
+
+
+# Long runs
+
+
+def test_the_run_is_as_long_as_asked_and_soundings_are_no_longer_than_they_need_to_be() -> None:
+    result = served("serving.request_count=20001", rate=1000.0, loads=[0.5])
+    assert len(result.outcome.timeline.requests) == result.request_count == 20_001
+    (point,) = result.to_dict()["load_curve"]  # type: ignore[misc]
+    assert point["request_count"] == 20_000
+
+
+def test_long_runs_can_be_watched() -> None:
+    seen: list[str] = []
+
+    def watch(names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            seen.append(name)
+            yield name
+
+    result = served("serving.request_count=1500", rate=10.0, loads=[0.5], watch=watch)
+    rate = f"{result.points[0].rate_per_s:.4g} requests/s"
+    assert seen == ["request 1 of 1,500", "request 1,001 of 1,500", rate]
+
+
+def test_more_requests_per_second_never_wait_less_and_more_copies_never_serve_fewer() -> None:
+    waits = [served(rate=rate, loads=[0.5]).outcome.mean_waiting for rate in (1.0, 10.0, 40.0, 60.0, 100.0)]
+    assert waits == sorted(waits)
+    served_per_s = [
+        served(f"serving.replicas={count}", rate=100.0, loads=[0.5]).outcome.throughput_requests_per_s
+        for count in (1, 2, 3, 4)
+    ]
+    assert served_per_s == sorted(served_per_s)
