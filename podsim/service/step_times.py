@@ -153,4 +153,4 @@ def _step_ps(plan: InferencePlan, cost: StepCost) -> int:
 def _run_ps(plan: InferencePlan, cost: StepCost) -> int:
     """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
     trace = execute(compile_step(plan, cost), explicit=False)
-    return max(trace.makespan_ps, plan.options.batches_in_flight * longest_stage_ps(trace))
+    return max(trace.makespan_ps, plan.options.batches_in_flight * longest_stage_ps(plan, cost, trace))
