@@ -228,5 +228,7 @@ def test_a_division_that_is_chosen_is_never_slower_than_a_given_one(scenario: Sc
         chosen["parallelism"]["batches_in_flight"] = division["batches_in_flight"]
     else:
         chosen["batch_size"] = prod(division[factor] for factor in factors)
+        if "updates_per_session_call" in division:
+            chosen["parallelism"]["updates_per_session_call"] = division["updates_per_session_call"]
         chosen["memory"] = {key: value for key, value in scenario["memory"].items() if key == "io_tiles"}
     assert not slower(scenario, chosen)
