@@ -66,7 +66,7 @@ class TransformerFamily:
                 **_factors(pipeline),
                 **where,
                 "recomputation": self.recomputation if setting.recompute else "none",
-                "updates_per_session_call": self.auto.updates_per_session_call,
+                "updates_per_session_call": self.auto.updates_per_session_call or 1,
             }
         )
         state = OptimizerStateSpec(storage=setting.storage, replicated_tensor_sharding=setting.sharded)

@@ -54,8 +54,8 @@ class AutoTextSpec(AutoTrainingSpec):
 
     recomputation: Literal["none", "layer"] | None = None
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
-    updates_per_session_call: SessionCall = 1
-    """Weight updates that one call from the host runs (device iterations); not chosen."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
 
 
 class AutoImageSpec(AutoTrainingSpec):

@@ -11,12 +11,15 @@ from podsim.report.generation import GenerationResult
 from podsim.report.result import RunResult
 from podsim.report.serving import ServingResult
 from podsim.report.step import StepReport
+from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario
 
 Result = RunResult | GenerationResult | ForwardResult | ServingResult
 
 
-def run(scenario: Mapping[str, Any], **options: Any) -> Result:
+def run(scenario: Mapping[str, Any] | LoadedScenario, **options: Any) -> Result:
     """Whatever the scenario asks for."""
+    if isinstance(scenario, LoadedScenario):
+        return _run_loaded(scenario)
     if "serving" in scenario:
         return podsim.serve(scenario, **options)
     if "generation" in scenario:
@@ -25,6 +28,12 @@ def run(scenario: Mapping[str, Any], **options: Any) -> Result:
     if "forward" in scenario or (isinstance(model, Mapping) and model.get("kind") == "graph"):
         return podsim.infer(scenario, **options)
     return podsim.simulate(scenario, **options)
+
+
+def _run_loaded(loaded: LoadedScenario) -> Result:
+    if isinstance(loaded.spec, InferenceScenarioSpec):
+        return podsim.generate(loaded) if loaded.spec.serving is None else podsim.serve(loaded)
+    return podsim.infer(loaded) if isinstance(loaded.spec, ForwardScenarioSpec) else podsim.simulate(loaded)
 
 
 def times(result: Result) -> dict[str, float]:
@@ -62,8 +71,6 @@ def complaints(result: Result) -> Iterator[str]:
             yield "the shares of the weight update do not add up"
         if not 0 < result.mfu <= 1:
             yield f"MFU is {result.mfu}"
-        if result.time_to_train_s is not None and abs(sum(result.run_breakdown.values()) / result.time_to_train_s - 1) > 1e-9:
-            yield "the parts of the run do not add up"
     if isinstance(result, ForwardResult) and not 0 < result.utilization <= 1:
         yield f"utilization is {result.utilization}"
     if isinstance(result, ServingResult):
