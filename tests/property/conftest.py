@@ -16,4 +16,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "random")
 
 def examples(count: int) -> Callable[..., object]:
     """Settings of a property that is tried so often, or `PODSIM_EXAMPLES` times as often."""
-    return settings(max_examples=count * TIMES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    return settings(
+        max_examples=count * TIMES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    )

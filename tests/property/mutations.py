@@ -20,6 +20,7 @@ _EXTREMES: tuple[Any, ...] = (
     *("", " ", "auto", "nan s", "1e999 GB/s", "-1 GHz", "0 B", "1 ps", "1 b", "1000 THz", "99999 GB", "template", "."),
     *([], {}, [[]], [0], {"value": 1}, ["a", {"b": []}], "x" * 5000, "\u0000", "../..", "ipu_pod16.yaml", "bow_pod64"),
 )
+_FEW_REQUESTS = {"request_count": 50, "loads": [0.5]}
 _UNITS = ("GB/s", "MB", "GHz", "us", "s", "KiB", "b", "%", "", "W", "cycles")
 
 
@@ -44,7 +45,8 @@ def _whole(path: Path, variant: str | None) -> dict[str, Any]:
     """A scenario with base, pod, machine, chip, vertices and stack written out."""
     data = _based(_read(path))
     over = (data.get("variants") or {}).get(variant, {})
-    return _inlined(_merged({key: value for key, value in data.items() if key != "variants"}, over))
+    whole = _inlined(_merged({key: value for key, value in data.items() if key != "variants"}, over))
+    return _merged(whole, {"serving": _FEW_REQUESTS}) if "serving" in whole else whole
 
 
 def _merged(base: Any, over: Any) -> Any:

@@ -84,7 +84,10 @@ def complaints(result: Result) -> Iterator[str]:
 
 def _overfull(result: RunResult | GenerationResult | ForwardResult) -> Iterator[str]:
     memory = result.memory
-    limits = {"in_processor_memory": memory.in_processor_memory_bytes, "streaming_memory": memory.streaming_memory_bytes}
+    limits = {
+        "in_processor_memory": memory.in_processor_memory_bytes,
+        "streaming_memory": memory.streaming_memory_bytes,
+    }
     used: dict[tuple[int, str], int] = {}
     for row in memory.rows:
         used[row.ipu, row.where] = used.get((row.ipu, row.where), 0) + row.size_bytes

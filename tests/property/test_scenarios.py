@@ -140,9 +140,9 @@ def test_more_replicas_are_never_fewer_samples(scenario: Scenario, data: st.Data
 def replica_counts(scenario: Scenario) -> list[int]:
     """The number of replicas, and larger ones that the pod has room for."""
     division, pod = scenario["parallelism"], scenario["system"]
-    ipus = division.get("pipeline_stages") or len(division.get("layers_per_ipu") or division.get("pipeline_splits", ())) + (
-        "pipeline_splits" in division
-    )
+    ipus = division.get("pipeline_stages") or len(
+        division.get("layers_per_ipu") or division.get("pipeline_splits", ())
+    ) + ("pipeline_splits" in division)
     least = division["replication_factor"]
     return [least, *(count for count in possible_replicas(pod, ipus) if count > least)]
 
