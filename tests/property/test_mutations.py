@@ -14,7 +14,7 @@ from tests.parsed_once import shipped_files_parsed_once
 from tests.property.mutations import mutated
 from tests.property.runs import complaints, run
 
-COUNT = int(os.environ.get("PODSIM_MUTATIONS", "40"))
+COUNT = int(os.environ.get("PODSIM_MUTATIONS", "30"))
 FIRST = int(os.environ.get("PODSIM_FIRST_MUTATION", "0"))
 
 
