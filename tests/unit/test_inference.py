@@ -12,9 +12,9 @@ import podsim
 from podsim.errors import PodsimError, SpecError
 from podsim.plan.inference import InferencePlan, layers_per_stage, plan_inference
 from podsim.plan.inference_job import inference_job
+from podsim.plan.models import decoder_shape
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
-from podsim.plan.models import decoder_shape
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.workload.decoder import DecoderShape, Step, attention_ops, feed_forward_ops, head_ops
 from podsim.workload.op import MatMul
