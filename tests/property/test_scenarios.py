@@ -194,7 +194,7 @@ def test_variant_override_and_key_are_the_same(scenario: Scenario, path: tuple[s
     assert written == times(run(scenario | {"variants": {"other": put({}, path, value)}}, variant="other"))
 
 
-@examples(20)
+@examples(12)
 @given(generation())
 def test_narrower_streamed_weights_are_never_slower(scenario: Scenario) -> None:
     """But for the time that unpacking takes, which weights of 16 bits do without."""
