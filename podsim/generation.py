@@ -9,9 +9,9 @@ from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
-from podsim.plan.inference import StepCost, plan_inference
+from podsim.plan.inference import InferencePlan, StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
-from podsim.program.inference import compile_step
+from podsim.program.inference import compile_step, compile_turn, stages_interfere
 from podsim.program.passes import BUBBLE
 from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
@@ -71,8 +71,8 @@ def generate(
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
-        prefill=_report(plan.prefill, prefill),
-        decode=_report(plan.decode, decode),
+        prefill=_report(plan, plan.prefill, prefill),
+        decode=_report(plan, plan.decode, decode),
         memory=memory_report(plan.memory),
         event_count=prefill.event_count + decode.event_count,
         trace=decode if decode.records else None,
@@ -80,7 +80,7 @@ def generate(
     )
 
 
-def _report(cost: StepCost, trace: Trace) -> StepReport:
+def _report(plan: InferencePlan, cost: StepCost, trace: Trace) -> StepReport:
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     return StepReport(
         name=cost.name,
@@ -88,10 +88,18 @@ def _report(cost: StepCost, trace: Trace) -> StepReport:
         breakdown_ps=mean_account(trace.lanes),
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
-        longest_stage_ps=longest_stage_ps(trace),
+        longest_stage_ps=longest_stage_ps(plan, cost, trace),
     )
 
 
-def longest_stage_ps(trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]"""
+def longest_stage_ps(plan: InferencePlan, cost: StepCost, trace: Trace) -> int:
+    """The longest that a batch takes any stage, its call to the host included. [ps]
+
+    Args:
+        plan: The model on its IPUs.
+        cost: The step.
+        trace: The step of one batch while no other is under way.
+    """
+    if stages_interfere(plan):
+        return execute(compile_turn(plan, cost)).makespan_ps
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

@@ -7,6 +7,7 @@ for a mistake must name the file and the cure, and start-up time counts in milli
 from __future__ import annotations
 
 import re
+from decimal import MAX_EMAX, MIN_EMIN, Context
 from typing import Final
 
 from podsim.errors import BadValueError
@@ -19,6 +20,8 @@ _SECONDS: Final = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3,
 _BITS_PER_BYTE: Final = 8
 _LONGEST_TEXT: Final = 60
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_EXACT: Final = Context(prec=2 * _LONGEST_TEXT, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+"""Decimal numbers are multiplied as they are written and rounded once, so that `3 ms` is `3000 us`."""
 
 _QUANTITY: Final = re.compile(
     r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:inf|nan))\s*(\S*)\s*", re.I
@@ -75,6 +78,8 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     (16000000000.0, 638976.0)
     >>> parse_quantity("30 Gb/s", "bytes_per_s")
     3750000000.0
+    >>> parse_quantity("0.7 us", "s") == parse_quantity("700 ns", "s")
+    True
     """
     known, do = UNITS[dimension], f"write for example `{EXAMPLES[dimension]}`"
     written = str(text) if len(str(text)) <= _LONGEST_TEXT else f"{str(text)[:_LONGEST_TEXT]}…"
@@ -84,7 +89,7 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     number, unit = match.groups()
     if unit not in known:
         raise QuantityError(f"unit `{unit}` does not fit here" if unit else f"`{written}` has no unit", do)
-    return float(number.replace("_", "")) * known[unit]
+    return float(_EXACT.multiply(*map(_EXACT.create_decimal, (number.replace("_", ""), repr(known[unit])))))
 
 
 def seconds_to_ps(seconds: float) -> int:

@@ -70,10 +70,12 @@ def pass_workload(spec: TransformerPassSpec) -> Workload:
     still = {"dropout": 0.0, "attention_dropout": 0.0}
     match spec:
         case BertPassSpec():
-            return _bert(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
+            model = _bert(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
         case VisionPassSpec():
-            return _vision(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
-    raise TypeError(f"no workload for {type(spec).__name__}")
+            model = _vision(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
+        case _:
+            raise TypeError(f"no workload for {type(spec).__name__}")
+    return model.forward_only()
 
 
 def decoder_shape(model: DecoderSpec) -> DecoderShape:

@@ -13,6 +13,7 @@ from functools import partial
 
 from podsim.cost.account import Account
 from podsim.errors import MissingDataError
+from podsim.plan.inference import STREAMING as STREAMING_MEMORY
 from podsim.plan.inference import InferencePlan, StepCost
 from podsim.program.passes import BUBBLE, INTER_IPU, work
 from podsim.program.rings import peripheral_ring, step_latency_s
@@ -40,6 +41,26 @@ def compile_step(plan: InferencePlan, cost: StepCost, *, explicit: bool = False)
     return _StepProgram(plan, cost, explicit=explicit).program()
 
 
+def compile_turn(plan: InferencePlan, cost: StepCost) -> Program:
+    """A turn of all stages at once, each at a batch of its own, behind another turn.
+
+    Args:
+        plan: The model on its IPUs.
+        cost: Prefill or decode.
+    """
+    return _StepProgram(plan, cost, explicit=True).turn()
+
+
+def stages_interfere(plan: InferencePlan) -> bool:
+    """Whether a stage is slower while the others work: loads run under them, or share a machine's memory."""
+    options = plan.options
+    if options.batches_in_flight == 1:
+        return False
+    streams = options.weights_streamed or options.kv_cache == STREAMING_MEMORY
+    overlaps = options.weights_streamed and options.io_tiles > 0
+    return overlaps or (streams and options.tensor_parallel < plan.system.machine.ipu_count)
+
+
 class _StepProgram:
     """What the phases of a step have in common."""
 
@@ -51,7 +72,18 @@ class _StepProgram:
 
     def program(self) -> Program:
         """The step, after another one if loads begin under it."""
-        phases, lanes = tuple(self._phases()), tuple(self._lane(ipu) for ipu in range(self._options.ipu_count))
+        return self._behind_warm_up(tuple(self._phases()))
+
+    def turn(self) -> Program:
+        """The phases of all stages side by side."""
+        steps: dict[str, tuple[Step, ...]] = {}
+        for phase in self._phases():
+            for lane, each in phase.steps.items():
+                steps[lane] = steps.get(lane, ()) + each
+        return self._behind_warm_up((Phase("turn", 1, steps, BUBBLE),))
+
+    def _behind_warm_up(self, phases: tuple[Phase, ...]) -> Program:
+        lanes = tuple(self._lane(ipu) for ipu in range(self._options.ipu_count))
         steps = _STEPS if self._overlaps else 1
         group = Group("replica0", lanes, phases * steps, len(phases) * (steps - 1))
         if not self._overlaps:

@@ -147,7 +147,7 @@ class _Run:
 
     Attributes:
         latency_ps: From the first stage to the last. [ps]
-        longest_stage_ps: The longest of its stages. [ps]
+        longest_stage_ps: The longest of its stages while the others work as well. [ps]
     """
 
     latency_ps: int
@@ -155,7 +155,7 @@ class _Run:
 
     def step_ps(self, in_flight: int) -> int:
         """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
-        return max(self.latency_ps, in_flight * self.longest_stage_ps)
+        return self.latency_ps if in_flight == 1 else max(self.latency_ps, in_flight * self.longest_stage_ps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _simulated(plan: InferencePlan, cost: StepCost) -> _Runs:
 
 def _run(plan: InferencePlan, cost: StepCost) -> _Run:
     trace = execute(compile_step(plan, cost), explicit=False)
-    return _Run(trace.makespan_ps, longest_stage_ps(trace))
+    return _Run(trace.makespan_ps, longest_stage_ps(plan, cost, trace))
 
 
 def service_steps(plan: InferencePlan) -> tuple[PlannedSteps, ...]:

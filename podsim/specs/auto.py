@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from podsim.errors import BadValueError, Problem
 from podsim.specs.base import Spec
+from podsim.specs.division import SessionCall
 from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -23,7 +24,7 @@ from podsim.specs.yaml_source import Document
 AUTO, PARALLELISM, BATCH = "auto", "parallelism", "batch_size"
 _FACTORS = ("micro_batch_size", "accumulation_factor", "replication_factor")
 _CHOSEN_MEMORY = ("available_memory_proportion", "optimizer_state", "weights")
-_NEVER_CHOSEN = ("replicas_per_process", "reduction_merge_size", "batches_in_flight")
+_NEVER_CHOSEN = ("updates_per_session_call", "replicas_per_process", "reduction_merge_size", "batches_in_flight")
 
 
 def _true(raw: Any) -> Any:
@@ -54,6 +55,8 @@ class AutoTextSpec(AutoTrainingSpec):
 
     recomputation: Literal["none", "layer"] | None = None
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
 
 
 class AutoImageSpec(AutoTrainingSpec):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op
 
@@ -95,6 +95,10 @@ class Workload:
     host_input_bytes: int
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
+
+    def forward_only(self) -> Workload:
+        """The same without backward passes: what is not run takes neither time nor memory."""
+        return replace(self, blocks={name: replace(block, backward=()) for name, block in self.blocks.items()})
 
     def input_elements(self, block_name: str) -> int:
         """Elements that a block reads from the one before it per micro-batch; 0 for the first."""

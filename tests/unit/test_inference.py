@@ -12,6 +12,7 @@ import podsim
 from podsim.errors import PodsimError, SpecError
 from podsim.plan.inference import InferencePlan, layers_per_stage, plan_inference
 from podsim.plan.inference_job import inference_job
+from podsim.plan.models import decoder_shape
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
 from podsim.specs import InferenceScenarioSpec, load_scenario
@@ -201,3 +202,40 @@ def test_a_decode_step_as_a_timeline(tmp_path: Path) -> None:
         event["args"]["name"] for event in events if event["name"] == "thread_name"
     }
     assert any(event.get("cat") == "streaming" for event in events)
+
+
+def test_batches_in_flight_share_the_loads_of_weights() -> None:
+    """Each batch needs all weights of a stage once: more in flight bring nothing where loads set the pace."""
+    slow = {"base": "ipu_pod4", "machine": {"streaming_memory": {"read_bandwidth_per_ipu": "0.5 GB/s"}}}
+    scenario = {
+        "system": slow,
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 4, "vocabulary_size": 1000},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+        "parallelism": {"pipeline_stages": 2, "batches_in_flight": 2},
+        "memory": {"weights": "streamed", "io_tiles": 64},
+    }
+    spec = load_scenario(scenario).spec
+    assert isinstance(spec, InferenceScenarioSpec)
+    shape = decoder_shape(spec.model)
+    # The last stage: two layers, and the head, which shares the embedding's weights.
+    loads = (shape.layer_parameter_count,) * 2 + (shape.head_parameter_count + shape.embedding_parameter_count,)
+    turn_s = sum(2 * count / 0.5e9 + 1.5e-6 for count in loads)
+    assert podsim.generate(scenario).decode.longest_stage_ps / 1e12 == pytest.approx(turn_s, rel=0.01)
+    assert podsim.generate(scenario).tokens_per_s == pytest.approx(1 / turn_s, rel=0.01)
+
+
+def test_stages_of_a_machine_share_its_streaming_memory() -> None:
+    """Four IPUs of one machine, each a stage, load at once: 11 GB/s each alone, 40 GB/s together."""
+    one = {
+        "system": "ipu_pod4",
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 8},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+        "parallelism": {"pipeline_stages": 4},
+        "memory": {"weights": "streamed"},
+    }
+    alone = podsim.generate(one).decode.longest_stage_ps
+    together = podsim.generate(one, overrides=["parallelism.batches_in_flight=4"]).decode.longest_stage_ps
+    # The last stage's loads end alone: it holds the head beside its layers.
+    assert alone < together <= 1.1 * alone

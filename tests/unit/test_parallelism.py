@@ -289,7 +289,8 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
         (
             "parallelism: {auto: true, ipus: 4}\nbatch_size: 8",
             "s.yaml:5:27 [parallelism]: unknown key `ipus`\n"
-            "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, recomputation",
+            "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, "
+            "recomputation, updates_per_session_call",
         ),
         (
             "parallelism: {micro_batch_size: 1, accumulation_factor: 96, replication_factor: 4, "
@@ -570,3 +571,23 @@ def test_a_decoder_that_fits_nowhere_here() -> None:
     text = str(caught.value)
     assert "no division of the model fits IPU-POD4; the nearest, over " in text
     assert "do: " in text
+
+
+@pytest.mark.parametrize("pins", ["auto", "{auto: true, updates_per_session_call: 4}"])
+def test_the_call_from_the_host_is_no_part_of_the_division(pins: str) -> None:
+    """What one call runs is kept where a given division gives way, and where it is written beside `auto`."""
+    given = ["parallelism.updates_per_session_call=4"] if pins == "auto" else []
+    loaded = load_scenario(small_bert("ipu_pod4", [2]), overrides=[*given, f"parallelism={pins}", "batch_size=80"])
+    result = simulate(loaded)
+    (call,) = (phase for phase in result.phases if phase.name == "host call")
+    alone = simulate(small_bert("ipu_pod4", [2]))
+    (whole,) = (phase for phase in alone.phases if phase.name == "host call")
+    assert call.seconds == pytest.approx(whole.seconds / 4)
+
+
+def test_what_waits_for_its_servers_is_no_favourite() -> None:
+    """Host links of 3 MB/s: the division that computes fastest waits for the data of one machine; two bring more."""
+    pod = small_pod(2, domain_machines=1, host_link={"bandwidth_per_direction": "3 MB/s"})
+    given = small_bert(pod, [1], replicas=8, accumulation=10)
+    chosen = given | {"parallelism": "auto", "batch_size": 4 * 10 * 8}
+    assert simulate(chosen).throughput_samples_per_s >= simulate(given).throughput_samples_per_s
