@@ -145,6 +145,16 @@ def test_memory_by_hand() -> None:
     assert tenants["weights", "streaming_memory"] == pytest.approx(LLAMA.parameter_count * 2 / 16, rel=1e-6)
 
 
+def test_loads_under_computation_need_a_second_slot() -> None:
+    """One layer computes while the next is loaded; a shard of a layer is the largest thing that is loaded."""
+    layer = LLAMA.layer_parameter_count * 2 // 16
+    slots = {
+        tiles: next(each.byte_count for each in plan_of(PODS, f"memory.io_tiles={tiles}").memory[0].tenants)
+        for tiles in (0, 64)
+    }
+    assert slots == {0: layer, 64: 2 * layer}
+
+
 def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> None:
     with pytest.raises(podsim.DoesNotFitError) as caught:
         podsim.generate(PODS, variant="pod16_resident")

@@ -37,6 +37,10 @@ LAYOUTS = {
     "shards and stages": ["parallelism.tensor_parallel=2", "parallelism.pipeline_stages=2"],
     "streamed weights": ["memory.weights=streamed"],
     "streamed under computation": ["memory.weights=streamed", "memory.io_tiles=64"],
+    "stages streamed under computation": [
+        *("memory.weights=streamed", "memory.io_tiles=64"),
+        "parallelism.pipeline_stages=2",  # whose two slots are full before their turn comes
+    ],
     "streamed cache": ["generation.kv_cache=streaming_memory"],
     "packed weights": ["precision.weights=int4"],
 }
