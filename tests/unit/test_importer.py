@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,7 @@ from podsim.specs.division import ParallelismSpec
 from podsim.specs.families import Seq2SeqScenarioSpec
 from podsim.specs.inference import DecoderSpec
 from podsim.specs.scenario import TransformerScenarioSpec
-from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _shipped_files_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 @pytest.fixture

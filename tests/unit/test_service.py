@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
 from podsim.service.step_times import PlannedSteps
 from podsim.specs import InferenceScenarioSpec, load_scenario
-from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.bad_input_cases import Run
 
 SMALL: dict[str, Any] = {
@@ -45,12 +43,6 @@ LAYOUTS = {
     "packed weights": ["precision.weights=int4"],
 }
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _shipped_files_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 def plan_of(*overrides: str) -> InferencePlan:
