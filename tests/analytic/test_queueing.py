@@ -198,6 +198,7 @@ def test_first_come_first_served() -> None:
     assert line.start_ps == (0, joined, joined + 1, joined + 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6])
 def test_a_scenario_with_requests_of_one_length_one_by_one(load: float) -> None:
     """M/D/1 from a scenario to its result: every request takes its prefill and its decode steps alone."""

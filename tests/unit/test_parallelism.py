@@ -515,6 +515,7 @@ def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
     assert many.throughput_samples_per_s > few.throughput_samples_per_s
 
 
+@pytest.mark.slow
 def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
     with pytest.raises(InfeasibleError) as caught:
         simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=1000004", "run.epochs=1000"])

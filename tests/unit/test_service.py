@@ -176,6 +176,7 @@ def test_twice_the_copies_serve_twice_the_load() -> None:
     assert two.saturation.rate_per_s == pytest.approx(2 * one.saturation.rate_per_s, rel=0.02)
 
 
+@pytest.mark.slow
 def test_batches_in_flight_take_turns_at_the_slowest_stage() -> None:
     """Two serve as much more as they generate more; less than twice, since both need the stage with the host call."""
     stages = ["parallelism.pipeline_stages=2", "serving.request_count=1000"]
@@ -324,6 +325,7 @@ def test_the_command_ends_with_the_codes_of_its_errors(podsim: Run, small: str) 
     assert podsim("serve", small, "--set", "serving.batch_size=64")[0] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> None:
     result = served(rate=20.0)
