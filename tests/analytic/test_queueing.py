@@ -22,6 +22,7 @@ from podsim.serving import (
 from podsim.units import PS_PER_S, seconds_to_ps
 from tests.serving_examples import LinearSteps, at_rate
 
+pytestmark = pytest.mark.slow  # tens of thousands of requests each
 COUNT = 60_000
 MEAN_TOKENS = 10_000
 SERVICE_S = 0.1
@@ -198,7 +199,6 @@ def test_first_come_first_served() -> None:
     assert line.start_ps == (0, joined, joined + 1, joined + 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6])
 def test_a_scenario_with_requests_of_one_length_one_by_one(load: float) -> None:
     """M/D/1 from a scenario to its result: every request takes its prefill and its decode steps alone."""
