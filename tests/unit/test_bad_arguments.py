@@ -329,6 +329,7 @@ def test_the_process_ends_with_the_exit_code_and_keeps_standard_output_clean(tmp
     )
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_another_code_for_an_impossible_plan(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(BERT_LARGE_ON_4_IPUS)
     code, output, message = _in_a_shell(tmp_path, "run", "s.yaml")

@@ -95,12 +95,14 @@ def test_a_memory_that_nobody_uses_is_left_out() -> None:
     assert len(plot_generation(replace(make_result(), memory=resident)).axes) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
     write_generation_plot(make_result(), tmp_path / f"steps{suffix}")
     assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
 
 
+@pytest.mark.slow
 def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
         write_generation_plot(make_result(), tmp_path / name)

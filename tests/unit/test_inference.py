@@ -20,6 +20,8 @@ from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
+FEW = ["model.layer_count=4"]
+"""Layers beyond these repeat what these do."""
 LLAMA = DecoderShape(32, 4096, 11008, 32, 32, 32000)
 # Four square projections, three matrices of the feed-forward block, two norms.
 LLAMA_LAYER = 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096
@@ -122,7 +124,7 @@ def test_more_ipus_are_faster_and_later_tokens_cheaper_than_the_first() -> None:
 
 def test_overlapped_loads_hide_what_they_can() -> None:
     """Loads of 84 ms set the pace where everything else takes less."""
-    waited, hidden = (podsim.generate(PODS, variant=variant) for variant in ("pod16", "overlapped"))
+    waited, hidden = (podsim.generate(PODS, variant=variant, overrides=FEW) for variant in ("pod16", "overlapped"))
     loads_s = waited.decode.breakdown["streaming"]
     assert loads_s < hidden.time_per_output_token_s < waited.time_per_output_token_s
 
@@ -130,7 +132,10 @@ def test_overlapped_loads_hide_what_they_can() -> None:
 @pytest.mark.parametrize("name", [PUBLISHED, f"{PODS}:overlapped", f"{PODS}:pod32_resident"])
 def test_every_layer_written_out_gives_the_same(name: str) -> None:
     scenario, _, variant = name.partition(":")
-    short, full = (podsim.generate(scenario, variant=variant or None, explicit=explicit) for explicit in (False, True))
+    short, full = (
+        podsim.generate(scenario, variant=variant or None, overrides=FEW, explicit=explicit)
+        for explicit in (False, True)
+    )
     for one, other in ((short.prefill, full.prefill), (short.decode, full.decode)):
         assert (one.time_ps, one.breakdown_ps) == (other.time_ps, other.breakdown_ps)
 
@@ -146,6 +151,16 @@ def test_memory_by_hand() -> None:
     assert tenants["kv_cache", "in_processor_memory"] == 2 * 32 * 1024 * 256 * 2
     assert tenants["weights", "in_processor_memory"] == LLAMA_LAYER * 2 // 16
     assert tenants["weights", "streaming_memory"] == pytest.approx(LLAMA.parameter_count * 2 / 16, rel=1e-6)
+
+
+def test_loads_under_computation_need_a_second_slot() -> None:
+    """One layer computes while the next is loaded; a shard of a layer is the largest thing that is loaded."""
+    layer = LLAMA.layer_parameter_count * 2 // 16
+    slots = {
+        tiles: next(each.byte_count for each in plan_of(PODS, f"memory.io_tiles={tiles}").memory[0].tenants)
+        for tiles in (0, 64)
+    }
+    assert slots == {0: layer, 64: 2 * layer}
 
 
 def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> None:
@@ -194,7 +209,7 @@ def test_a_software_stack_without_a_call_for_a_token() -> None:
 
 def test_a_decode_step_as_a_timeline(tmp_path: Path) -> None:
     """16 IPUs; the loads of their weights are slices of their own."""
-    result = podsim.generate(PUBLISHED, record=True)
+    result = podsim.generate(PUBLISHED, overrides=FEW, record=True)
     timeline = write_trace(result, tmp_path / "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert timeline.slice_count > 0

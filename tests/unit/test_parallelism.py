@@ -97,6 +97,19 @@ def test_even_stages_take_micro_batches_and_stages_less_one(grouped: bool) -> No
     assert pipeline_cycles(passes, 8, grouped=grouped) == (8 + 4 - 1) * 3
 
 
+@pytest.mark.parametrize(
+    ("grouped", "cycles"),
+    [
+        (False, [1, 3 + 2, 5, 5, 3 + 2, 4]),
+        (True, [1, 3 + 2, 3 + 4, 3 + 4, 3 + 4, 4]),
+    ],
+)
+def test_rounds_of_a_grouped_cycle_wait_for_each_other(grouped: bool, cycles: list[int]) -> None:
+    """Two stages, forward and backward 1, 4 and 3, 2. A full cycle is 5 on either IPU, if passes may follow each
+    other; grouped, all wait for the longest forward pass, 3, and then for the longest backward pass, 4."""
+    assert pipeline_cycles([(0, 1.0, 4.0), (1, 3.0, 2.0)], 4, grouped=grouped) == sum(cycles)
+
+
 def test_stages_that_share_an_ipu_take_turns() -> None:
     """Three stages on two IPUs, 5 micro-batches: IPU 0 has stages 0 and 2.
 
@@ -503,6 +516,7 @@ def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
     assert many.throughput_samples_per_s > few.throughput_samples_per_s
 
 
+@pytest.mark.slow
 def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
     with pytest.raises(InfeasibleError) as caught:
         simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=1000004", "run.epochs=1000"])

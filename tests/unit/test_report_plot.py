@@ -74,6 +74,7 @@ def test_a_single_ipu_has_no_pace_to_set() -> None:
     assert plot_run(alone).axes[-1].get_title(loc="left") == "Time by kind"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix: str) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix.upper()}"

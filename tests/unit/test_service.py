@@ -23,7 +23,6 @@ from podsim.report.serving_table import sparkline
 from podsim.service.step_times import PlannedSteps, service_steps
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.units import PS_PER_S
-from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.bad_input_cases import Run
 
 SMALL: dict[str, Any] = {
@@ -38,16 +37,14 @@ LAYOUTS = {
     "shards and stages": ["parallelism.tensor_parallel=2", "parallelism.pipeline_stages=2"],
     "streamed weights": ["memory.weights=streamed"],
     "streamed under computation": ["memory.weights=streamed", "memory.io_tiles=64"],
+    "stages streamed under computation": [
+        *("memory.weights=streamed", "memory.io_tiles=64"),
+        "parallelism.pipeline_stages=2",  # whose two slots are full before their turn comes
+    ],
     "streamed cache": ["generation.kv_cache=streaming_memory"],
     "packed weights": ["precision.weights=int4"],
 }
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _shipped_files_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 def plan_of(*overrides: str) -> InferencePlan:
@@ -198,6 +195,7 @@ def test_twice_the_copies_serve_twice_the_load() -> None:
     assert two.saturation.rate_per_s == pytest.approx(2 * one.saturation.rate_per_s, rel=0.02)
 
 
+@pytest.mark.slow
 def test_batches_in_flight_take_turns_at_the_slowest_stage() -> None:
     """Two serve as much more as they generate more; less than twice, since both need the stage with the host call."""
     stages = ["parallelism.pipeline_stages=2", "serving.request_count=1000"]
@@ -346,6 +344,7 @@ def test_the_command_ends_with_the_codes_of_its_errors(podsim: Run, small: str) 
     assert podsim("serve", small, "--set", "serving.batch_size=64")[0] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> None:
     result = served(rate=20.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,7 @@ SCENARIOS = sorted(data_file("scenarios").rglob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _parsed_once: None) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(SCENARIO)
 
@@ -52,10 +54,16 @@ def test_every_shipped_scenario_loads_with_every_variant(name: str) -> None:
         assert all(len(digest) == 64 for _, digest in loaded.inputs)
 
 
+@cache
+def validator(kind: str) -> Any:
+    """Checks documents of a kind against its JSON schema."""
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft202012Validator(json_schema(kind))
+
+
 @pytest.mark.parametrize("path", HARDWARE + SOFTWARE + SCENARIOS, ids=lambda path: path.stem)
 def test_the_json_schema_accepts_every_shipped_file(path: Path) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator(json_schema(_kind(path))).validate(read_yaml(path).data)
+    validator(_kind(path)).validate(read_yaml(path).data)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_the_json_schema_refuses_what_loading_refuses(text: str) -> None:
     with pytest.raises(SpecError):
         load_scenario("wrong.yaml")
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(json_schema("scenario")).validate(read_yaml(Path("wrong.yaml")).data)
+        validator("scenario").validate(read_yaml(Path("wrong.yaml")).data)
 
 
 @pytest.mark.parametrize("kind", KINDS)
