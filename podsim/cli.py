@@ -6,36 +6,35 @@ import sys
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from podsim.report.forward import ForwardResult
-    from podsim.report.generation import GenerationResult
-    from podsim.specs import LoadedScenario
+from podsim.command_line import completion
+from podsim.command_line.ending import print_data, run_to_the_end, say
+from podsim.command_line.outputs import inputs_of_import, tell_written
+from podsim.command_line.running import (
+    Format,
+    Wishes,
+    check_not_inputs,
+    check_paths,
+    echo,
+    print_result,
+    run_scenario,
+)
+from podsim.command_line.usage import Commands
 
 app = typer.Typer(
     name="podsim",
+    cls=Commands,
     help="Predict how long a machine-learning run takes on an IPU-POD, and where the time goes.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-cost_app = typer.Typer(help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
+cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
-
-_EXIT_ERROR, _EXIT_INFEASIBLE = 2, 3
-
-
-class Format(StrEnum):
-    """How a result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class ValidationFormat(StrEnum):
@@ -72,100 +71,43 @@ def _options(
 
 @app.command()
 def run(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of a shipped scenario.")],
-    variant: Annotated[str | None, typer.Option(help="One of the variants named in the file.")] = None,
+    scenario: Annotated[
+        str,
+        typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
+    ],
+    variant: Annotated[
+        str | None,
+        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
-    explicit: Annotated[bool, typer.Option(help="Simulate every IPU of every replica.")] = False,
+    explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate a scenario."""
-    from podsim.report.files import check_distinct, check_writable
-    from podsim.report.progress import track
-    from podsim.simulation import simulate, with_references
-    from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
-    from podsim.validation.references import references_for
+    from podsim.specs import load_scenario
 
-    check_distinct(scenario=scenario, trace=trace, plot=plot)
-    if trace is not None:
-        check_writable(trace)
-    if plot is not None:
-        from podsim.report.plot import check_plot_path
-
-        check_plot_path(plot)
+    check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
-    record = trace is not None or plot is not None
-    if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec):
-        _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
-        return
-    result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
-    if variant is None and not overrides:
-        result = with_references(result, references_for(result.name))
-    if trace is not None:
-        from podsim.report.perfetto import write_trace
-
-        write_trace(result, trace)
-    if plot is not None:
-        from podsim.report.plot import write_plot
-
-        write_plot(result, plot)
-    if output_format is Format.JSON:
-        typer.echo(result.to_json())
-    else:
-        from podsim.report.table import print_result
-
-        print_result(result)
-
-
-def _infer(
-    loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
-) -> None:
-    """Text generation and forward passes: the same options, other results."""
-    from podsim.errors import PodsimError
-    from podsim.forward import infer
-    from podsim.generation import generate
-    from podsim.report.forward_table import print_forward
-    from podsim.report.generation_table import print_generation
-    from podsim.report.perfetto import write_trace
-    from podsim.report.progress import track
-    from podsim.specs import ForwardScenarioSpec
-
-    result: ForwardResult | GenerationResult
-    show: Callable[[], None]
-    if isinstance(loaded.spec, ForwardScenarioSpec):
-        if plot is not None:
-            raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        result = passed = infer(
-            loaded, explicit=explicit, record=trace is not None, watch=lambda names: track(names, "reading:")
-        )
-        show = partial(print_forward, passed)
-    else:
-        result = generated = generate(
-            loaded,
-            explicit=explicit,
-            record=trace is not None,
-            watch=lambda names: track(names, "choosing: trying"),
-        )
-        show = partial(print_generation, generated)
-        if plot is not None:
-            from podsim.report.generation_plot import write_generation_plot
-
-            write_generation_plot(generated, plot)
-    if trace is not None:
-        write_trace(result, trace)
-    if output_format is Format.JSON:
-        typer.echo(result.to_json())
-    else:
-        show()
+    check_not_inputs(scenario, loaded, trace=trace, plot=plot)
+    run_scenario(loaded, Wishes(output_format, explicit, trace, plot))
 
 
 @app.command()
 def serve(
-    scenario: Annotated[str, typer.Argument(help="A scenario of text generation, or the name of a shipped one.")],
-    variant: Annotated[str | None, typer.Option(help="One of the variants named in the file.")] = None,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
+        ),
+    ],
+    variant: Annotated[
+        str | None,
+        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
     ] = None,
@@ -180,41 +122,36 @@ def serve(
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
-    from podsim.report.files import check_distinct
     from podsim.report.progress import track
+    from podsim.report.serving_table import print_serving
     from podsim.service import serve as serve_scenario
+    from podsim.specs import load_scenario
 
-    check_distinct(scenario=scenario, arrivals=arrivals, plot=plot)
-    if plot is not None:
-        from podsim.report.plot import check_plot_path
-
-        check_plot_path(plot)
+    check_paths(None, plot)
+    loaded = load_scenario(scenario, variant, overrides or ())
+    check_not_inputs(scenario, loaded, arrivals, plot=plot)
     result = serve_scenario(
-        scenario,
-        variant=variant,
-        overrides=overrides or (),
+        loaded,
         rate=rate,
         arrivals=arrivals,
         loads=loads or (),
         watch=lambda names: track(names, "serving:"),
-        tell=lambda text: typer.echo(text, err=True),
+        tell=say,
     )
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot
 
         write_serving_plot(result, plot)
-    if output_format is Format.JSON:
-        typer.echo(result.to_json())
-    else:
-        from podsim.report.serving_table import print_serving
-
-        print_serving(result)
+    tell_written(plot)
+    print_result(result.to_json, output_format, partial(print_serving, result))
 
 
 @app.command("import")
 def import_file(
     model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
-    system: Annotated[str, typer.Option(help="The pod it is to run on.")] = "ipu_pod16",
+    system: Annotated[
+        str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
+    ] = "ipu_pod16",
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
     prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
     output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
@@ -230,24 +167,22 @@ def import_file(
     """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
     from podsim.importer import Request, import_model
     from podsim.importer.request import parse_dimensions
-    from podsim.report.files import check_distinct, check_new, write_atomically
+    from podsim.report.files import check_new, check_outputs, write_atomically
     from podsim.report.progress import track
 
     if output is not None:
-        check_distinct(input=model, output=output)
+        check_outputs({"output": output}, inputs_of_import(model, system, output))
         check_new(output, force=force)
     folder = None if output is None else output.parent
     request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
     text = import_model(
-        model,
-        request,
-        lambda warning: typer.echo(f"warning: {warning}", err=True),
-        lambda names: track(names, "importing:"),
+        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
     )
     if output is None:
-        typer.echo(text, nl=False)
+        print_data(text)
     else:
         write_atomically(output, text.encode())
+        tell_written(output)
 
 
 @app.command()
@@ -263,7 +198,7 @@ def validate(
     from podsim.validation.show import show
 
     comparisons = compare(lambda names: track(names, "simulating"))
-    typer.echo(show(comparisons, output_format.value, sensitivity()), nl=False)
+    echo(show(comparisons, output_format.value, sensitivity()), output_format != ValidationFormat.TABLE)
 
 
 @app.command()
@@ -280,31 +215,41 @@ def calibrate() -> None:
 
 @app.command()
 def schema(
-    kind: Annotated[str, typer.Argument(help="scenario, pod, machine, ipu, vertices or software.")] = "scenario",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="scenario, pod, machine, ipu, vertices or software.", autocompletion=completion.kinds_of_file
+        ),
+    ] = "scenario",
 ) -> None:
     """Print the JSON Schema of a file, for editors that complete and check."""
     import json
 
     from podsim.specs import json_schema
 
-    typer.echo(json.dumps(json_schema(kind), indent=2))
+    print_data(f"{json.dumps(json_schema(kind), indent=2)}\n")
 
 
 @app.command("list")
-def list_names() -> None:
-    """List the shipped scenarios, systems and software stacks."""
-    from podsim.specs import shipped_names
+def list_shipped(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
+    ] = None,
+    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+) -> None:
+    """List the shipped scenarios with kind of run, pod and variants, the systems and the software stacks."""
+    from podsim.command_line.listing import listing
 
-    for title, names in shipped_names().items():
-        typer.echo(f"{title}:")
-        for name in names:
-            typer.echo(f"  {name}")
+    as_json = output_format is Format.JSON
+    echo(listing(words or (), as_json=as_json), as_json)
 
 
 @cost_app.command("matmul")
 def cost_matmul(
     shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
-    ipu: Annotated[str, typer.Option(help="An IPU specification: gc200, bow, or a file.")] = "gc200",
+    ipu: Annotated[
+        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
+    ] = "gc200",
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
@@ -316,18 +261,10 @@ def cost_matmul(
     from podsim.system import build_ipu
 
     chip = build_ipu(load_ipu(ipu))
-    typer.echo(
-        show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=output_format is Format.JSON),
-        nl=False,
-    )
+    as_json = output_format is Format.JSON
+    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 
 
 def main() -> None:
     """Run the command line; errors a user can mend are printed without a traceback."""
-    from podsim.errors import InfeasibleError, PodsimError
-
-    try:
-        app()
-    except PodsimError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(_EXIT_INFEASIBLE if isinstance(error, InfeasibleError) else _EXIT_ERROR)
+    sys.exit(run_to_the_end(lambda: app(prog_name="podsim", standalone_mode=False)))

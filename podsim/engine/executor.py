@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from simpy import Environment, Event
+from simpy.core import EmptySchedule
 from simpy.events import Timeout
 
 from podsim.engine.environment import events_of, make_environment
@@ -25,7 +26,14 @@ _Log = list[tuple[str, str, str, int, int]]
 _Stretch = tuple[str, str, int]
 
 
-def execute(program: Program, *, explicit: bool = True, record: bool = False, tie_seed: int | None = None) -> Trace:
+def execute(
+    program: Program,
+    *,
+    explicit: bool = True,
+    record: bool = False,
+    tie_seed: int | None = None,
+    watch: Iterable[int] = (),
+) -> Trace:
     """Run a program to its end.
 
     Args:
@@ -35,11 +43,13 @@ def execute(program: Program, *, explicit: bool = True, record: bool = False, ti
             group start each of them together, and groups that share a channel or a barrier must too.
         record: Keep a timeline.
         tie_seed: Shuffle the order of events at one instant; the answer must not change.
+        watch: Numbers of events after which it is asked for the next number, so that it sees how far the run is;
+            once it has no more, the run goes on to its end.
 
     Raises:
         DeadlockError: Lanes wait for others that have ended or wait elsewhere.
     """
-    return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run()
+    return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run(watch)
 
 
 class _Meeting:
@@ -171,7 +181,7 @@ class _Execution:
         self._known: dict[int, _Move] = {}
         self._loads: dict[int, Loads] = {}
 
-    def run(self) -> Trace:
+    def run(self, watch: Iterable[int]) -> Trace:
         for group in self._program.groups:
             self._invite(group)
         for group in self._program.groups:
@@ -180,6 +190,7 @@ class _Execution:
             for lane in group.lanes:
                 self._env.process(self._lane(group, lane, join))
         with _no_search_for_garbage():
+            self._advance(watch)
             self._env.run()
         self._check_ended()
         makespan = int(self._env.now) - self._start
@@ -196,6 +207,14 @@ class _Execution:
             event_count=events_of(self._env, self._ids),
             helpers=self._helpers,
         )
+
+    def _advance(self, watch: Iterable[int]) -> None:
+        """Through as many events as are asked for, or to the end."""
+        step = self._env.step
+        with suppress(EmptySchedule):
+            for count in watch:
+                for _ in range(count):
+                    step()
 
     def _shifted(self) -> Iterator[Record]:
         """Records from the end of the warm-up on."""

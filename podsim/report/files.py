@@ -3,10 +3,12 @@
 import os
 import secrets
 import stat
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from podsim.errors import OutputError
+from podsim.specs.library import data_file
 
 
 def check_writable(path: str | Path) -> None:
@@ -55,23 +57,58 @@ def check_new(path: str | Path, *, force: bool) -> None:
         raise OutputError("the file exists", where=str(path), do="give another name, or --force to replace it")
 
 
-def check_distinct(**paths: str | Path | None) -> None:
-    """Refuse outputs that would overwrite one another or what is read.
+def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[tuple[str, str | Path]] = ()) -> None:
+    """Refuse outputs that would overwrite one another or what is read, however their paths are spelled.
 
     Args:
-        paths: What each path is for, in the order in which messages name them.
+        outputs: What each path is for, and the path if it is asked for.
+        inputs: What each file is that is read, and its path; files of that name that do not exist are passed over.
 
     Raises:
-        OutputError: Two of them are the same file.
+        OutputError: Two of them are the same file, be it through links.
     """
-    seen: dict[Path, str] = {}
-    for purpose, path in paths.items():
+    taken = [(purpose, Path(path)) for purpose, path in inputs]
+    for purpose, path in outputs.items():
         if path is None or _is_device(Path(path)):
             continue
-        first = seen.setdefault(Path(path).resolve(), purpose)
-        if first != purpose:
-            what = f"this is both the {first} and the {purpose}"
+        first = next((other for other, there in taken if _same_file(there, Path(path))), None)
+        if first is not None:
+            what = f"this is both {first} and the {purpose}"
             raise OutputError(what, where=str(path), do="give two different paths")
+        taken.append((f"the {purpose}", Path(path)))
+
+
+def check_not_read(path: str | Path, purpose: str, inputs: Iterable[tuple[str, str]]) -> None:
+    """Refuse to overwrite a file that a result stands on.
+
+    Args:
+        path: File to write.
+        purpose: What it is for.
+        inputs: (displayed path, SHA-256) of every file that was read.
+
+    Raises:
+        OutputError: It is one of them.
+    """
+    check_outputs({purpose: path}, files_read(inputs))
+
+
+def files_read(inputs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
+    """What each file is that was read, and every path that its displayed path may stand for.
+
+    Args:
+        inputs: (displayed path, SHA-256) of every file.
+    """
+    for shown, _ in inputs:
+        yield "a file that is read", Path(shown)
+        yield "a file that is read", data_file(shown)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        if one.resolve() == other.resolve():
+            return True
+        return one.samefile(other)
+    return False
 
 
 def _is_device(path: Path) -> bool:

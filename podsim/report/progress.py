@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from podsim.report.format import format_duration_s
+
+_EVENTS_PER_S: Final = 300_000  # of an ordinary computer; only how long to wait depends on it
+_LONG_S: Final = 10
+_PARTS: Final = 100
 
 
 def track(names: Sequence[str], what: str) -> Iterator[str]:
@@ -17,3 +24,20 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
             bar.update(task, description=f"{what} {name}")
             yield name
             bar.advance(task)
+
+
+def follow(event_count: int, say: Callable[[str], None]) -> Iterator[int]:
+    """Say how long a simulation will take if that is long, and follow it with a bar.
+
+    Args:
+        event_count: Events to simulate, roughly.
+        say: Takes the estimate.
+
+    Yields:
+        Numbers of events after which to look again.
+    """
+    seconds = event_count / _EVENTS_PER_S
+    if seconds > _LONG_S:
+        say(f"simulating about {event_count:,} events, which takes about {format_duration_s(seconds, 2)}")
+        for _ in track([f"{part} %" for part in range(_PARTS)], "simulated"):
+            yield event_count // _PARTS

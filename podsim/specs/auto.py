@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Annotated, Any, Literal
 
@@ -153,7 +154,7 @@ def give_way(base: Document, over: Document) -> Document:
     if isinstance(memory, dict):
         data["memory"] = {key: value for key, value in memory.items() if key not in _CHOSEN_MEMORY}
     places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
-    return _with(Document(base.data, places, base.inputs), data)
+    return _with(replace(base, places=places), data)
 
 
 def undivided(document: Document, family: type[BaseModel]) -> Document:
@@ -182,4 +183,4 @@ def misspelled(document: Document) -> list[Problem]:
 
 
 def _with(document: Document, keys: Mapping[str, Any]) -> Document:
-    return Document(document.data | keys, document.places, document.inputs)
+    return replace(document, data=document.data | keys)

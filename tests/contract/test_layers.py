@@ -29,7 +29,9 @@ ORDER = [
     "service",
     "importer",
     "validation",
+    "command_line",
     "cli",
+    "__main__",
 ]
 NARROWER = {
     "workload": set(),  # a model is the same on every machine

@@ -478,7 +478,7 @@ def test_an_imported_scenario_runs() -> None:
     saved(products("rows", 64, 128))
     Path("deeper").mkdir()
     written = run("import", "model.onnx", "--dimension", "rows=16", "--output", "deeper/mine.yaml")
-    assert (written.exit_code, written.output) == (0, "")
+    assert (written.exit_code, written.stdout) == (0, "")
     text = Path("deeper/mine.yaml").read_text()
     assert 'file: "../model.onnx"' in text
     assert "# 1 operator on inputs, 8,192 parameters, 0.000262 GFLOP in products." in text

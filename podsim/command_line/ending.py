@@ -1,0 +1,121 @@
+"""How a command ends: exit codes, and streams that are closed, full, or nobody reads."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TextIO
+
+import typer
+
+from podsim.command_line.usage import UsageError, told
+from podsim.errors import InfeasibleError, PodsimError
+
+EXIT_CODES: Final = {
+    0: "done",
+    2: "a usage, an input or an output is wrong",
+    3: "the plan is impossible, which is an answer",
+    130: "interrupted",
+    141: "whoever read the output has gone, as in `podsim list | head -1`",
+    143: "told to terminate",
+}
+"""What each means; 1 is left to bugs, which show a traceback."""
+_ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Stands for a standard output that was closed from the start: writing to it is an error, not nothing."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def run_to_the_end(command: Callable[[], object]) -> int:
+    """Run a command; what a user can mend is printed without a traceback.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        _prepare_output()
+        code = command()
+        sys.stdout.flush()
+    except PodsimError as error:
+        return _complain(f"error: {error}", _INFEASIBLE if isinstance(error, InfeasibleError) else _ERROR)
+    except UsageError as error:
+        return _complain(told(error), _ERROR)
+    except (KeyboardInterrupt, typer.Abort):
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return _nobody_reads()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer met it first
+            return _nobody_reads()
+        raise
+    except OSError as error:
+        _discard(sys.__stdout__)
+        return _complain(_of_the_system(error), _ERROR)
+    except MemoryError:
+        what = (
+            "error: there is not enough memory for this\n  do: leave `--explicit` out, or make the model or pod smaller"
+        )
+        return _complain(what, _ERROR)
+    return code if isinstance(code, int) else 0
+
+
+def _prepare_output() -> None:
+    """Whatever cannot be encoded is replaced: a table without its bars is better than none."""
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def print_data(text: str) -> None:
+    """Print what programs read: in UTF-8 whatever the terminal speaks, so that nothing of it is replaced."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Tell on standard error, if it can be told there."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _complain(text: str, code: int) -> int:
+    say(text)
+    return code
+
+
+def _nobody_reads() -> int:
+    _discard(sys.__stdout__)
+    return _NO_READER
+
+
+def _of_the_system(error: OSError) -> str:
+    """An error of the operating system; one that names no file comes from printing."""
+    reason = error.strerror or type(error).__name__
+    if error.filename is not None:
+        return f"error: {os.fsdecode(error.filename)}: {reason}\n  do: check the path and its permissions"
+    cure = "redirect it to a place with room, or to /dev/null"
+    return f"error: standard output cannot be written: {reason}\n  do: {cure}"
+
+
+def _discard(stream: TextIO | None) -> None:
+    """Let what is still buffered go nowhere, so that the interpreter does not complain of it at its end."""
+    if stream is None:
+        return
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

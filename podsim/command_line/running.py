@@ -1,0 +1,178 @@
+"""Running a scenario: what is checked before, and what is written, told and printed after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from podsim.command_line.ending import print_data, say
+from podsim.command_line.outputs import inputs_of, tell_written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from podsim.report.forward import ForwardResult
+    from podsim.report.generation import GenerationResult
+    from podsim.report.result import RunResult
+    from podsim.specs import LoadedScenario
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def check_paths(trace: Path | None, plot: Path | None) -> None:
+    """Before anything is read or simulated."""
+    if trace is not None:
+        from podsim.report.files import check_writable
+
+        check_writable(trace)
+    if plot is not None:
+        from podsim.command_line.charts import load_matplotlib
+
+        load_matplotlib()
+        from podsim.report.chart_frame import check_plot_path
+
+        check_plot_path(plot)
+
+
+def check_not_inputs(
+    scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None
+) -> None:
+    """Once it is known what is read, and before anything is simulated."""
+    from podsim.report.files import check_outputs
+
+    given = {"the scenario": scenario, "the arrivals": arrivals}
+    read = [(purpose, path) for purpose, path in given.items() if path is not None]
+    check_outputs(outputs, (*read, *inputs_of(loaded)))
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a run is asked for.
+
+    Attributes:
+        output_format: How the result is printed.
+        explicit: Whether every IPU of every replica is simulated.
+        trace: Where the timeline goes.
+        plot: Where the chart goes.
+    """
+
+    output_format: Format
+    explicit: bool
+    trace: Path | None
+    plot: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A result with how it is shown."""
+
+    result: RunResult | GenerationResult | ForwardResult
+    show: Callable[[Console], None]
+    draw: Callable[[Path], None]
+
+
+def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
+    """Simulate a scenario of whatever kind, write what is asked for, tell of it, and print."""
+    from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec
+
+    make = _train
+    if isinstance(loaded.spec, InferenceScenarioSpec):
+        make = _generate
+    elif isinstance(loaded.spec, ForwardScenarioSpec):
+        make = _infer
+    made = make(loaded, wishes)
+    if wishes.plot is not None:
+        made.draw(wishes.plot)
+        tell_written(wishes.plot)
+    if wishes.trace is not None:
+        from podsim.report.perfetto import write_trace
+
+        write_trace(made.result, wishes.trace)
+        tell_written(wishes.trace)
+    print_result(made.result.to_json, wishes.output_format, made.show)
+
+
+def _train(loaded: LoadedScenario, wishes: Wishes) -> _Made:
+    from podsim.report.progress import follow, track
+    from podsim.report.table import print_result
+    from podsim.simulation import simulate
+
+    result = simulate(
+        loaded,
+        explicit=wishes.explicit,
+        record=wishes.trace is not None or wishes.plot is not None,
+        watch=lambda names: track(names, "choosing: trying"),
+        follow=lambda count: follow(count, say),
+    )
+    return _Made(result, partial(print_result, result), partial(_draw, result))
+
+
+def _draw(result: RunResult | ForwardResult, path: Path) -> None:
+    from podsim.report.plot import write_plot
+
+    write_plot(result, path)
+
+
+def _generate(loaded: LoadedScenario, wishes: Wishes) -> _Made:
+    from podsim.generation import generate
+    from podsim.report.generation_table import print_generation
+    from podsim.report.progress import track
+
+    result = generate(
+        loaded,
+        explicit=wishes.explicit,
+        record=wishes.trace is not None,
+        watch=lambda names: track(names, "choosing: trying"),
+    )
+    return _Made(result, partial(print_generation, result), partial(_draw_generation, result))
+
+
+def _draw_generation(result: GenerationResult, path: Path) -> None:
+    from podsim.report.generation_plot import write_generation_plot
+
+    write_generation_plot(result, path)
+
+
+def _infer(loaded: LoadedScenario, wishes: Wishes) -> _Made:
+    from podsim.forward import infer
+    from podsim.report.forward_table import print_forward
+    from podsim.report.progress import follow, track
+
+    result = infer(
+        loaded,
+        explicit=wishes.explicit,
+        record=wishes.trace is not None or wishes.plot is not None,
+        follow=lambda count: follow(count, say),
+        watch=lambda names: track(names, "reading:"),
+    )
+    return _Made(result, partial(print_forward, result), partial(_draw, result))
+
+
+def print_result(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:
+    """Print a result as a table or as JSON."""
+    if output_format is Format.JSON:
+        print_data(f"{to_json()}\n")
+    else:
+        from podsim.command_line.console import TableConsole
+
+        show(TableConsole())
+
+
+def echo(text: str, for_programs: bool) -> None:
+    """Print a text that ends its own lines."""
+    if for_programs:
+        print_data(text)
+    else:
+        typer.echo(text, nl=False)

@@ -1,0 +1,89 @@
+"""Command lines that are no commands: what is wrong and what to do, as for every other error."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from podsim.errors import PodsimError
+
+# typer brings its own click since 0.26; its public classes lead to what either of them raises.
+UsageError: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+class Commands(TyperGroup):
+    """Commands of which an unknown one is an error like any other."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names.
+
+        Raises:
+            PodsimError: There is none of this name.
+        """
+        name = args[0] if args else ""
+        if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            raise PodsimError(f"{ctx.command_path} has no command `{name}`", do=f"{_closest(name, known)} {_help(ctx)}")
+        return super().resolve_command(ctx, args)
+
+
+def told(error: Any) -> str:
+    """An error of the parser in the words of the house; where nothing was asked, the help alone."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return str(error.format_message())
+    return f"error: {_as_podsim_error(error, context)}"
+
+
+def _as_podsim_error(error: Any, context: Any) -> PodsimError:
+    path = context.command_path if context is not None else "podsim"
+    help_text = _help(context)
+    if hasattr(error, "possibilities"):
+        known = [name for each in context.command.get_params(context) for name in each.opts if name.startswith("--")]
+        return PodsimError(
+            f"{path} has no option `{error.option_name}`", do=f"{_closest(error.option_name, known)} {help_text}"
+        )
+    name = _name(getattr(error, "param", None)) or getattr(error, "option_name", "")
+    if type(error).__name__ == "MissingParameter":
+        return PodsimError(f"{path} needs {name}, which is missing", do=f"write `{path} {name}`; {help_text}")
+    if name:
+        return PodsimError(_sentence(error.message), where=name, do=f"{_choice(error.message)}{help_text}")
+    return PodsimError(_sentence(error.format_message()), where=path, do=help_text)
+
+
+def _help(context: Any) -> str:
+    path = context.command_path if context is not None else "podsim"
+    return f"`{path} --help` shows what there is"
+
+
+def _name(parameter: Any) -> str:
+    """An option by its longest name, an argument in capitals."""
+    if parameter is None:
+        return ""
+    names = [name for name in parameter.opts if name.startswith("-")]
+    return max(names, key=len) if names else str(parameter.metavar or parameter.name).upper()
+
+
+def _closest(written: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(written, names, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"use one of {', '.join(names)};"
+
+
+def _choice(message: str) -> str:
+    """The closest of the values that a message names, if it names some."""
+    written, *known = _QUOTED.findall(message) or [""]
+    close = difflib.get_close_matches(written, known, n=1)
+    return f"did you mean `{close[0]}`? " if close else ""
+
+
+def _sentence(message: str) -> str:
+    """A message of the parser as part of a sentence."""
+    text = " ".join(message.split()).removeprefix("Value error, ").replace("(s)", "s").rstrip(".")
+    return text[:1].lower() + text[1:]

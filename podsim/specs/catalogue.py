@@ -1,0 +1,147 @@
+"""What is shipped, with a line about each: read without checking, since a list must come at once.
+
+Of a file, only those of its top-level keys are parsed that are listed; most of the time goes to the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from podsim.specs.forward import ForwardScenarioSpec
+from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.library import shipped_files
+from podsim.specs.load import family_of
+from podsim.specs.yaml_source import Document, parse_yaml
+
+_KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
+_PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")
+_LISTED = ("base", "description", "name", "system", "variants")
+_NAMED_ONLY = ("data", "generation", "forward", "serving")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedScenario:
+    """A scenario in a list.
+
+    Attributes:
+        name: What commands take.
+        description: What the file says that it is.
+        kind: `training`, `generation`, `serving` or `forward`.
+        system: The pod that it is about.
+        variants: Names of its variants.
+    """
+
+    name: str
+    description: str
+    kind: str
+    system: str
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """A system or a software stack in a list.
+
+    Attributes:
+        name: What scenarios take.
+        description: Its name in full.
+    """
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All that is shipped, or the part of it that was asked for."""
+
+    scenarios: tuple[ListedScenario, ...]
+    systems: tuple[ListedPart, ...]
+    software: tuple[ListedPart, ...]
+
+    def about(self, words: Sequence[str]) -> Catalogue:
+        """What has all of some words in it, in capitals or not."""
+        return Catalogue(
+            tuple(each for each in self.scenarios if _has(asdict(each), words)),
+            tuple(each for each in self.systems if _has(asdict(each), words)),
+            tuple(each for each in self.software if _has(asdict(each), words)),
+        )
+
+    def to_dict(self) -> dict[str, list[dict[str, Any]]]:
+        """For JSON."""
+        return {kind: list(map(asdict, getattr(self, kind))) for kind in ("scenarios", "systems", "software")}
+
+
+def catalogue() -> Catalogue:
+    """All that is shipped, in order of names."""
+    files = {kind: {path.stem: path for path in shipped_files(kind)} for kind in ("scenario", "pod", "software")}
+    scenarios = {name: _outline(path) for name, path in files["scenario"].items()}
+    systems, software = ({name: _outline(path) for name, path in files[kind].items()} for kind in ("pod", "software"))
+    return Catalogue(
+        tuple(_scenario(name, scenarios) for name in sorted(scenarios)),
+        tuple(_part(name, systems) for name in sorted(systems)),
+        tuple(_part(name, software) for name in sorted(software)),
+    )
+
+
+def _has(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
+    text = " ".join(map(str, entry.values())).casefold()
+    return all(word.casefold() in text for word in words)
+
+
+def _scenario(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedScenario:
+    own, chain = outlines[name], list(_chain(name, outlines))
+    merged: dict[str, Any] = {key: value for each in reversed(chain) for key, value in each.items()}
+    merged["model"] = {key: value for each in reversed(chain) for key, value in each.get("model", {}).items()}
+    description = str(merged.get("description", ""))
+    return ListedScenario(name, description, _kind(merged), _system(chain), tuple(own.get("variants", ())))
+
+
+def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:
+    names = (str(each["name"]) for each in _chain(name, outlines) if "name" in each)
+    return ListedPart(name, next(names, ""))
+
+
+def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """A file, its base, and so on; a base that is not shipped beside it ends it."""
+    seen: set[str] = set()
+    while name in outlines and name not in seen:
+        seen.add(name)
+        yield outlines[name]
+        name = Path(str(outlines[name].get("base", ""))).name.removesuffix(".yaml")
+
+
+def _system(chain: Sequence[Mapping[str, Any]]) -> str:
+    for each in chain:
+        given = each.get("system")
+        name = given.get("base") if isinstance(given, dict) else given
+        if name is not None:
+            return str(name)
+    return ""
+
+
+def _kind(data: Mapping[str, Any]) -> str:
+    family = family_of(Document(dict(data)))
+    if issubclass(family, InferenceScenarioSpec):
+        return "serving" if "serving" in data else "generation"
+    return "forward" if issubclass(family, ForwardScenarioSpec) else "training"
+
+
+def _outline(path: Path) -> dict[str, Any]:
+    """Those top-level keys of a file that a list is made of."""
+    outline: dict[str, Any] = {}
+    rest = []
+    for block in _KEY.split(path.read_text(encoding="utf-8")):
+        key = block.partition(":")[0]
+        plain = _PLAIN.fullmatch(block)
+        if key in _NAMED_ONLY:
+            outline[key] = {}
+        elif key in _LISTED and plain:
+            outline[key] = plain["text"]
+        elif key in _LISTED or (key == "model" and "kind" in block):
+            rest.append(block)
+    return outline | (parse_yaml("".join(rest), str(path)).data if rest else {})

@@ -1,0 +1,301 @@
+"""The command line as a tool: what it writes, how it ends, what it completes and lists."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from podsim.command_line.completion import scenarios, variants
+from podsim.errors import OutputError
+from podsim.report.files import check_outputs
+from podsim.specs import load_scenario, shipped_names, variant_names
+from podsim.specs.catalogue import catalogue
+from podsim.specs.forward import ForwardScenarioSpec
+from podsim.specs.inference import InferenceScenarioSpec
+from tests.unit.bad_input_cases import ERROR, Run, error_of
+
+ROOT = Path(__file__).resolve().parents[2]
+INTERRUPTED, NO_READER, TERMINATED = 130, 141, 143
+OWN_MACHINE = """kind: pod
+base: ipu_pod16
+machine: machine.yaml
+"""
+
+
+def command(*arguments: str) -> list[str]:
+    """In a process of its own, where whatever Python warns of is an error."""
+    return [sys.executable, "-X", "dev", "-W", "error", "-m", "podsim", *arguments]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)} | changes
+
+
+def done(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), cwd=folder, env=environment(**changes), capture_output=True, text=True, check=False
+    )
+
+
+# Files that are read are not written
+
+
+@pytest.fixture
+def _own_files(podsim: Run) -> None:
+    """A scenario with a base, a pod and a machine of its own."""
+    Path("base.yaml").write_text(Path("good.yaml").read_text())
+    Path("machine.yaml").write_text("kind: machine\nbase: ipu_m2000\n")
+    Path("pod.yaml").write_text(OWN_MACHINE)
+    Path("mine.yaml").write_text("base: base.yaml\nsystem: pod.yaml\n")
+    Path("folder").mkdir()
+    Path("link.yaml").symlink_to("machine.yaml")
+    Path("hard.yaml").hardlink_to("machine.yaml")
+
+
+@pytest.mark.usefixtures("_own_files")
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("mine.yaml", "the scenario"),
+        ("./folder/../mine.yaml", "the scenario"),
+        ("base.yaml", "a file that is read"),
+        ("pod.yaml", "a file that is read"),
+        ("machine.yaml", "a file that is read"),
+        ("link.yaml", "a file that is read"),
+        ("hard.yaml", "a file that is read"),
+        (str(ROOT / "hardware_specs" / "vertices_mk2.yaml"), "a file that is read"),
+    ],
+)
+def test_a_file_that_the_run_reads_is_not_overwritten(
+    podsim: Run, monkeypatch: pytest.MonkeyPatch, path: str, what: str
+) -> None:
+    def simulate(*_: object, **__: object) -> None:
+        raise AssertionError("simulated before the path was checked")
+
+    monkeypatch.setattr("podsim.simulation.simulate", simulate)
+    before = Path(path).read_bytes()
+    assert podsim("run", "mine.yaml", "--trace", path) == error_of(
+        f"{path}: this is both {what} and the trace\n  do: give two different paths"
+    )
+    assert Path(path).read_bytes() == before
+
+
+def test_arrivals_that_a_scenario_names_are_not_overwritten(podsim: Run) -> None:
+    Path("a.png").write_text("arrival_s,prompt_tokens,output_tokens\n0,8,8\n")
+    Path("s.yaml").write_text(
+        "system: ipu_pod16\nsoftware: popxl_sdk_3.3\nmodel: {kind: decoder, size: gpt2_small}\n"
+        "generation: {batch_size: 1, prompt_tokens: 16, output_tokens: 16}\nserving: {file: a.png}\n"
+    )
+    assert podsim("serve", "s.yaml", "--plot", "a.png") == error_of(
+        "a.png: this is both the arrivals and the plot\n  do: give two different paths"
+    )
+
+
+def test_neither_a_model_nor_a_pod_is_overwritten_by_its_import(podsim: Run) -> None:
+    for path in ("config.json", "pod.yaml"):
+        Path(path).write_text(OWN_MACHINE if path == "pod.yaml" else "{}")
+    Path("machine.yaml").write_text("kind: machine\nbase: ipu_m2000\n")
+    ask = ("import", "config.json", "--system", "pod.yaml", "--force", "--output")
+    assert podsim(*ask, "./config.json") == error_of(
+        "config.json: this is both the input and the output\n  do: give two different paths"
+    )
+    assert podsim(*ask, "machine.yaml") == error_of(
+        "machine.yaml: this is both a file that is read and the output\n  do: give two different paths"
+    )
+
+
+def test_two_outputs_in_one_file_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.png").symlink_to(tmp_path / "chart.png")
+    with pytest.raises(OutputError, match="this is both the trace and the plot"):
+        check_outputs({"trace": tmp_path / "chart.png", "plot": tmp_path / "link.png"})
+    check_outputs({"trace": tmp_path / "chart.png", "plot": tmp_path / "other.png"})
+
+
+def test_a_result_in_python_does_not_overwrite_what_it_stands_on(tmp_path: Path) -> None:
+    import podsim
+    from podsim.report.perfetto import write_trace
+    from tests.unit.bad_input_cases import SCENARIO
+
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO)
+    result = podsim.simulate(path, record=True)
+    with pytest.raises(OutputError, match="this is both a file that is read and the trace"):
+        write_trace(result, path)
+    assert path.read_text() == SCENARIO
+
+
+def test_what_was_written_is_told_with_its_size(podsim: Run) -> None:
+    code, told = podsim("run", "good.yaml", "--trace", "t.json", "--plot", "p.svg")
+    assert code == 0
+    chart, trace = told.splitlines()
+    assert chart.startswith("wrote p.svg: ")
+    assert trace == f"wrote t.json: {Path('t.json').stat().st_size / 2**20:.3g} MiB"
+
+
+# How it ends
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("arguments", [("list",), ("--help",), ("run", "bert_v1.1_pod16_open"), ("schema",)])
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [("> /dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_an_output_that_cannot_be_printed(
+    tmp_path: Path, arguments: tuple[str, ...], redirection: str, reason: str
+) -> None:
+    shell = ["sh", "-c", f'"$@" {redirection}', "sh", *command(*arguments)]
+    ended = subprocess.run(shell, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == error_of(
+        f"standard output cannot be written: {reason}\n  do: redirect it to a place with room, or to /dev/null"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("--help",), ("run", "bert_v1.1_pod16_open"), ("run", "template", "--format", "json")]
+)
+def test_nobody_reads_any_more(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        command(*arguments), cwd=tmp_path, env=environment(), stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (NO_READER, b"")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)], ids=["SIGINT", "SIGTERM"]
+)
+@pytest.mark.parametrize("delay_s", [0.4, 1.5, 3.0])
+def test_a_signal_ends_it_without_a_word_and_without_a_file(
+    tmp_path: Path, number: signal.Signals, code: int, delay_s: float
+) -> None:
+    many = ("run", "bert_large_phase1_pod64", "--explicit", "--trace", "t.json")
+    process = subprocess.Popen(
+        command(*many), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(delay_s)
+    process.send_signal(number)
+    assert (process.communicate(), process.returncode) == ((b"", b""), code)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "template", "--trace", "t.json", "--plot", "p.png"),
+        ("run", "llama2_7b_pods", "--trace", "t.json", "--plot", "p.pdf"),
+        ("run", "vit_base_pod4", "--trace", "t.json"),
+        ("serve", "serving_llama2_7b_pod64", "--plot", "p.svg"),
+        ("cost", "matmul", "64x64x64"),
+        ("schema",),
+        ("list", "--format", "json"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"PYTHONIOENCODING": "ascii", "COLUMNS": "20", "TERM": "dumb"},
+        {"MPLBACKEND": "nonsense", "MPLCONFIGDIR": "/proc/nowhere", "HOME": "/nowhere", "NO_COLOR": "1"},
+    ],
+    ids=["narrow and without Unicode", "no home and no backend"],
+)
+def test_it_works_in_poor_surroundings(tmp_path: Path, arguments: tuple[str, ...], changes: dict[str, str]) -> None:
+    ended = done(tmp_path, *arguments, **changes)
+    assert ended.returncode == 0, ended.stderr
+    assert all(line.startswith("wrote ") for line in ended.stderr.splitlines())
+
+
+def test_json_is_utf8_whatever_the_terminal_speaks(tmp_path: Path) -> None:
+    Path(tmp_path / "s.yaml").write_text("base: template\ndescription: Größe → 2\n", encoding="utf-8")
+    printed = subprocess.run(
+        command("run", "s.yaml", "--format", "json"),
+        cwd=tmp_path,
+        env=environment(PYTHONIOENCODING="ascii"),
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert json.loads(printed.decode("utf-8"))["description"] == "Größe → 2"
+
+
+def test_a_broken_matplotlibrc_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe")
+    ended = done(tmp_path, "run", "template", "--plot", "p.png")
+    assert ended.returncode == ERROR
+    assert ended.stderr.startswith("error: matplotlib, which draws charts, cannot be loaded: ")
+    assert "\n  do: mend or remove the file `matplotlibrc` in this folder" in ended.stderr
+
+
+def test_a_chart_does_not_depend_on_a_matplotlibrc(tmp_path: Path) -> None:
+    charts = []
+    for name, style in (("a", ""), ("b", "font.size: 30\nsavefig.bbox: tight\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "matplotlibrc").write_text(style)
+        assert done(tmp_path / name, "run", "template", "--plot", "p.svg").returncode == 0
+        charts.append((tmp_path / name / "p.svg").read_bytes())
+    assert charts[0] == charts[1]
+
+
+# Words
+
+
+def test_h_is_help(tmp_path: Path) -> None:
+    for arguments in ([], ["run"], ["serve"], ["import"], ["validate"], ["list"], ["cost", "matmul"]):
+        short, long = (done(tmp_path, *arguments, each) for each in ("-h", "--help"))
+        assert (short.returncode, short.stdout) == (0, long.stdout)
+        assert short.stdout.startswith("Usage: podsim ")
+
+
+def test_names_and_variants_are_completed(tmp_path: Path) -> None:
+    def completed(line: str, place: int) -> list[str]:
+        changes = {"_PODSIM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(place)}
+        return done(tmp_path, **changes).stdout.split()
+
+    assert completed("podsim run bert_v1.0_pod16", 2) == ["bert_v1.0_pod16_closed", "bert_v1.0_pod16_open"]
+    assert completed("podsim run --set a=b template --variant ", 6) == ["bow", "unpacked", "larger_batch"]
+    assert completed("podsim import m.onnx --system bow_pod25", 4) == ["bow_pod256"]
+    assert completed("podsim run nothing --variant ", 4) == []
+    assert scenarios() == shipped_names()["scenarios"]
+    assert variants.__annotations__["ctx"]
+
+
+# The list
+
+
+def test_the_list_says_what_loading_says() -> None:
+    """It reads parts of files by a shorter way than loading them does."""
+    for each in catalogue().scenarios:
+        loaded = load_scenario(each.name)
+        pod = next(name for name, _ in loaded.inputs[::-1] if name == f"hardware_specs/{each.system}.yaml")
+        assert pod
+        assert (each.description, each.variants) == (loaded.spec.description, variant_names(each.name))
+        kind = "training"
+        if isinstance(loaded.spec, InferenceScenarioSpec):
+            kind = "serving" if loaded.gives("serving") else "generation"
+        elif isinstance(loaded.spec, ForwardScenarioSpec):
+            kind = "forward"
+        assert each.kind == kind
+    names = {kind: [each["name"] for each in entries] for kind, entries in catalogue().to_dict().items()}
+    assert names == shipped_names()
+
+
+def test_the_list_finds_by_words(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    found = catalogue().about(["BERT", "forward"])
+    assert [each.name for each in found.scenarios] == [
+        "bert_large_squad_answers_pod16",
+        "e5_large_pod4",
+        "mpnet_base_pod4",
+    ]
+    assert not found.systems
+    assert podsim("list", "bert", "xyz") == error_of(
+        "nothing that is shipped has `bert` and `xyz` in its name or description\n"
+        "  do: use fewer or shorter words; `podsim list` shows all"
+    )
