@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from podsim.errors import Problem, SpecError
+from podsim.errors import SpecError
+from podsim.graph.onnx_file import printable, problem
+from podsim.graph.proto import inner_nodes
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
@@ -58,7 +60,7 @@ def without_functions(model: ModelProto, file: str) -> ModelProto:
         return inline_local_functions(model)
     # The library tells what it cannot write out by errors of many kinds.
     except Exception as error:
-        reason = "".join(each if each.isprintable() else "?" for each in str(error).split("\n")[0])[:200]
+        reason = printable(str(error).split("\n")[0])[:200]
         raise _problem(file, f"its local functions cannot be written out: {reason}") from None
 
 
@@ -67,7 +69,7 @@ def _words(size: _Size) -> str:
 
 
 def _problem(file: str, what: str) -> SpecError:
-    return SpecError([Problem(file, "", what, _EXPORT)])
+    return problem(file, what, _EXPORT)
 
 
 class _Counter:
@@ -92,7 +94,7 @@ class _Counter:
         if key not in self._functions:
             return None
         if key in within:
-            ring = " -> ".join(f"`{_printable(name)}`" for _, name in (*within[within.index(key) :], key))
+            ring = " -> ".join(f"`{printable(name)}`" for _, name in (*within[within.index(key) :], key))
             raise _problem(self._file, f"a local function calls itself: {ring}")
         if len(within) == _DEEPEST:
             raise _problem(self._file, f"calls of local functions are nested more than {_DEEPEST} deep")
@@ -102,12 +104,6 @@ class _Counter:
 
 
 def _with_inner(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    from podsim.graph.proto import inner_nodes
-
     for node in nodes:
         yield node
         yield from inner_nodes(node)
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in text)

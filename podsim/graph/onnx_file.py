@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.errors import PodsimError, Problem, SpecError
-from podsim.graph.functions import without_functions
 from podsim.units import format_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ def open_onnx(path: Path) -> OnnxFile:
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
     del content
+    from podsim.graph.functions import without_functions
+
     model = without_functions(model, name)
     missing = _external_files(model, path.parent)
     for tensor in _tensors(model.graph):
