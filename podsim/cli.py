@@ -85,15 +85,14 @@ def run(
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
     from podsim.report.progress import track
-    from podsim.simulation import simulate, with_references
+    from podsim.simulation import simulate
     from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario
-    from podsim.validation.references import references_for
 
     check_distinct(scenario=scenario, trace=trace, plot=plot)
     if trace is not None:
         check_writable(trace)
     if plot is not None:
-        from podsim.report.plot import check_plot_path
+        from podsim.report.chart_frame import check_plot_path
 
         check_plot_path(plot)
     loaded = load_scenario(scenario, variant, overrides or ())
@@ -102,8 +101,6 @@ def run(
         _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
         return
     result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
-    if variant is None and not overrides:
-        result = with_references(result, references_for(result.name))
     if trace is not None:
         from podsim.report.perfetto import write_trace
 
@@ -124,7 +121,6 @@ def _infer(
     loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
 ) -> None:
     """Text generation and forward passes: the same options, other results."""
-    from podsim.errors import PodsimError
     from podsim.forward import infer
     from podsim.generation import generate
     from podsim.report.forward_table import print_forward
@@ -136,10 +132,12 @@ def _infer(
     result: ForwardResult | GenerationResult
     show: Callable[[], None]
     if isinstance(loaded.spec, ForwardScenarioSpec):
-        if plot is not None:
-            raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        result = passed = infer(loaded, explicit=explicit, record=trace is not None)
+        result = passed = infer(loaded, explicit=explicit, record=trace is not None or plot is not None)
         show = partial(print_forward, passed)
+        if plot is not None:
+            from podsim.report.plot import write_plot
+
+            write_plot(passed, plot)
     else:
         result = generated = generate(
             loaded,
@@ -183,7 +181,7 @@ def serve(
 
     check_distinct(scenario=scenario, arrivals=arrivals, plot=plot)
     if plot is not None:
-        from podsim.report.plot import check_plot_path
+        from podsim.report.chart_frame import check_plot_path
 
         check_plot_path(plot)
     result = serve_scenario(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.graph import read_graph
@@ -15,14 +14,17 @@ from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
+from podsim.program.passes_in_order import forward_passes
 from podsim.report.breakdown import mean_account
 from podsim.report.format import format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.rows import IpuAccount, OperationRow
+from podsim.report.shared import shared
 from podsim.report.step import StepReport
-from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.report.usage import replicas_in_use
+from podsim.specs import ForwardScenarioSpec, LoadedScenario, load_scenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
 from podsim.workload import Workload
 
@@ -105,9 +107,7 @@ def _result(
     options, ipu = plan.options, plan.system.machine.ipu
     peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
-        name=loaded.name,
-        description=spec.description,
-        version=__version__,
+        **shared(loaded, replicas_in_use(spec), warnings=(*model.warnings, *_waits(call)), files=model.files),
         samples_per_batch=plan.workload.samples_per_micro_batch,
         batches_per_call=options.batches_per_call,
         replication_factor=options.replication_factor,
@@ -119,12 +119,9 @@ def _result(
         ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
         memory=memory_report(plan.memory),
         operations=tuple(_operations(plan)),
-        warnings=(*model.warnings, *_waits(call)),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=(*loaded.inputs, *model.files),
         event_count=batch.event_count + call.event_count,
-        scenario=loaded.resolved,
         trace=call if call.records else None,
+        passes=forward_passes(plan) if call.records else None,
     )
 
 

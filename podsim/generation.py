@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
@@ -14,13 +13,16 @@ from podsim.plan.inference import StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step
 from podsim.program.passes import BUBBLE
+from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
+from podsim.report.shared import shared
 from podsim.report.step import StepReport
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.report.usage import one_copy
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
 
 
 def generate(
@@ -64,21 +66,16 @@ def generate(
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
     return GenerationResult(
-        name=loaded.name,
-        description=spec.description,
-        version=__version__,
+        **shared(loaded, one_copy(spec), choice=choice),
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
         prefill=_report(plan.prefill, prefill),
         decode=_report(plan.decode, decode),
         memory=memory_report(plan.memory),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=loaded.inputs,
         event_count=prefill.event_count + decode.event_count,
-        scenario=loaded.resolved,
-        choice=choice,
         trace=decode if decode.records else None,
+        passes=step_passes(plan) if decode.records else None,
     )
 
 

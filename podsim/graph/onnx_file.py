@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.errors import PodsimError, Problem, SpecError
+from podsim.units import format_bytes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, TensorProto
@@ -87,7 +88,7 @@ def _content(path: Path, name: str) -> bytes:
             raise problem(name, "this is not a file but a device or a pipe", _ANOTHER_FILE)
         size = path.stat().st_size
         if size > _MOST_BYTES:
-            what = f"the file has {size / 1e9:,.1f} GB; ONNX files have at most 2 GiB"
+            what = f"the file has {format_bytes(size)}; ONNX files have at most 2 GiB"
             raise problem(name, what, "save the model with its weights as external data")
         content = path.read_bytes()
     except (OSError, ValueError) as error:

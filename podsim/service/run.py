@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from podsim._version import __version__
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Watch, silent
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
-from podsim.report.serving import ServingResult
+from podsim.report.serving import ServingResult, serving_warnings
+from podsim.report.shared import shared
+from podsim.report.usage import copies_in_use
 from podsim.service.requests import Demand, drawn, replayed
 from podsim.service.step_times import PlannedSteps
 from podsim.serving import (
@@ -27,7 +28,8 @@ from podsim.serving import (
 )
 from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.specs.changes import Change
 from podsim.specs.serving import ServingSpec
 
 _MARGIN: Final = 0.05
@@ -77,7 +79,20 @@ def serve(
         plan = _plan(spec, demand)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads)
+    given = tuple(_given(spec.served, rate, arrivals, loads))
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads, given)
+
+
+def _given(
+    serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
+) -> Iterator[Change]:
+    """What was given beside the scenario, as changes of it."""
+    if rate is not None and (serving.file or rate != serving.rate):
+        yield Change("serving.rate", serving.rate, rate)
+    if arrivals is not None:
+        yield Change("serving.file", serving.file, str(arrivals))
+    if loads and tuple(loads) != serving.loads:
+        yield Change("serving.loads", serving.loads, tuple(loads))
 
 
 def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
@@ -142,6 +157,7 @@ def _result(
     demand: Demand,
     rate: float | None,
     loads: Sequence[float],
+    given: tuple[Change, ...],
 ) -> ServingResult:
     serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
     copies = serving.replicas or spec.copy_count
@@ -150,23 +166,20 @@ def _result(
     limit = saturation(service, load, margin=_MARGIN)
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
     outcome = serve_requests(service, requests)
+    offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
+    warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
-        name=loaded.name,
-        description=spec.description,
-        version=__version__,
+        **shared(loaded, copies_in_use(spec, copies), warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,
         copy_count=copies,
         batches_in_flight=in_flight,
         request_count=len(requests),
-        rate_per_s=outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s,
+        rate_per_s=offered,
         outcome=outcome,
         saturation=limit,
         points=load_curve(service, load, [share * limit.rate_per_s for share in loads]),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=loaded.inputs + demand.inputs,
-        scenario=loaded.resolved,
     )
 
 

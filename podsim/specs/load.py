@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from podsim.specs.auto import (
     spelled_out,
     undivided,
 )
+from podsim.specs.changes import Change, changes
 from podsim.specs.checks import cross_check
 from podsim.specs.families import (
     SEQ2SEQ_KIND,
@@ -43,7 +45,7 @@ from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.software import SoftwareSpec
 from podsim.specs.vertices import VerticesSpec
 from podsim.specs.wording import dotted, known_here, shown
-from podsim.specs.written import VARIANTS, Written, laid_out, read_written
+from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
 from podsim.specs.yaml_source import Document
 
 KINDS: dict[str, type[BaseModel]] = {
@@ -91,6 +93,7 @@ class LoadedScenario:
         overrides: `key.path=value` texts that were applied.
         notices: What a reader must know of how it was read, and of quantities that nothing real has.
         auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
+        changes: Keys that are not as the file has them.
     """
 
     name: str
@@ -101,6 +104,7 @@ class LoadedScenario:
     overrides: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     auto: AutoSpec | None = None
+    changes: tuple[Change, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -188,7 +192,24 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
         raise SpecError(problems)
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*document.notices, *unusual(spec))
-    return LoadedScenario(name, spec, document, written, variant, overrides, notices, auto)
+    differing = _changes(written, variant, overrides, document) if variant or overrides else ()
+    return LoadedScenario(name, spec, document, written, variant, overrides, notices, auto, differing)
+
+
+def _changes(
+    written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
+) -> tuple[Change, ...]:
+    """Keys that are not as the file has them."""
+    file = laid_over(written, None, ())
+    return changes(file, laid_over(written, variant, overrides), partial(_inherited, written, file), document.data)
+
+
+def _inherited(written: Written, file: Document) -> Mapping[str, Any]:
+    """The file with all that it refers to, as far as that can be read without what was asked."""
+    try:
+        return dict(laid_out(written, None, ()).data)
+    except SpecError:
+        return dict(file.data)
 
 
 def _pinned(document: Document, family: type[AnyScenario]) -> AutoSpec | None:

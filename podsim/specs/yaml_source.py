@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from podsim.errors import Problem, SpecError
+from podsim.units import format_bytes
 
 KeyPath = tuple[str | int, ...]
 
@@ -109,8 +110,8 @@ def _content(path: Path, name: str) -> bytes:
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            limit = f"the limit is {MAX_FILE_BYTES / 1e6:.1f} MB"
-            raise _error(name, f"the file has {size / 1e6:,.1f} MB; {limit}", "name a smaller YAML file")
+            limit = f"the limit is {format_bytes(MAX_FILE_BYTES)}"
+            raise _error(name, f"the file has {format_bytes(size)}; {limit}", "name a smaller YAML file")
         return path.read_bytes()
     except IsADirectoryError as error:
         raise _error(name, "this is a folder, not a file", "name a file in it") from error

@@ -17,11 +17,13 @@ class Parameter:
         name: Its name within the block.
         shape: Its shape.
         tied_to: Name of the parameter of another block whose storage it shares, if any.
+        share_read: Expected share of it that one run of its block reads; less than one for experts.
     """
 
     name: str
     shape: tuple[int, ...]
     tied_to: str | None = None
+    share_read: float = 1.0
 
     @property
     def element_count(self) -> int:
@@ -42,6 +44,8 @@ class Block:
         saved_elements: Elements that the backward pass needs from the forward pass per micro-batch,
             the block's input excluded; what recomputation saves.
         live_elements: The most elements alive at once inside the block beside its input.
+        partial_sums: Names of its operations whose results are partial sums over the shards of a layer,
+            which these have to add up before anything reads them.
     """
 
     name: str
@@ -51,11 +55,17 @@ class Block:
     output_elements: int
     saved_elements: int
     live_elements: int
+    partial_sums: tuple[str, ...] = ()
 
     @property
     def parameter_count(self) -> int:
         """Elements of the tensors that this block stores itself."""
         return sum(p.element_count for p in self.parameters if p.tied_to is None)
+
+    @property
+    def read_parameter_count(self) -> int:
+        """Elements that one run reads, tied tensors included."""
+        return round(sum(p.element_count * p.share_read for p in self.parameters))
 
     @property
     def forward_flop(self) -> int:

@@ -91,7 +91,7 @@ def test_a_file_of_a_million_lines_is_refused_at_once(podsim: Run, line: str) ->
 def test_a_large_file(podsim: Run) -> None:
     Path("s.yaml").write_text("a: 1\n" * 1_000_000)
     assert podsim("run", "s.yaml") == error_of(
-        "s.yaml: the file has 5.0 MB; the limit is 0.3 MB\n  do: name a smaller YAML file"
+        "s.yaml: the file has 4.77 MiB; the limit is 256 KiB\n  do: name a smaller YAML file"
     )
 
 

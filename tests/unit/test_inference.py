@@ -15,11 +15,17 @@ from podsim.plan.inference_job import inference_job
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
 from podsim.specs import InferenceScenarioSpec, load_scenario
-from podsim.workload.decoder import DecoderShape, Step, attention_ops, feed_forward_ops, head_ops
+from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 LLAMA = DecoderShape(32, 4096, 11008, 32, 32, 32000)
+# Four square projections, three matrices of the feed-forward block, two norms.
+LLAMA_LAYER = 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096
+
+
+def step(shape: DecoderShape, batch: int, tokens: int, context: int, shards: int = 1) -> Workload:
+    return causal_decoder(shape, Batch(batch, tokens, False, False, context_length=context), shards=shards)
 
 
 def plan_of(name: str, *overrides: str) -> InferencePlan:
@@ -52,8 +58,8 @@ def test_parameters(size: str, millions: float) -> None:
 
 def test_work_of_a_whole_sequence_of_llama2_7b() -> None:
     """26,526 GFLOP in dense layers and 2,199 in attention for 2,048 tokens, without a cache and undivided."""
-    step = Step(1, 2048, 2048, 1, cached=False)
-    layer = [op for op in attention_ops(LLAMA, step) + feed_forward_ops(LLAMA, step) if isinstance(op, MatMul)]
+    blocks = step(LLAMA, 1, 2048, 2048).blocks
+    layer = [op for op in blocks["attention"].forward + blocks["feed_forward"].forward if isinstance(op, MatMul)]
     attention = sum(op.flop for op in layer if op.name.split("/")[-1] in ("scores", "context"))
     dense = sum(op.flop for op in layer) - attention
     assert 32 * dense / 1e9 == pytest.approx(26525.7, abs=0.1)
@@ -62,19 +68,15 @@ def test_work_of_a_whole_sequence_of_llama2_7b() -> None:
 
 @pytest.mark.parametrize("shards", [2, 4, 16])
 def test_shards_divide_the_work(shards: int) -> None:
-    def flop(count: int) -> int:
-        step = Step(2, 64, 64, count)
-        ops = attention_ops(LLAMA, step) + feed_forward_ops(LLAMA, step) + head_ops(LLAMA, step)
-        return sum(op.flop for op in ops if isinstance(op, MatMul))
-
-    assert flop(shards) * shards == flop(1)
+    whole, shard = step(LLAMA, 2, 64, 64), step(LLAMA, 2, 64, 64, shards)
+    assert shard.forward_flop * shards == whole.forward_flop
 
 
 def test_grouped_queries_share_keys() -> None:
     """64 query heads on 8 key heads, over 4 shards: 2 groups of 8 queries each per sequence."""
     scores = next(
         op
-        for op in attention_ops(DecoderShape(80, 8192, 28672, 64, 8, 32000), Step(3, 1, 100, 4))
+        for op in step(DecoderShape(80, 8192, 28672, 64, 8, 32000), 3, 1, 100, 4).blocks["attention"].forward
         if isinstance(op, MatMul) and op.name.endswith("scores")
     )
     assert (scores.group_count, scores.rows, scores.inner, scores.columns) == (3 * 2, 8, 128, 100)
@@ -141,7 +143,7 @@ def test_memory_by_hand() -> None:
     """Keys and values: 2·32 layers·1024 tokens·(4096/16) halves. Weights: the largest of layer, words and head."""
     tenants = {(t.name, t.storage): t.byte_count for t in plan_of(PODS).memory[0].tenants}
     assert tenants["kv_cache", "in_processor_memory"] == 2 * 32 * 1024 * 256 * 2
-    assert tenants["weights", "in_processor_memory"] == LLAMA.layer_parameter_count * 2 // 16
+    assert tenants["weights", "in_processor_memory"] == LLAMA_LAYER * 2 // 16
     assert tenants["weights", "streaming_memory"] == pytest.approx(LLAMA.parameter_count * 2 / 16, rel=1e-6)
 
 
