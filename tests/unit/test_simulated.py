@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from podsim.specs.shipped import is_shipped
 from rich.console import Console
 
 import podsim
@@ -21,7 +22,6 @@ from podsim.report.simulated import Simulated
 from podsim.report.table import print_result
 from podsim.specs import load_scenario
 from podsim.specs.library import data_file
-from podsim.specs.shipped import is_shipped
 from podsim.validation.reference_data import submissions
 
 TRAINING, GENERATION, FORWARD = "bert_v1.1_pod16_open", "llama2_7b_pods", "e5_large_pod4"
