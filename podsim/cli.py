@@ -93,7 +93,7 @@ def run(
     check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot)
-    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, variant is None and not overrides))
+    run_scenario(loaded, Wishes(output_format, explicit, trace, plot))
 
 
 @app.command()
@@ -122,6 +122,7 @@ def serve(
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
+    from podsim.report.progress import track
     from podsim.report.serving_table import print_serving
     from podsim.service import serve as serve_scenario
     from podsim.specs import load_scenario
@@ -129,7 +130,14 @@ def serve(
     check_paths(None, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, arrivals, plot=plot)
-    result = serve_scenario(loaded, rate=rate, arrivals=arrivals, loads=loads or ())
+    result = serve_scenario(
+        loaded,
+        rate=rate,
+        arrivals=arrivals,
+        loads=loads or (),
+        watch=lambda names: track(names, "serving:"),
+        tell=say,
+    )
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot
 
@@ -160,13 +168,16 @@ def import_file(
     from podsim.importer import Request, import_model
     from podsim.importer.request import parse_dimensions
     from podsim.report.files import check_new, check_outputs, write_atomically
+    from podsim.report.progress import track
 
     if output is not None:
         check_outputs({"output": output}, inputs_of_import(model, system, output))
         check_new(output, force=force)
     folder = None if output is None else output.parent
     request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
-    text = import_model(model, request, lambda warning: say(f"warning: {warning}"))
+    text = import_model(
+        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
+    )
     if output is None:
         print_data(text)
     else:

@@ -17,10 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 
-class PodsimError(Exception):
+class _PortableError(Exception):
+    """Pickled and copied by its parts, since `Exception` would call the constructor with the message alone.
+
+    Without it a worker of `multiprocessing.Pool` that raises kills the thread that collects results.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The class, the arguments of `Exception`, and every attribute, notes included."""
+        return _rebuilt, (type(self), self.args), self.__dict__.copy()
+
+
+def _rebuilt(kind: type[_PortableError], arguments: tuple[Any, ...]) -> _PortableError:
+    """An error without its attributes; its constructor is not called."""
+    return kind.__new__(kind, *arguments)
+
+
+class PodsimError(_PortableError):
     """What is wrong, where, and what to do about it.
 
     Attributes:
@@ -68,7 +84,7 @@ class Problem:
         return f"{text}\n  do: {self.do}" if self.do else text
 
 
-class BadValueError(ValueError):
+class BadValueError(_PortableError, ValueError):
     """A value that cannot be; whoever knows its place makes it a `Problem`.
 
     Attributes:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.graph import read_graph
@@ -15,6 +14,7 @@ from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
+from podsim.program.passes_in_order import forward_passes
 from podsim.program.replicas import Replicas
 from podsim.program.size import Follow, explicit_event_count, unseen
 from podsim.report.breakdown import mean_account
@@ -23,9 +23,12 @@ from podsim.report.forward import ForwardResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.rows import IpuAccount, OperationRow
+from podsim.report.shared import shared
 from podsim.report.step import StepReport
-from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.report.usage import replicas_in_use
+from podsim.specs import ForwardScenarioSpec, LoadedScenario, load_scenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
+from podsim.watch import Watch, silent
 from podsim.workload import Workload
 
 _SHORT_WAIT = 0.05
@@ -39,29 +42,31 @@ def infer(
     explicit: bool = False,
     record: bool = False,
     follow: Follow = unseen,
+    watch: Watch = silent,
 ) -> ForwardResult:
     """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
 
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+        watch: Passes on the names of portions of a graph that is read.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     spec = loaded.spec
     if not isinstance(spec, ForwardScenarioSpec):
         raise PodsimError(
             f"{loaded.name} does not describe forward passes", do="use podsim.simulate or podsim.generate"
         )
-    model = _model(loaded, spec)
+    model = _model(loaded, spec, watch)
     try:
         plan = plan_forward(forward_job(spec, model.workload))
         batch = execute(compile_one_batch(plan))
@@ -91,11 +96,11 @@ class _Model:
     files: tuple[tuple[str, str], ...] = ()
 
 
-def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec) -> _Model:
+def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec, watch: Watch) -> _Model:
     if isinstance(spec, TransformerPassSpec):
         return _Model(pass_workload(spec))
     assert isinstance(spec, GraphScenarioSpec)
-    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations)
+    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations, watch)
     return _Model(graph.workload, graph.warnings, (graph.source,))
 
 
@@ -114,9 +119,7 @@ def _result(
     options, ipu = plan.options, plan.system.machine.ipu
     peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
-        name=loaded.name,
-        description=spec.description,
-        version=__version__,
+        **shared(loaded, replicas_in_use(spec), warnings=(*model.warnings, *_waits(call)), files=model.files),
         samples_per_batch=plan.workload.samples_per_micro_batch,
         batches_per_call=options.batches_per_call,
         replication_factor=options.replication_factor,
@@ -128,12 +131,9 @@ def _result(
         ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
         memory=memory_report(plan.memory),
         operations=tuple(_operations(plan)),
-        warnings=(*model.warnings, *_waits(call)),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=(*loaded.inputs, *model.files),
         event_count=batch.event_count + call.event_count,
-        scenario=loaded.resolved,
         trace=call if call.records else None,
+        passes=forward_passes(plan) if call.records else None,
     )
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice, Watch, silent
-from podsim.plan.inference import StepCost, plan_inference
+from podsim.parallelism.choice import Choice
+from podsim.plan.inference import InferencePlan, StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
-from podsim.program.inference import compile_step
+from podsim.program.inference import compile_step, compile_turn, stages_interfere
 from podsim.program.passes import BUBBLE
+from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
+from podsim.report.shared import shared
 from podsim.report.step import StepReport
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.report.usage import one_copy
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.watch import Watch, silent
 
 
 def generate(
@@ -37,7 +40,7 @@ def generate(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every layer; the result is the same, more slowly.
         record: Keep the timeline of a decode step, for `GenerationResult.trace`.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
@@ -47,7 +50,7 @@ def generate(
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     if not isinstance(loaded.spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} does not describe text generation", do="use podsim.simulate or podsim.infer")
     choice: Choice | None = None
@@ -64,25 +67,20 @@ def generate(
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
     return GenerationResult(
-        name=loaded.name,
-        description=spec.description,
-        version=__version__,
+        **shared(loaded, one_copy(spec), choice=choice),
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
-        prefill=_report(plan.prefill, prefill),
-        decode=_report(plan.decode, decode),
+        prefill=_report(plan, plan.prefill, prefill),
+        decode=_report(plan, plan.decode, decode),
         memory=memory_report(plan.memory),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=loaded.inputs,
         event_count=prefill.event_count + decode.event_count,
-        scenario=loaded.resolved,
-        choice=choice,
         trace=decode if decode.records else None,
+        passes=step_passes(plan) if decode.records else None,
     )
 
 
-def _report(cost: StepCost, trace: Trace) -> StepReport:
+def _report(plan: InferencePlan, cost: StepCost, trace: Trace) -> StepReport:
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     return StepReport(
         name=cost.name,
@@ -90,10 +88,18 @@ def _report(cost: StepCost, trace: Trace) -> StepReport:
         breakdown_ps=mean_account(trace.lanes),
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
-        longest_stage_ps=longest_stage_ps(trace),
+        longest_stage_ps=longest_stage_ps(plan, cost, trace),
     )
 
 
-def longest_stage_ps(trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]"""
+def longest_stage_ps(plan: InferencePlan, cost: StepCost, trace: Trace) -> int:
+    """The longest that a batch takes any stage, its call to the host included. [ps]
+
+    Args:
+        plan: The model on its IPUs.
+        cost: The step.
+        trace: The step of one batch while no other is under way.
+    """
+    if stages_interfere(plan):
+        return execute(compile_turn(plan, cost)).makespan_ps
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

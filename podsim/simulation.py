@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice, Watch, silent
+from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program, replicas_of
+from podsim.program.passes_in_order import training_passes
 from podsim.program.size import Follow, explicit_event_count, unseen
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
-from podsim.report.rows import IpuAccount, OperationRow, Reference
+from podsim.report.rows import IpuAccount, OperationRow
+from podsim.report.shared import shared
+from podsim.report.usage import replicas_in_use
 from podsim.report.warnings import warnings_of
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, load_scenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
+from podsim.watch import Watch, silent
 
 
 def simulate(
@@ -42,7 +44,7 @@ def simulate(
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline, for `RunResult.trace`.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
@@ -54,7 +56,7 @@ def simulate(
         DoesNotFitError: A replica does not fit its IPUs' memory.
         MissingDataError: A number that is needed is not known.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     if isinstance(loaded.spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes text generation", do="use podsim.generate")
     if isinstance(loaded.spec, ForwardScenarioSpec):
@@ -81,9 +83,7 @@ def _result(
 ) -> RunResult:
     update_s = ps_to_seconds(trace.makespan_ps)
     return RunResult(
-        name=loaded.name,
-        description=loaded.spec.description,
-        version=__version__,
+        **shared(loaded, replicas_in_use(loaded.spec), warnings=tuple(warnings_of(plan, trace)), choice=choice),
         throughput_samples_per_s=outcome.samples_per_update / update_s,
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),
@@ -95,13 +95,9 @@ def _result(
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
         operations=_operations(plan),
-        warnings=tuple(warnings_of(plan, trace)),
-        assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
-        inputs=loaded.inputs,
         event_count=trace.event_count,
-        scenario=loaded.resolved,
-        choice=choice,
         trace=trace if trace.records else None,
+        passes=training_passes(plan) if trace.records else None,
     )
 
 
@@ -146,8 +142,3 @@ def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[Opera
         for each in costs if runs else ():
             seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
             yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
-
-
-def with_references(result: RunResult, references: Sequence[Reference]) -> RunResult:
-    """The result with measured figures beside it."""
-    return replace(result, references=tuple(references))

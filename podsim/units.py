@@ -7,6 +7,7 @@ for a mistake must name the file and the cure, and start-up time counts in milli
 from __future__ import annotations
 
 import re
+from decimal import MAX_EMAX, MIN_EMIN, Context
 from typing import Final
 
 from podsim.errors import BadValueError
@@ -18,6 +19,9 @@ _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SECONDS: Final = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _BITS_PER_BYTE: Final = 8
 _LONGEST_TEXT: Final = 60
+_BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_EXACT: Final = Context(prec=2 * _LONGEST_TEXT, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+"""Decimal numbers are multiplied as they are written and rounded once, so that `3 ms` is `3000 us`."""
 
 _QUANTITY: Final = re.compile(
     r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:inf|nan))\s*(\S*)\s*", re.I
@@ -74,6 +78,8 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     (16000000000.0, 638976.0)
     >>> parse_quantity("30 Gb/s", "bytes_per_s")
     3750000000.0
+    >>> parse_quantity("0.7 us", "s") == parse_quantity("700 ns", "s")
+    True
     """
     known, do = UNITS[dimension], f"write for example `{EXAMPLES[dimension]}`"
     written = str(text) if len(str(text)) <= _LONGEST_TEXT else f"{str(text)[:_LONGEST_TEXT]}…"
@@ -83,7 +89,7 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     number, unit = match.groups()
     if unit not in known:
         raise QuantityError(f"unit `{unit}` does not fit here" if unit else f"`{written}` has no unit", do)
-    return float(number.replace("_", "")) * known[unit]
+    return float(_EXACT.multiply(*map(_EXACT.create_decimal, (number.replace("_", ""), repr(known[unit])))))
 
 
 def seconds_to_ps(seconds: float) -> int:
@@ -111,3 +117,33 @@ def ps_to_seconds(picoseconds: int) -> float:
     1.5e-06
     """
     return picoseconds / PS_PER_S
+
+
+def format_significant(value: float, digits: int = 3) -> str:
+    """A number with at most so many significant digits, thousands grouped and no trailing zeros.
+
+    Digits before the decimal point are never rounded away.
+
+    >>> format_significant(1413.44), format_significant(1.3), format_significant(0.02139)
+    ('1,413', '1.3', '0.0214')
+    """
+    if value == 0:
+        return "0"
+    exponent = int(f"{abs(value):.{digits - 1}e}".partition("e")[2])
+    decimals = max(0, digits - 1 - exponent)
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_bytes(size_bytes: float, digits: int = 3) -> str:
+    """A size in binary units. [B]
+
+    >>> format_bytes(940_572_672), format_bytes(512), format_bytes(1.13 * 2**30)
+    ('897 MiB', '512 B', '1.13 GiB')
+    """
+    value = float(size_bytes)
+    for unit in _BYTE_UNITS[:-1]:
+        if abs(float(f"{value:.{digits - 1}e}")) < 1000:
+            return f"{format_significant(value, digits)} {unit}"
+        value /= 1024
+    return f"{format_significant(value, digits)} {_BYTE_UNITS[-1]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from podsim.serving import Batching, Requests, StaticBatching
@@ -67,14 +67,14 @@ class _Replica:
 
 
 class TokenByToken:
-    """The same rules, stepped through without sums, blocks or SimPy."""
+    """The same rules, stepped through without sums or blocks."""
 
-    def __init__(self, requests: Requests, steps: OddSteps, batching: Batching, replica_count: int) -> None:
-        self.requests, self.steps, self.batching = requests, steps, batching
+    def __init__(self, requests: Requests, paces: Sequence[OddSteps], batching: Batching, replica_count: int) -> None:
+        self.requests, self.paces, self.batching, self.copies = requests, paces, batching, replica_count
         self.queue: list[int] = []
         self.made = [0] * len(requests)
         self.start, self.first, self.last = ([-1] * len(requests) for _ in range(3))
-        self.replicas = [_Replica() for _ in range(replica_count)]
+        self.replicas = [_Replica() for _ in range(replica_count * len(paces))]
         self.present_area = self.now = self.next = 0
 
     def run(self) -> Times:
@@ -94,11 +94,22 @@ class TokenByToken:
         while self.next < len(self.requests) and self.requests.arrival_ps[self.next] == now:
             self.queue.append(self.next)
             self.next += 1
-        for replica in self.replicas:
+        begin: list[tuple[int, bool, int, int]] = []
+        for number in sorted(range(len(self.replicas)), key=lambda each: (self._in_flight(each, but=each), each)):
+            replica = self.replicas[number]
             if replica.end == now:
                 self._finish(replica)
             if replica.end is None:
-                self._begin(replica)
+                begin += [(number, *step) for step in self._begin(replica)]
+        for number, prefills, batch, tokens in begin:
+            steps = self.paces[self._in_flight(number) - 1]
+            seconds = (steps.prefill_s if prefills else steps.decode_s)(batch, tokens)
+            self.replicas[number].end = now + round(seconds * PS_PER_S)
+
+    def _in_flight(self, number: int, but: int = -1) -> int:
+        """Batches in the same copy."""
+        alike = range(number % self.copies, len(self.replicas), self.copies)
+        return sum(bool(self.replicas[each].members or self.replicas[each].joining) for each in alike if each != but)
 
     def _deadline(self) -> int:
         assert isinstance(self.batching, StaticBatching)
@@ -119,7 +130,8 @@ class TokenByToken:
         running = [number for number in replica.members if self.last[number] < 0]
         replica.members = replica.members if static and running else running
 
-    def _begin(self, replica: _Replica) -> None:
+    def _begin(self, replica: _Replica) -> Iterator[tuple[bool, int, int]]:
+        """What comes next: prefill or decode, of how many, at how many tokens."""
         prompts = self.requests.prompt_tokens
         joining = self._joining(replica)
         del self.queue[: len(joining)]
@@ -127,13 +139,13 @@ class TokenByToken:
             for number in joining:
                 self.start[number] = self.now
             replica.joining = joining
-            self._step(replica, self.steps.prefill_s, len(joining), max(prompts[number] for number in joining))
+            yield True, len(joining), max(prompts[number] for number in joining)
         elif replica.members:
             if isinstance(self.batching, StaticBatching):
                 context = max(prompts[number] for number in replica.members) + self.made[replica.members[0]]
             else:
                 context = max(prompts[number] + self.made[number] for number in replica.members)
-            self._step(replica, self.steps.decode_s, len(replica.members), context)
+            yield False, len(replica.members), context
 
     def _joining(self, replica: _Replica) -> list[int]:
         size = self.batching.size
@@ -141,6 +153,3 @@ class TokenByToken:
             return self.queue[: size - len(replica.members)]
         ready = self.queue and (len(self.queue) >= size or self._deadline() <= self.now)
         return self.queue[:size] if ready and not replica.members else []
-
-    def _step(self, replica: _Replica, duration_s: Callable[[int, int], float], batch: int, tokens: int) -> None:
-        replica.end = self.now + round(duration_s(batch, tokens) * PS_PER_S)

@@ -41,7 +41,7 @@ def check_paths(trace: Path | None, plot: Path | None) -> None:
         from podsim.command_line.charts import load_matplotlib
 
         load_matplotlib()
-        from podsim.report.plot import check_plot_path
+        from podsim.report.chart_frame import check_plot_path
 
         check_plot_path(plot)
 
@@ -66,39 +66,34 @@ class Wishes:
         explicit: Whether every IPU of every replica is simulated.
         trace: Where the timeline goes.
         plot: Where the chart goes.
-        with_references: Whether the scenario is as it was published, so that what was measured belongs beside it.
     """
 
     output_format: Format
     explicit: bool
     trace: Path | None
     plot: Path | None
-    with_references: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A result with how it is shown; None where there is no chart of its kind."""
+    """A result with how it is shown."""
 
     result: RunResult | GenerationResult | ForwardResult
     show: Callable[[Console], None]
-    draw: Callable[[Path], None] | None
+    draw: Callable[[Path], None]
 
 
 def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
     """Simulate a scenario of whatever kind, write what is asked for, tell of it, and print."""
-    from podsim.errors import PodsimError
     from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec
 
     make = _train
     if isinstance(loaded.spec, InferenceScenarioSpec):
         make = _generate
     elif isinstance(loaded.spec, ForwardScenarioSpec):
-        if wishes.plot is not None:
-            raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
         make = _infer
     made = make(loaded, wishes)
-    if wishes.plot is not None and made.draw is not None:
+    if wishes.plot is not None:
         made.draw(wishes.plot)
         tell_written(wishes.plot)
     if wishes.trace is not None:
@@ -112,8 +107,7 @@ def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
 def _train(loaded: LoadedScenario, wishes: Wishes) -> _Made:
     from podsim.report.progress import follow, track
     from podsim.report.table import print_result
-    from podsim.simulation import simulate, with_references
-    from podsim.validation.references import references_for
+    from podsim.simulation import simulate
 
     result = simulate(
         loaded,
@@ -122,12 +116,10 @@ def _train(loaded: LoadedScenario, wishes: Wishes) -> _Made:
         watch=lambda names: track(names, "choosing: trying"),
         follow=lambda count: follow(count, say),
     )
-    if wishes.with_references:
-        result = with_references(result, references_for(result.name))
-    return _Made(result, partial(print_result, result), partial(_draw_training, result))
+    return _Made(result, partial(print_result, result), partial(_draw, result))
 
 
-def _draw_training(result: RunResult, path: Path) -> None:
+def _draw(result: RunResult | ForwardResult, path: Path) -> None:
     from podsim.report.plot import write_plot
 
     write_plot(result, path)
@@ -156,15 +148,16 @@ def _draw_generation(result: GenerationResult, path: Path) -> None:
 def _infer(loaded: LoadedScenario, wishes: Wishes) -> _Made:
     from podsim.forward import infer
     from podsim.report.forward_table import print_forward
-    from podsim.report.progress import follow
+    from podsim.report.progress import follow, track
 
     result = infer(
         loaded,
         explicit=wishes.explicit,
-        record=wishes.trace is not None,
+        record=wishes.trace is not None or wishes.plot is not None,
         follow=lambda count: follow(count, say),
+        watch=lambda names: track(names, "reading:"),
     )
-    return _Made(result, partial(print_forward, result), None)
+    return _Made(result, partial(print_forward, result), partial(_draw, result))
 
 
 def print_result(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:

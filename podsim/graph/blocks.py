@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from podsim.graph.node import Node, NodeList, Tensor
 from podsim.graph.operators import FREE, mapper_of
@@ -66,6 +66,10 @@ class _Flow:
             self._enter(place, node)
         for output in graph.outputs:
             self._last.setdefault(self._root(output).name, len(self._nodes) - 1)
+        self._made_at: dict[int, list[str]] = {}
+        for name, made in self._made.items():
+            self._made_at.setdefault(made, []).append(name)
+        self._crossing = self._elements_crossing()
 
     def _enter(self, place: int, node: Node) -> None:
         moving = [each for each in node.read if not each.constant]
@@ -113,35 +117,36 @@ class _Flow:
     def block(self, name: str, start: int, end: int, dtype: DType, owners: dict[str, str]) -> Block:
         """The nodes from `start` to before `end`."""
         nodes = self._nodes[start:end]
-        crossing = sum(each.element_count for each in self._alive(end))
-        results = sum(each.element_count for each in self._graph.outputs)
         return Block(
             name=name,
             forward=tuple(op for node in nodes for op in self._ops(node, dtype)),
             backward=(),
             parameters=tuple(self._parameters(name, nodes, owners)),
-            output_elements=crossing if end < len(self._nodes) else results,
+            output_elements=self._crossing[end],
             saved_elements=0,
             live_elements=self._most_alive(start, end),
         )
 
-    def _alive(self, place: int) -> list[Tensor]:
-        """What was made before a node and is read by it or later ones."""
-        return [self._roots[name] for name, made in self._made.items() if made < place <= self._last.get(name, -1)]
+    def _elements_crossing(self) -> list[int]:
+        """Elements made before each node and read by it or later ones; behind the last, those of the outputs."""
+        changes: Counter[int] = Counter()
+        for name, made in self._made.items():
+            size, last = self._roots[name].element_count, self._last.get(name, -1)
+            if made < last:
+                changes[made + 1] += size
+                changes[last + 1] -= size
+        crossing = list(accumulate(changes[place] for place in range(len(self._nodes))))
+        return [*crossing, sum(each.element_count for each in self._graph.outputs)]
 
     def _most_alive(self, start: int, end: int) -> int:
         """Most elements made in the block that are alive at once."""
         changes: Counter[int] = Counter()
-        for name, made in self._made.items():
-            if start <= made < end:
+        for made in range(start, end):
+            for name in self._made_at.get(made, ()):
                 size = self._roots[name].element_count
                 changes[made] += size
                 changes[max(made, self._last.get(name, made)) + 1] -= size
-        most = alive = 0
-        for place in range(start, end):
-            alive += changes[place]
-            most = max(most, alive)
-        return most
+        return max(accumulate(changes[place] for place in range(start, end)), default=0)
 
     def _ops(self, node: Node, dtype: DType) -> tuple[Op, ...]:
         mapper = mapper_of(node)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.errors import PodsimError, Problem, SpecError
+from podsim.graph.functions import without_functions
+from podsim.units import format_bytes
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 _ANOTHER_FILE = "name an ONNX file"
 _MOST_BYTES = 2**31 - 1
@@ -69,10 +71,7 @@ def open_onnx(path: Path) -> OnnxFile:
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
     del content
-    if model.functions:
-        from onnx.inliner import inline_local_functions
-
-        model = inline_local_functions(model)
+    model = without_functions(model, name)
     missing = _external_files(model, path.parent)
     for tensor in _tensors(model.graph):
         _keep_small_values(tensor, path.parent, missing)
@@ -87,7 +86,7 @@ def _content(path: Path, name: str) -> bytes:
             raise problem(name, "this is not a file but a device or a pipe", _ANOTHER_FILE)
         size = path.stat().st_size
         if size > _MOST_BYTES:
-            what = f"the file has {size / 1e9:,.1f} GB; ONNX files have at most 2 GiB"
+            what = f"the file has {format_bytes(size)}; ONNX files have at most 2 GiB"
             raise problem(name, what, "save the model with its weights as external data")
         content = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -109,8 +108,17 @@ def _parse(model: ModelProto, content: bytes, name: str) -> None:
     if not model.graph.node:
         raise problem(name, "the file holds no graph of ONNX operators", _ANOTHER_FILE)
     # What is not UTF-8 comes as bytes.
-    if not all(isinstance(each, str) for each in _texts(model.graph)):
+    if not all(isinstance(each, str) for each in _texts_of_model(model)):
         raise problem(name, "names in the file are not text in UTF-8; it is damaged", "fetch or export it again")
+
+
+def _texts_of_model(model: ModelProto) -> Iterator[object]:
+    """All names in a model."""
+    yield from _texts(model.graph)
+    yield from (each.domain for each in model.opset_import)
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output)
+        yield from _texts_of_nodes(function.node)
 
 
 def _texts(graph: GraphProto) -> Iterator[object]:
@@ -120,7 +128,11 @@ def _texts(graph: GraphProto) -> Iterator[object]:
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
-    for node in graph.node:
+    yield from _texts_of_nodes(graph.node)
+
+
+def _texts_of_nodes(nodes: Iterable[NodeProto]) -> Iterator[object]:
+    for node in nodes:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
             yield attribute.name
@@ -173,7 +185,14 @@ def _location(tensor: TensorProto) -> str:
 def _external_files(model: ModelProto, folder: Path) -> frozenset[str]:
     """Files with weights that are not there."""
     named = {_location(tensor) for tensor in _tensors(model.graph) if tensor.external_data}
-    return frozenset(name for name in named if not (folder / name).is_file())
+    return frozenset(name for name in named if not _is_file(folder, name))
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _notes(missing: frozenset[str]) -> Iterator[str]:

@@ -36,7 +36,7 @@ def captured_names(node: NodeProto) -> list[str]:
             read = [name for name in (*inner.input, *captured_names(inner)) if name and name not in inside]
             names.update(dict.fromkeys(read))
             inside.update(inner.output)
-        names.update(dict.fromkeys(each.name for each in graph.output if each.name not in inside))
+        names.update(dict.fromkeys(each.name for each in graph.output if each.name and each.name not in inside))
     return list(names)
 
 

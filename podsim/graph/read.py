@@ -15,16 +15,20 @@ from podsim.graph.onnx_file import OnnxFile, open_onnx, printable
 from podsim.graph.operators import mapper_of
 from podsim.graph.products import is_product, unmapped_flop
 from podsim.specs.wording import counted
+from podsim.watch import Watch, silent
 from podsim.workload.op import DType
 
 
-def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dtype: DType = "fp16") -> Graph:
+def read_graph(
+    path: str | Path, dimensions: Mapping[str, int] | None = None, dtype: DType = "fp16", watch: Watch = silent
+) -> Graph:
     """Read an ONNX file. Its weights are not needed, only their shapes.
 
     Args:
         path: The file.
         dimensions: Sizes of the dimensions that it leaves open, by name.
         dtype: Format of activations.
+        watch: Passes on the names of portions of its nodes.
 
     Raises:
         PodsimError: The package `onnx` is not installed.
@@ -32,7 +36,7 @@ def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dt
             products whose shapes cannot be told.
     """
     file = open_onnx(Path(path))
-    sizes, graph = _node_list(file, dimensions or {})
+    sizes, graph = _node_list(file, dimensions or {}, watch)
     _check_products(file.name, graph.nodes)
     workload = workload_of(graph, dtype)
     return Graph(
@@ -46,14 +50,14 @@ def read_graph(path: str | Path, dimensions: Mapping[str, int] | None = None, dt
     )
 
 
-def _node_list(file: OnnxFile, dimensions: Mapping[str, int]) -> tuple[dict[str, int], NodeList]:
+def _node_list(file: OnnxFile, dimensions: Mapping[str, int], watch: Watch) -> tuple[dict[str, int], NodeList]:
     from podsim.graph.shapes import Shapes, inputs_of, refuse_other_inputs
 
     inputs = inputs_of(file.model.graph)
     refuse_other_inputs(inputs, file.name)
     sizes = set_dimensions(inputs, dimensions, file.name)
     shapes = Shapes(file.model, file.name)
-    nodes = list(shapes.nodes())
+    nodes = list(shapes.nodes(watch))
     outputs = [shapes[each.name] for each in file.model.graph.output if each.name in shapes]
     kept = used(nodes, outputs)
     if not kept:

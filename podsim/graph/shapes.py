@@ -20,6 +20,7 @@ from podsim.graph.checks import against_schema, wrong_operands, wrong_result
 from podsim.graph.node import Node, Tensor
 from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
 from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
+from podsim.watch import Watch, in_portions, silent
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TypeProto
@@ -31,6 +32,9 @@ _NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_STORED = frozenset(onnx.TensorProto.DataType.values()[1:])
+_ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
+_LAST_VERSION = 2**31 - 1
 _ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
 
 
@@ -46,11 +50,15 @@ class Shapes:
         self._file, self._graph = file, model.graph
         self._opsets = list(model.opset_import)
         self._versions = {each.domain or "": each.version for each in model.opset_import}
+        for version in self._versions.values():
+            if not 0 < version <= _LAST_VERSION:
+                what = f"version {version} of an operator set cannot be"
+                raise SpecError([Problem(file, "", what, "export the model again; the file is damaged")])
         self._types: dict[str, TypeProto] = {}
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._tensors: dict[str, Tensor] = {}
         self._stated = {each.name: each.type for each in (*model.graph.value_info, *model.graph.output)}
-        self._names: set[str] = set()
+        self._names: dict[str, int] = {}
         self.parameters: dict[str, tuple[int, ...]] = {}
         for value in inputs_of(model.graph):
             self._note(value.name, value.type, constant=False)
@@ -65,13 +73,18 @@ class Shapes:
         """A tensor by its name."""
         return self._tensors[name]
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self, watch: Watch = silent) -> Iterator[Node]:
         """Every node with what is known about it, in the order of the file.
+
+        Args:
+            watch: Passes on the names of portions of the nodes.
 
         Raises:
             SpecError: A node reads what no node before it makes, or cannot work on what it reads.
         """
-        for index, node in enumerate(self._graph.node):
+        for index, node in enumerate(in_portions(self._graph.node, "node", watch)):
+            if not node.output:
+                continue
             self._check(node)
             if node.op_type == "Constant" and node.domain in _STANDARD:
                 self._constant(index, node)
@@ -83,6 +96,10 @@ class Shapes:
             if name and name not in self._tensors:
                 what = f"node {_called(node)} reads `{printable(name)}`, which nothing before it makes"
                 raise SpecError([Problem(self._file, "", what, "export the model again")])
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                what = f"attribute `{printable(attribute.name)}` of node {_called(node)} refers to that of a function"
+                raise SpecError([Problem(self._file, "", f"{what}, and it is in none", "export the model again")])
 
     def _store(self, name: str, tensor: onnx.TensorProto) -> None:
         """A stored tensor: its type, its value if it is small, and itself as a parameter."""
@@ -90,6 +107,9 @@ class Shapes:
         if min(shape, default=0) < 0:
             what = f"the stored tensor `{printable(name)}` has a negative size: {list(shape)}"
             raise SpecError([Problem(self._file, "", what, "export the model again")])
+        if tensor.data_type not in _STORED:
+            what = f"the stored tensor `{printable(name)}` has elements of type {tensor.data_type}, which ONNX has not"
+            raise SpecError([Problem(self._file, "", what, "export the model again; the file is damaged, or too new")])
         kind = helper.make_tensor_type_proto(tensor.data_type, shape)
         value = _value_of(tensor)
         if value is not None:
@@ -254,10 +274,13 @@ class Shapes:
         )
 
     def _unique(self, name: str) -> str:
-        full, number = name.strip("/"), 2
+        short = full = name.strip("/")
+        number = self._names.get(short, 1)
         while full in self._names:
-            full, number = f"{name.strip('/')}.{number}", number + 1
-        self._names.add(full)
+            number += 1
+            full = f"{short}.{number}"
+        self._names[short] = number
+        self._names.setdefault(full, 1)
         return full
 
 
@@ -285,7 +308,7 @@ def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
     """The value of a small tensor; None if it was left out, or is not of numbers."""
     try:
         value = numpy_helper.to_array(tensor) if element_count(tensor.dims) <= SMALL_ELEMENTS else None
-    except (ValueError, TypeError, RuntimeError):
+    except (ValueError, TypeError, RuntimeError, OSError, ValidationError):
         return None
     return value if value is not None and value.dtype.kind in "fiub" else None
 
@@ -297,8 +320,7 @@ def _as_inferred(value: np.ndarray[Any, Any], kind: TypeProto | None) -> np.ndar
 
 
 def _name_of(element_type: int) -> str:
-    known = onnx.TensorProto.DataType.values()
-    return str(onnx.TensorProto.DataType.Name(element_type)) if element_type in known else "UNDEFINED"
+    return _ELEMENTS.get(element_type, "UNDEFINED")
 
 
 def _item_bytes(element_type: int) -> int:

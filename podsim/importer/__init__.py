@@ -8,6 +8,7 @@ from pathlib import Path
 from podsim.errors import PodsimError
 from podsim.importer.config_file import printable, read_config
 from podsim.importer.request import Request
+from podsim.watch import Watch, silent
 
 __all__ = ["Request", "import_model"]
 
@@ -16,7 +17,10 @@ _ONNX = ".onnx"
 
 
 def import_model(
-    path: str | Path, request: Request | None = None, warn: Callable[[str], None] = lambda warning: None
+    path: str | Path,
+    request: Request | None = None,
+    warn: Callable[[str], None] = lambda warning: None,
+    watch: Watch = silent,
 ) -> str:
     """Read a Hugging Face `config.json` or an ONNX file and write a scenario, divided over IPUs so that it fits.
 
@@ -24,6 +28,7 @@ def import_model(
         path: The file; one whose name ends in `.onnx` is read as such.
         request: What is asked of the model.
         warn: Takes what a reader must know, such as operators that are not simulated; the comments say it too.
+        watch: Passes on the names of portions of a graph, or of the divisions that are tried.
 
     Returns:
         The scenario as commented YAML. The same file gives the same text.
@@ -38,7 +43,7 @@ def import_model(
     if path.suffix.lower() == _ONNX:
         from podsim.importer.graph import graph_scenario
 
-        text, warnings = graph_scenario(path, request)
+        text, warnings = graph_scenario(path, request, watch)
         for warning in warnings:
             warn(warning)
         return text
@@ -51,7 +56,7 @@ def import_model(
     if model.kind == "decoder":
         from podsim.importer.decoder import decoder_scenario
 
-        return decoder_scenario(model, request)
+        return decoder_scenario(model, request, watch)
     from podsim.importer.training import training_scenario
 
-    return training_scenario(model, request)
+    return training_scenario(model, request, watch)

@@ -9,16 +9,17 @@ from podsim.errors import InfeasibleError
 from podsim.importer.imported import Imported
 from podsim.importer.scenario_text import Section, as_mapping, comment_lines
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice, silent
+from podsim.parallelism.choice import Choice
 from podsim.report.choice_text import choice_yaml, division_words
 from podsim.specs import LoadedScenario, load_scenario
+from podsim.watch import Watch
 
 _RUNNERS_UP = 2
 _KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
 
 
 def chosen_division(
-    model: Imported, sections: Sequence[Section], batch: dict[str, int]
+    model: Imported, sections: Sequence[Section], batch: dict[str, int], watch: Watch
 ) -> tuple[LoadedScenario, Choice]:
     """The fastest division that fits.
 
@@ -26,6 +27,7 @@ def chosen_division(
         model: The model.
         sections: The scenario so far.
         batch: `batch_size` of a training run.
+        watch: Passes on the names of the divisions that are tried.
 
     Raises:
         SpecError: The pod is not known, or a number is beyond reason.
@@ -33,7 +35,7 @@ def chosen_division(
     """
     loaded = load_scenario(as_mapping(sections) | {"parallelism": "auto"} | batch)
     try:
-        return choose(loaded, silent)
+        return choose(loaded, watch)
     except InfeasibleError as error:
         raise type(error)(error.message, do=_with_options(error.do)).at(model.config.name) from None
 

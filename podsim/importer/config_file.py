@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.units import format_bytes
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_DEPTH = 50
@@ -77,7 +78,7 @@ def _content(path: Path, name: str) -> bytes:
             raise _error(name, "this is not a file but a device or a pipe", _ANOTHER_FILE)
         size = path.stat().st_size
         if size > _MAX_FILE_BYTES:
-            what = f"the file has {size / 1e6:,.1f} MB; the limit is {_MAX_FILE_BYTES / 1e6:.1f} MB"
+            what = f"the file has {format_bytes(size)}; the limit is {format_bytes(_MAX_FILE_BYTES)}"
             raise _error(name, what, _ANOTHER_FILE)
         return path.read_bytes()
     except (OSError, ValueError) as error:

@@ -10,13 +10,14 @@ from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import Section, scenario_text
 from podsim.plan.inference_job import inference_job
 from podsim.specs import InferenceScenarioSpec
+from podsim.watch import Watch
 
 _TOKENS, _BATCH = 512, 1
 _SOFTWARE = "popxl_sdk_3.3"
 _MS_PER_S = 1000
 
 
-def decoder_scenario(model: Imported, request: Request) -> str:
+def decoder_scenario(model: Imported, request: Request, watch: Watch) -> str:
     """The scenario as commented YAML, with the division that has the shortest time per output token.
 
     Raises:
@@ -30,7 +31,7 @@ def decoder_scenario(model: Imported, request: Request) -> str:
         Section("model", (Entry("kind", "decoder"), *model.model)),
         Section("generation", _asked(model, request, notes)),
     ]
-    loaded, choice = chosen_division(model, sections, {})
+    loaded, choice = chosen_division(model, sections, {}, watch)
     assert isinstance(loaded.spec, InferenceScenarioSpec)
     parameters = inference_job(loaded.spec).shape.parameter_count
     token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S

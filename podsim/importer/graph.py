@@ -18,11 +18,12 @@ from podsim.plan.forward import ForwardJob
 from podsim.plan.forward_job import forward_job
 from podsim.specs import ForwardScenarioSpec, PodSpec, load_scenario
 from podsim.specs.wording import counted
+from podsim.watch import Watch, silent
 
 _SOFTWARE = "popart_sdk_2.3"
 
 
-def graph_scenario(path: Path, request: Request) -> tuple[str, tuple[str, ...]]:
+def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple[str, tuple[str, ...]]:
     """The scenario as commented YAML, cut into stages so that it fits, and what a reader must know.
 
     Raises:
@@ -31,7 +32,7 @@ def graph_scenario(path: Path, request: Request) -> tuple[str, tuple[str, ...]]:
         DoesNotFitError: The model does not fit the pod.
     """
     _refuse_generation(path, request)
-    graph = read_graph(path, request.dimensions)
+    graph = read_graph(path, request.dimensions, watch=watch)
     sections = [
         Section("", (_description(path), Entry("system", request.system, "--system"), Entry("software", _SOFTWARE))),
         Section("model", tuple(_model(path, graph, request))),

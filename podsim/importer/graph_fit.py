@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.importer.wording import megabytes
 from podsim.plan.forward import ForwardJob, forward_memory, plan_forward, with_stages
 from podsim.plan.memory import IpuMemory
 from podsim.plan.stage_cost import BlockCost
 from podsim.specs.wording import counted
+from podsim.units import format_bytes
 
 Known = dict[float, Mapping[str, BlockCost]]
+_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +75,4 @@ def _pipelines(job: ForwardJob) -> Iterator[ForwardJob]:
 
 def _fullest(memory: Sequence[IpuMemory]) -> str:
     ipu = max(memory, key=lambda each: each.used_bytes())
-    return f"{megabytes(ipu.used_bytes())} of {megabytes(ipu.capacity_bytes)}"
+    return f"{format_bytes(ipu.used_bytes(), _DIGITS)} of {format_bytes(ipu.capacity_bytes, _DIGITS)}"

@@ -14,6 +14,7 @@ from podsim.importer.scenario_text import Section, scenario_text
 from podsim.parallelism.choice import Choice
 from podsim.plan.job import training_job
 from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.watch import Watch
 
 _PRETRAINING, _FINE_TUNING = 1024, 256
 # The search takes seconds for a hundred layers, and minutes for five hundred.
@@ -23,7 +24,7 @@ _PRETRAINED_BERT = ("popart_sdk_2.3", "lamb")
 _OTHERS = ("pytorch_sdk_3.1", "adamw")
 
 
-def training_scenario(model: Imported, request: Request) -> str:
+def training_scenario(model: Imported, request: Request, watch: Watch) -> str:
     """The scenario as commented YAML: the fastest division that fits; of a T5 or a deep model, the first.
 
     Raises:
@@ -47,7 +48,7 @@ def training_scenario(model: Imported, request: Request) -> str:
         spec, division = pipeline_sections(model, sections, batch, why)
         sections += division
     else:
-        loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole})
+        loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
         assert isinstance(loaded.spec, TransformerScenarioSpec)
         spec, lines = loaded.spec, division_lines(choice, _reason(model, batch, choice))
     parameters = training_job(spec).workload_of(1).parameter_count

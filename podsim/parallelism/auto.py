@@ -9,7 +9,7 @@ from typing import Any
 
 from podsim.engine import execute
 from podsim.errors import NoPlanError
-from podsim.parallelism.choice import Candidate, Choice, Watch, fullest_bytes, slower_by
+from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.decoder import choose_decoder
 from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.nearest import nearest_miss
@@ -23,8 +23,9 @@ from podsim.specs import ForwardScenarioSpec, ImageScenarioSpec, InferenceScenar
 from podsim.specs.quantity import Sourced
 from podsim.specs.wording import counted
 from podsim.units import ps_to_seconds
+from podsim.watch import Watch
 
-_SIMULATED = 5
+_SIMULATED, _MOST_SIMULATED = 5, 40
 _SHOWN_MISFITS = 3
 _MOST_PASSES = 120_000
 _MOST_BLOCKS = 420
@@ -45,10 +46,15 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
         return choose_decoder(loaded, loaded.spec, watch)
     assert not isinstance(loaded.spec, ForwardScenarioSpec)
     search = _searched(loaded, loaded.spec, watch)
-    shortlist = sorted(search.found.values(), key=lambda found: found.estimate_s)[:_SIMULATED]
-    shortlist = _affordable(search, shortlist)
+    ranked = _affordable(search, sorted(search.found.values(), key=lambda found: found.estimate_s)[:_MOST_SIMULATED])
+    shortlist, others = ranked[:_SIMULATED], ranked[_SIMULATED:]
     names = [f"division {place + 1} of {len(shortlist)}" for place in range(len(shortlist))]
     timed = [(_simulated_s(found), found) for _, found in zip(watch(names), shortlist, strict=True)]
+    for found in others:
+        # What cannot win even if nothing gets in its way need not be simulated, nor what comes behind it.
+        if found.estimate_s >= min(update_s for update_s, _ in timed):
+            break
+        timed.append((_simulated_s(found), found))
     timed.sort(key=lambda each: each[0])
     best_s, best = timed[0]
     fitting = [

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from podsim.plan.memory import IpuMemory
-
-Watch = Callable[[Sequence[str]], Iterable[str]]
-"""Passes names on, and may show how far along they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +54,6 @@ class Choice:
     def chosen(self) -> Candidate:
         """What is simulated."""
         return self.candidates[0]
-
-
-def silent(names: Sequence[str]) -> Iterable[str]:
-    """Watch nothing."""
-    return names
 
 
 def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memory") -> int:

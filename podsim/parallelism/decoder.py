@@ -8,7 +8,7 @@ from typing import Any
 
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
-from podsim.parallelism.choice import Candidate, Choice, Watch, fullest_bytes, slower_by
+from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.setting import powers_of_two
 from podsim.plan.fit import misfit_text
 from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, layers_per_stage, stage_memory, step_costs
@@ -21,6 +21,7 @@ from podsim.specs.checks import division_findings
 from podsim.specs.inference import InferenceParallelismSpec
 from podsim.specs.pods import larger_pods
 from podsim.units import ps_to_seconds
+from podsim.watch import Watch
 
 _RUNNERS_UP = 4
 _SHOWN_MISFITS = 3

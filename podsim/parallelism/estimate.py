@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from podsim.plan.plan import Plan
 from podsim.program.compile import replicas_of
+from podsim.program.feed import Feed
+from podsim.program.passes import INTER_IPU
 from podsim.program.task import Exchange, Step, Work
+from podsim.program.transfers import link_transfer
 from podsim.program.update import update_phases
 from podsim.units import ps_to_seconds
+
+
+def least_s(plan: Plan) -> float:
+    """Pipeline and update, or what host servers and links take to bring the data, whichever is longer. [s]"""
+    fed_ps = Feed(plan, replicas_of(plan)).interval_ps() * plan.options.accumulation_factor
+    return max(pipeline_s(plan) + hand_over_s(plan) + update_s(plan), ps_to_seconds(fed_ps))
+
+
+def hand_over_s(plan: Plan) -> float:
+    """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
+    rounds = 2 if plan.software.schedule == "grouped" else 1
+    slowest_ps = 0
+    for cost, following in pairwise(plan.stages):
+        source, target = cost.stage.ipu, following.stage.ipu
+        if source != target:
+            byte_count = plan.workload.blocks[cost.stage.last_block].output_elements * plan.workload.activation_bytes
+            sent = link_transfer(plan.system, "activations", INTER_IPU, source, target, byte_count)
+            slowest_ps = max(slowest_ps, _step_ps(Exchange((sent,))))
+    return ps_to_seconds(rounds * plan.options.accumulation_factor * slowest_ps)
 
 
 def pipeline_s(plan: Plan) -> float:

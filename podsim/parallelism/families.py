@@ -16,7 +16,7 @@ from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.slices import SegmentsOf, Slices
 from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
 from podsim.specs import ImageScenarioSpec
-from podsim.specs.auto import AutoImageSpec
+from podsim.specs.auto import AutoImageSpec, AutoTextSpec
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.image import ImageParallelismSpec
 from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
@@ -45,6 +45,7 @@ class TransformerFamily:
     """Pipeline stages hold counts of blocks; segments are layers, or what is left of one."""
 
     spec: TransformerScenarioSpec
+    auto: AutoTextSpec
     recomputation = "layer"
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
@@ -61,7 +62,12 @@ class TransformerFamily:
         setting = pipeline.setting
         where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.layer_count]}
         parallelism = ParallelismSpec.model_validate(
-            {**_factors(pipeline), **where, "recomputation": self.recomputation if setting.recompute else "none"}
+            {
+                **_factors(pipeline),
+                **where,
+                "recomputation": self.recomputation if setting.recompute else "none",
+                "updates_per_session_call": self.auto.updates_per_session_call or 1,
+            }
         )
         state = OptimizerStateSpec(storage=setting.storage, replicated_tensor_sharding=setting.sharded)
         share = _proportion(pipeline.proportions)

@@ -14,7 +14,7 @@ from itertools import islice
 
 from podsim.errors import DoesNotFitError, InfeasibleError
 from podsim.parallelism.chain import Chain, bare_chain, chain_of
-from podsim.parallelism.estimate import pipeline_s, update_s
+from podsim.parallelism.estimate import least_s, update_s
 from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.prices import Pipeline, Prices, price
 from podsim.parallelism.setting import Setting
@@ -39,20 +39,15 @@ class Found:
         setting: The division apart from its cuts.
         spec: The scenario with it.
         plan: Its plan.
-        pipeline_s: Its pipeline cycles, without the engine. [s]
-        update_s: What follows them until the next weight update, without the engine. [s]
+        estimate_s: All of a weight update, without the engine; never more than with it. [s]
+        update_s: What of it follows the pipeline cycles. [s]
     """
 
     setting: Setting
     spec: TrainingSpec
     plan: Plan
-    pipeline_s: float
+    estimate_s: float
     update_s: float
-
-    @property
-    def estimate_s(self) -> float:
-        """All of a weight update. [s]"""
-        return self.pipeline_s + self.update_s
 
 
 class Search:
@@ -183,7 +178,7 @@ class Search:
             raise DoesNotFitError("no way to cut the model fits")
         spec = self._divided(pipeline)
         plan = make_plan(self._job_of(spec), self._model)
-        return Found(setting, spec, plan, pipeline_s(plan), update_s(plan))
+        return Found(setting, spec, plan, least_s(plan), update_s(plan))
 
     def _divided(self, pipeline: Pipeline) -> TrainingSpec:
         return self.space.family.divided(pipeline, self._chain(pipeline.setting.micro_batch_size).order)

@@ -49,7 +49,7 @@ class Space:
         self.family: Family = (
             ConvnetFamily(spec, auto)
             if isinstance(spec, ImageScenarioSpec) and isinstance(auto, AutoImageSpec)
-            else TransformerFamily(spec)  # type: ignore[arg-type]
+            else TransformerFamily(spec, auto)  # type: ignore[arg-type]
         )
         self.objection: tuple[str, str] | None = None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from podsim.errors import DoesNotFitError
 from podsim.plan.memory import IpuMemory
 from podsim.plan.options import TrainingOptions
+from podsim.units import format_bytes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -18,6 +19,7 @@ _STORAGE_NAMES = {"in_processor_memory": "In-Processor-Memory", "streaming_memor
 _LARGEST_TENANTS = 3
 _TIGHT_PROPORTION = 0.1
 _MOST_CURES = 4
+_DIGITS = 4
 
 
 Options = TypeVar("Options", bound="DataclassInstance")
@@ -48,11 +50,15 @@ def misfit_text(memory: Sequence[IpuMemory]) -> str:
     storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
     capacity = _capacity(worst, storage)
     tenants = sorted((tenant for tenant in worst.tenants if tenant.storage == storage), key=lambda t: -t.byte_count)
-    largest = ", ".join(f"{t.name} {_megabytes(t.byte_count)}" for t in tenants[:_LARGEST_TENANTS])
+    largest = ", ".join(f"{t.name} {_size(t.byte_count)}" for t in tenants[:_LARGEST_TENANTS])
     return (
-        f"IPU {worst.ipu} of each replica needs {_megabytes(worst.used_bytes(storage))} of "
-        f"{_STORAGE_NAMES[storage]}; it has {_megabytes(capacity)} (largest: {largest})"
+        f"IPU {worst.ipu} of each replica needs {_size(worst.used_bytes(storage))} of "
+        f"{_STORAGE_NAMES[storage]}; it has {_size(capacity)} (largest: {largest})"
     )
+
+
+def _size(byte_count: int) -> str:
+    return format_bytes(byte_count, _DIGITS)
 
 
 def _capacity(ipu: IpuMemory, storage: str) -> int:
@@ -61,10 +67,6 @@ def _capacity(ipu: IpuMemory, storage: str) -> int:
 
 def _overflow(ipu: IpuMemory, storage: str) -> float:
     return ipu.used_bytes(storage) / _capacity(ipu, storage)
-
-
-def _megabytes(byte_count: int) -> str:
-    return f"{byte_count / 1e6:,.0f} MB"
 
 
 def _advice(

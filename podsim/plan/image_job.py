@@ -64,6 +64,15 @@ def updates_per_call(samples_per_epoch: int, samples_per_update: float, calls_pe
     return max(1, int(samples_per_epoch // samples_per_update) // calls_per_epoch)
 
 
+def mean_updates_per_call(samples_per_epoch: int, samples_per_update: float, calls_per_epoch: int) -> float:
+    """The same without rounding, so that a sample bears the same part of a call whatever the batch.
+
+    >>> mean_updates_per_call(1000, 64, 4), mean_updates_per_call(10, 64, 1)
+    (3.90625, 1.0)
+    """
+    return max(1.0, samples_per_epoch / samples_per_update / calls_per_epoch)
+
+
 def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str]:
     """Names of blocks behind the first, which a split or checkpoint cannot precede."""
     for name in names:
@@ -132,7 +141,7 @@ def _options(spec: ImageScenarioSpec, system: System, software: Software) -> Tra
         replicated_tensor_sharding=False,
         gradient_clipping=False,
         reduction_merge_bytes=int(merged) if merged else software.reduction_merge_bytes,
-        updates_per_session_call=updates_per_call(spec.data.samples_per_epoch, batch, calls),
+        updates_per_session_call=mean_updates_per_call(spec.data.samples_per_epoch, batch, calls),
         io_tiles=memory.io_tiles,
         prefetch_depth=spec.data.prefetch_depth,
         partials=precision.matmul_partials,

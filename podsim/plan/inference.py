@@ -11,16 +11,9 @@ from podsim.cost.model import CostModel, OpCost
 from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant
 from podsim.system import Ipu, Software, System
-from podsim.workload.decoder import (
-    DecoderShape,
-    Step,
-    attention_ops,
-    embedding_ops,
-    feed_forward_ops,
-    head_ops,
-    unpack_ops,
-)
+from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import DTYPE_BYTES, DType
+from podsim.workload.transformer.weights import Weights, unpack_ops
 
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
@@ -103,14 +96,16 @@ class StepCost:
 
     Attributes:
         name: `prefill` or `decode`.
-        step: What it computes.
+        workload: What the shard computes.
+        reads: Weights that it reads.
         blocks: Operations of `embedding`, `attention`, `feed_forward` and `head`.
         kv_load_bytes: Keys and values read from streaming memory per layer and IPU. [B]
         kv_store_bytes: The same, written. [B]
     """
 
     name: str
-    step: Step
+    workload: Workload
+    reads: Weights
     blocks: dict[str, tuple[OpCost, ...]]
     kv_load_bytes: int
     kv_store_bytes: int
@@ -119,10 +114,14 @@ class StepCost:
         """All operations of a block. [cycles]"""
         return total(cost.account for cost in self.blocks[block])
 
+    def adds_up(self, block: str) -> bool:
+        """Whether shards have to add up what a block computes."""
+        return bool(self.workload.blocks[block].partial_sums)
+
     @property
     def hidden_bytes(self) -> int:
         """Activations that shards add up and stages hand on. [B]"""
-        return self.step.rows * self.blocks["feed_forward"][-1].op.shape[-1] * DTYPE_BYTES[self.step.dtype]
+        return self.workload.blocks["feed_forward"].output_elements * self.workload.activation_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +213,9 @@ def _cost_model(job: InferenceJob) -> CostModel:
 
 def stage_memory(job: InferenceJob, costs: Sequence[StepCost]) -> tuple[IpuMemory, ...]:
     """The tenants of the first IPU of each stage, whether or not they fit."""
-    compute = _compute(job)
-    return tuple(_memory(stage, job, job.options, costs, compute) for stage in range(job.options.pipeline_stages))
+    compute, stored = _compute(job), Weights.stored(job.shape)
+    stages = range(job.options.pipeline_stages)
+    return tuple(_memory(stage, job, stored, costs, compute) for stage in stages)
 
 
 def _compute(job: InferenceJob) -> Ipu:
@@ -224,44 +224,49 @@ def _compute(job: InferenceJob) -> Ipu:
     return replace(ipu, tile_count=ipu.tile_count - job.options.io_tiles)
 
 
-def _steps(options: InferenceOptions) -> Iterator[tuple[str, Step]]:
+def _steps(options: InferenceOptions) -> Iterator[tuple[str, Batch]]:
     """The prompt, then one token; without a cache both are the whole sequence, padded to its full length."""
-    batch, shards, dtype = options.batch_size, options.tensor_parallel, options.dtype
     if options.kv_cache == "none":
-        whole = Step(batch, options.sequence_length, options.sequence_length, shards, dtype, cached=False)
+        whole = _step(options, options.sequence_length, options.sequence_length)
         yield from (("prefill", whole), ("decode", whole))
         return
-    yield "prefill", Step(batch, options.prompt_tokens, options.prompt_tokens, shards, dtype)
-    yield "decode", Step(batch, 1, options.prompt_tokens + max(1, options.output_tokens // 2), shards, dtype)
+    yield "prefill", _step(options, options.prompt_tokens, options.prompt_tokens)
+    yield "decode", _step(options, 1, options.prompt_tokens + max(1, options.output_tokens // 2))
 
 
-def _step_cost(name: str, step: Step, shape: DecoderShape, options: InferenceOptions, model: CostModel) -> StepCost:
-    proportion = options.available_memory_proportion
-    makers = {
-        "embedding": embedding_ops,
-        "attention": attention_ops,
-        "feed_forward": feed_forward_ops,
-        "head": head_ops,
-    }
-    blocks = {block: model.sequence(make(shape, step), proportion) for block, make in makers.items()}
+def _step(options: InferenceOptions, tokens: int, context: int) -> Batch:
+    return Batch(
+        size=options.batch_size,
+        sequence_length=tokens,
+        dropout=False,
+        attention_dropout=False,
+        dtype=options.dtype,
+        context_length=context,
+        cached=options.kv_cache != "none",
+    )
+
+
+def _step_cost(name: str, batch: Batch, shape: DecoderShape, options: InferenceOptions, model: CostModel) -> StepCost:
+    proportion, shards = options.available_memory_proportion, options.tensor_parallel
+    workload, reads = causal_decoder(shape, batch, shards=shards), Weights.read(causal_decoder(shape, batch))
+    blocks = {each.name: model.sequence(each.forward, proportion) for each in workload.blocks.values()}
     if options.weight_format != "fp16":
-        unpack = unpack_ops(-(-shape.layer_parameter_count // options.tensor_parallel), step.dtype)
+        unpack = unpack_ops(-(-reads.layer // shards), batch.dtype)
         blocks["attention"] = model.sequence(unpack, proportion) + blocks["attention"]
-    kept = 2 * step.share(shape.kv_head_count) * shape.head_size * DTYPE_BYTES[step.dtype] * step.batch
-    streamed = options.kv_cache == STREAMING
-    earlier = step.context - step.tokens
-    return StepCost(name, step, blocks, kept * earlier * streamed, kept * step.tokens * streamed)
+    kept, earlier = 0, 0
+    if options.kv_cache == STREAMING:
+        kept = 2 * shape.layer(batch, shards).kv_size * DTYPE_BYTES[batch.dtype] * batch.size
+        earlier = (batch.context_length or 0) - batch.sequence_length
+    return StepCost(name, workload, reads, blocks, kept * earlier, kept * batch.sequence_length)
 
 
-def _memory(
-    stage: int, job: InferenceJob, options: InferenceOptions, steps: Sequence[StepCost], compute: Ipu
-) -> IpuMemory:
+def _memory(stage: int, job: InferenceJob, stored: Weights, steps: Sequence[StepCost], compute: Ipu) -> IpuMemory:
     """The tenants of one IPU of a stage."""
-    shape, layers = job.shape, layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage]
-    last = options.pipeline_stages - 1
-    layer = options.weight_bytes(shape.layer_parameter_count)
-    ends = [options.weight_bytes(shape.embedding_parameter_count)] if stage == 0 or shape.tied_embedding else []
-    ends += [options.weight_bytes(shape.head_parameter_count)] if stage == last else []
+    options, last = job.options, job.options.pipeline_stages - 1
+    layers = layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage]
+    layer = options.weight_bytes(stored.layer)
+    ends = [options.weight_bytes(stored.embedding)] if stage == 0 or job.shape.tied_embedding else []
+    ends += [options.weight_bytes(stored.head)] if stage == last else []
     weights = layers * layer + sum(ends)
     # Loads that overlap need a second slot; the largest thing that is loaded sets its size.
     slots = (2 if options.io_tiles else 1) * max([layer, *ends])
@@ -279,8 +284,8 @@ def _memory(
 
 def _kv_tenants(shape: DecoderShape, options: InferenceOptions, layers: int) -> list[Tenant]:
     """Keys and values of all layers; in streaming memory, with those of one layer on the chip."""
-    heads = -(-shape.kv_head_count // options.tensor_parallel)
-    one = 2 * heads * shape.head_size * options.sequence_length * options.batch_size * DTYPE_BYTES[options.dtype]
+    width = shape.layer(_step(options, 1, options.sequence_length), options.tensor_parallel).kv_size
+    one = 2 * width * options.sequence_length * options.batch_size * DTYPE_BYTES[options.dtype]
     every = one * layers * options.batches_in_flight
     if options.kv_cache == ON_CHIP:
         return [Tenant("kv_cache", every)]

@@ -30,6 +30,7 @@ from podsim.workload import (
     vision_transformer,
 )
 from podsim.workload.op import DTYPE_BYTES, DType
+from podsim.workload.transformer.shape import LAYER_BIASES
 
 _BYTE = 1
 _TWO_CLASSES = 2
@@ -69,10 +70,12 @@ def pass_workload(spec: TransformerPassSpec) -> Workload:
     still = {"dropout": 0.0, "attention_dropout": 0.0}
     match spec:
         case BertPassSpec():
-            return _bert(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
+            model = _bert(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
         case VisionPassSpec():
-            return _vision(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
-    raise TypeError(f"no workload for {type(spec).__name__}")
+            model = _vision(spec.model, spec.data.model_copy(update=still), formats, spec.forward.batch_size)
+        case _:
+            raise TypeError(f"no workload for {type(spec).__name__}")
+    return model.forward_only()
 
 
 def decoder_shape(model: DecoderSpec) -> DecoderShape:
@@ -88,7 +91,7 @@ def decoder_shape(model: DecoderSpec) -> DecoderShape:
         norm=model.norm,
         rotary=model.rotary,
         position_count=model.position_count,
-        bias=model.bias,
+        biases=LAYER_BIASES if model.bias else (),
         tied_embedding=model.tied_embedding,
     )
 
@@ -163,7 +166,7 @@ def _seq2seq(spec: Seq2SeqScenarioSpec, formats: Formats, micro_batch_size: int)
         encoder_layer_count=model.layer_count,
         decoder_layer_count=spec.decoder_layer_count,
         hidden_size=model.hidden_size,
-        attention_size=model.head_count * model.head_size,
+        head_size=model.head_size,
         feed_forward_size=model.feed_forward_size,
         head_count=model.head_count,
         vocabulary_size=model.vocabulary_size,

@@ -27,7 +27,7 @@ class TrainingOptions:
         replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
         gradient_clipping: Whether the global gradient norm is needed before the update.
         reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
-        updates_per_session_call: Weight updates that one call from the host runs.
+        updates_per_session_call: Weight updates that one call from the host runs, on average.
         io_tiles: Tiles that fetch data while the others compute.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         partials: Format of the partial results of matrix products.
@@ -49,7 +49,7 @@ class TrainingOptions:
     replicated_tensor_sharding: bool
     gradient_clipping: bool
     reduction_merge_bytes: int
-    updates_per_session_call: int
+    updates_per_session_call: float
     io_tiles: int
     prefetch_depth: int
     partials: str

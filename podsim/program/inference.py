@@ -1,6 +1,6 @@
 """A step of inference as tasks: weights come in, shards compute and add up, stages hand on, the host samples.
 
-Shards of a layer add up their partial sums twice, in a ring over their IPUs. Weights that are streamed
+Shards of a layer add up their partial sums in a ring over their IPUs. Weights that are streamed
 are waited for layer by layer, or loaded by I/O tiles into a second slot while the layer before computes.
 
 Source: [popxl_llama], [gcl_topologies].
@@ -13,6 +13,7 @@ from functools import partial
 
 from podsim.cost.account import Account
 from podsim.errors import MissingDataError
+from podsim.plan.inference import STREAMING as STREAMING_MEMORY
 from podsim.plan.inference import InferencePlan, StepCost
 from podsim.program.passes import BUBBLE, INTER_IPU, work
 from podsim.program.rings import peripheral_ring, step_latency_s
@@ -40,6 +41,26 @@ def compile_step(plan: InferencePlan, cost: StepCost, *, explicit: bool = False)
     return _StepProgram(plan, cost, explicit=explicit).program()
 
 
+def compile_turn(plan: InferencePlan, cost: StepCost) -> Program:
+    """A turn of all stages at once, each at a batch of its own, behind another turn.
+
+    Args:
+        plan: The model on its IPUs.
+        cost: Prefill or decode.
+    """
+    return _StepProgram(plan, cost, explicit=True).turn()
+
+
+def stages_interfere(plan: InferencePlan) -> bool:
+    """Whether a stage is slower while the others work: loads run under them, or share a machine's memory."""
+    options = plan.options
+    if options.batches_in_flight == 1:
+        return False
+    streams = options.weights_streamed or options.kv_cache == STREAMING_MEMORY
+    overlaps = options.weights_streamed and options.io_tiles > 0
+    return overlaps or (streams and options.tensor_parallel < plan.system.machine.ipu_count)
+
+
 class _StepProgram:
     """What the phases of a step have in common."""
 
@@ -51,7 +72,18 @@ class _StepProgram:
 
     def program(self) -> Program:
         """The step, after another one if loads begin under it."""
-        phases, lanes = tuple(self._phases()), tuple(self._lane(ipu) for ipu in range(self._options.ipu_count))
+        return self._behind_warm_up(tuple(self._phases()))
+
+    def turn(self) -> Program:
+        """The phases of all stages side by side."""
+        steps: dict[str, tuple[Step, ...]] = {}
+        for phase in self._phases():
+            for lane, each in phase.steps.items():
+                steps[lane] = steps.get(lane, ()) + each
+        return self._behind_warm_up((Phase("turn", 1, steps, BUBBLE),))
+
+    def _behind_warm_up(self, phases: tuple[Phase, ...]) -> Program:
+        lanes = tuple(self._lane(ipu) for ipu in range(self._options.ipu_count))
         steps = _STEPS if self._overlaps else 1
         group = Group("replica0", lanes, phases * steps, len(phases) * (steps - 1))
         if not self._overlaps:
@@ -93,27 +125,29 @@ class _StepProgram:
         return software.token_call_s
 
     def _embedding(self, ipu: int) -> Iterator[Step]:
-        yield from self._load(ipu, self._plan.shape.embedding_parameter_count)
+        yield from self._load(ipu, self._cost.reads.embedding)
         yield self._work("embedding", self._cost.account("embedding"))
-        yield from self._sums[0][ipu]
+        yield from self._add_up("embedding", 0, ipu)
         yield from self._unload(ipu)
 
     def _layer(self, stage: int, ipu: int) -> Iterator[Step]:
-        yield from self._load(ipu, self._plan.shape.layer_parameter_count)
+        yield from self._load(ipu, self._cost.reads.layer)
         yield from self._stream("keys and values", ipu, "read", self._cost.kv_load_bytes)
         yield self._work("attention", self._cost.account("attention"))
         yield from self._stream("keys and values", ipu, "write", self._cost.kv_store_bytes)
-        yield from self._sums[stage][ipu]
+        yield from self._add_up("attention", stage, ipu)
         yield self._work("feed-forward", self._cost.account("feed_forward"))
-        yield from self._sums[stage][ipu]
+        yield from self._add_up("feed_forward", stage, ipu)
         yield from self._unload(ipu)
 
     def _head(self, ipu: int) -> Iterator[Step]:
-        shape = self._plan.shape
-        embedding = shape.embedding_parameter_count if shape.tied_embedding else 0
-        yield from self._load(ipu, shape.head_parameter_count + embedding)
+        yield from self._load(ipu, self._cost.reads.head)
         yield self._work("head", self._cost.account("head"))
         yield from self._unload(ipu)
+
+    def _add_up(self, block: str, stage: int, ipu: int) -> Iterator[Step]:
+        if self._cost.adds_up(block):
+            yield from self._sums[stage][ipu]
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
@@ -135,12 +169,11 @@ class _StepProgram:
 
     def _loaders(self, steps: int) -> Iterator[Group]:
         """I/O tiles of every IPU: embedding, layers and head in turn, as long as there is room."""
-        shape, last = self._plan.shape, self._options.pipeline_stages - 1
-        embedding = shape.embedding_parameter_count
+        reads, last = self._cost.reads, self._options.pipeline_stages - 1
         for stage, layers in enumerate(self._plan.layers):
-            counts = [embedding] if stage == 0 else []
-            counts += [shape.layer_parameter_count] * layers
-            counts += [shape.head_parameter_count + (embedding if shape.tied_embedding else 0)] if stage == last else []
+            counts = [reads.embedding] if stage == 0 else []
+            counts += [reads.layer] * layers
+            counts += [reads.head] if stage == last else []
             for ipu in self._ipus(stage):
                 lane, name = self._lane(ipu), f"loader{ipu}"
                 one = [step for count in counts for step in self._fetch(ipu, lane, count)]

@@ -1,27 +1,13 @@
-"""Numbers as people read them. Only the report formats; everything else keeps SI base units."""
+"""Numbers as people read them; those that messages need too are in `podsim.units`."""
 
 from typing import Final
+
+from podsim.units import format_bytes as format_bytes
+from podsim.units import format_significant as format_significant
 
 _DURATIONS: Final = ((1e-9, "ps", 1e-12), (1e-6, "ns", 1e-9), (1e-3, "us", 1e-6), (1.0, "ms", 1e-3))
 _LONG_DURATIONS: Final = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172800.0, "h", 3600.0))
 _DAY_S: Final = 86400.0
-_BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def format_significant(value: float, digits: int = 3) -> str:
-    """A number with at most so many significant digits, thousands grouped and no trailing zeros.
-
-    Digits before the decimal point are never rounded away.
-
-    >>> format_significant(1413.44), format_significant(1.3), format_significant(0.02139)
-    ('1,413', '1.3', '0.0214')
-    """
-    if value == 0:
-        return "0"
-    exponent = int(f"{abs(value):.{digits - 1}e}".partition("e")[2])
-    decimals = max(0, digits - 1 - exponent)
-    text = f"{value:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def format_duration_s(seconds: float, digits: int = 3) -> str:
@@ -39,20 +25,6 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
         if rounded < limit_s:
             return f"{format_significant(seconds / scale_s, digits)} {unit}"
     return f"{format_significant(seconds / _DAY_S, digits)} d"
-
-
-def format_bytes(size_bytes: float, digits: int = 3) -> str:
-    """A size in binary units. [B]
-
-    >>> format_bytes(940_572_672), format_bytes(512), format_bytes(1.13 * 2**30)
-    ('897 MiB', '512 B', '1.13 GiB')
-    """
-    value = float(size_bytes)
-    for unit in _BYTE_UNITS[:-1]:
-        if abs(float(f"{value:.{digits - 1}e}")) < 1000:
-            return f"{format_significant(value, digits)} {unit}"
-        value /= 1024
-    return f"{format_significant(value, digits)} {_BYTE_UNITS[-1]}"
 
 
 def format_count(value: float) -> str:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from podsim.report.base import Result
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow
 from podsim.report.step import StepReport
 
-if TYPE_CHECKING:
-    from podsim.engine.trace import Trace
-
 
 @dataclass(frozen=True, kw_only=True)
-class ForwardResult:
+class ForwardResult(Result):
     """What simulated forward passes tell.
 
     Attributes:
-        name: Name of the scenario.
-        description: Its description.
-        version: Version of podsim that made the result.
         samples_per_batch: Samples that go through the network together.
         batches_per_call: Batches of each replica that one session call runs.
         replication_factor: Copies of the model.
@@ -33,17 +26,8 @@ class ForwardResult:
         ipus: How each IPU of the first replica spends a call.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation for one batch.
-        warnings: What a reader must know before using the numbers.
-        assumptions: Every input that is neither published nor measured.
-        inputs: Path and SHA-256 of every file read.
-        event_count: Events that the engine handled.
-        scenario: The scenario as resolved.
-        trace: The timeline of a call, if recorded; not part of the JSON.
     """
 
-    name: str
-    description: str
-    version: str
     samples_per_batch: float
     batches_per_call: int
     replication_factor: int
@@ -55,12 +39,6 @@ class ForwardResult:
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
     operations: tuple[OperationRow, ...]
-    warnings: tuple[str, ...] = ()
-    assumptions: tuple[Mapping[str, object], ...]
-    inputs: tuple[tuple[str, str], ...]
-    event_count: int
-    scenario: Mapping[str, object]
-    trace: Trace | None = None
 
     @property
     def latency_s(self) -> float:
@@ -79,7 +57,7 @@ class ForwardResult:
 
     @property
     def utilization(self) -> float:
-        """Work over what all IPUs could do in the same time."""
+        """Work over what all IPUs in use could do in the same time."""
         return self.flop_per_batch * self.batches_per_s / self.peak_flop_per_s
 
     @property
@@ -92,16 +70,19 @@ class ForwardResult:
         """Time of a call by kind, mean over the IPUs. [s]"""
         return self.call.breakdown
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys; the trace is left out."""
+    @property
+    def utilization_of_pod(self) -> float:
+        """Work over what all IPUs of the pod could do in the same time."""
+        return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
+
+    def own(self) -> Mapping[str, object]:
+        """What only forward passes tell, in a fixed order of keys."""
         return {
-            "name": self.name,
-            "description": self.description,
-            "version": self.version,
             "latency_s": self.latency_s,
             "throughput_samples_per_s": self.throughput_samples_per_s,
             "batches_per_s": self.batches_per_s,
             "utilization": self.utilization,
+            "utilization_of_pod": self.utilization_of_pod,
             "bound": self.bound,
             "samples_per_batch": self.samples_per_batch,
             "batches_per_call": self.batches_per_call,
@@ -110,15 +91,6 @@ class ForwardResult:
             "flop_per_batch": self.flop_per_batch,
             "steps": [step.to_dict() for step in (self.batch, self.call)],
             "ipus": [{"ipu": each.ipu, "stages": each.stages, "seconds": each.seconds} for each in self.ipus],
-            "memory": self.memory.to_dict(),
-            "operations": [asdict(each) for each in self.operations],
-            "warnings": list(self.warnings),
-            "assumptions": [dict(each) for each in self.assumptions],
-            "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
-            "event_count": self.event_count,
-            "scenario": dict(self.scenario),
+            "memory": self.memory,
+            "operations": self.operations,
         }
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), indent=2, default=list)

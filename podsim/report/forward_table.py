@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Column, Table
+from rich.console import Console, Group
 from rich.text import Text
 
 from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
-from podsim.report.table import assumption_table, breakdown_table, memory_lines, operation_table
-from podsim.report.tables import heading, plain_table, titled
+from podsim.report.table import assumption_table, breakdown_table, memory_lines, of_pod, operation_table
+from podsim.report.tables import heading, headline, page, plain_table, titled
 
 _DIGITS = 4
 _MOST_IPUS = 16
@@ -31,35 +29,31 @@ def _page(result: ForwardResult, *, ascii_only: bool) -> Group:
     batch, call = result.batch, result.call
     one = f"Where one batch goes: {format_duration_s(batch.time_s, _DIGITS)}, bound by {batch.bound}"
     many = f"Where a call of {result.batches_per_call} batches goes: {format_duration_s(call.time_s, _DIGITS)}"
-    sections: list[RenderableType | None] = [
-        heading(result.name, result.description, result.version),
-        *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
-        _headline(result),
-        breakdown_table(one, batch.breakdown, ascii_only=ascii_only),
-        breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, ascii_only=ascii_only),
-        _stages(result),
-        operation_table(result.operations),
-        memory_lines(result.memory),
-        assumption_table(result.assumptions),
-    ]
-    shown = [section for section in sections if section is not None]
-    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
-
-
-def _headline(result: ForwardResult) -> RenderableType:
-    table = Table.grid(Column(), Column(style="bold"), padding=(0, 2, 0, 0))
-    samples = result.samples_per_batch
-    rows = (
-        ("Latency", f"{format_duration_s(result.latency_s, _DIGITS)} for a batch of {format_count(samples)}"),
-        ("Throughput", f"{format_count(result.throughput_samples_per_s)} samples/s"),
-        ("Utilization", format_percent(result.utilization)),
-        ("IPUs", f"{result.replication_factor} x {len(result.ipus)}"),
-        ("Parameters", format_count(result.parameter_count)),
-        ("Work", f"{result.flop_per_batch / 1e9:,.3g} GFLOP per batch"),
+    return page(
+        [
+            heading(result),
+            headline(result, _headline(result)),
+            breakdown_table(one, batch.breakdown, ascii_only=ascii_only),
+            breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, ascii_only=ascii_only),
+            _stages(result),
+            operation_table(result.operations),
+            memory_lines(result.memory),
+            assumption_table(result.assumptions),
+        ]
     )
-    for label, value in rows:
-        table.add_row(Text(label), Text(value))
-    return table
+
+
+def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
+    latency = format_duration_s(result.latency_s, _DIGITS)
+    return [
+        ("Latency", "latency_s", f"{latency} for a batch of {format_count(result.samples_per_batch)}"),
+        ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
+        ("Utilization", "utilization", format_percent(result.utilization)),
+        *of_pod(result, result.utilization_of_pod),
+        ("IPUs", "", f"{result.replication_factor} x {len(result.ipus)}"),
+        ("Parameters", "", format_count(result.parameter_count)),
+        ("Work", "", f"{result.flop_per_batch / 1e9:,.3g} GFLOP per batch"),
+    ]
 
 
 def _stages(result: ForwardResult) -> Group | None:

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
+from podsim.report.chart_frame import framed, ink, plain_frame, save_figure
 from podsim.report.files import check_not_read
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
-from podsim.report.plot import ink, plain_frame, save_figure
 from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport
 from podsim.report.step import StepReport
 
@@ -23,7 +23,6 @@ _MOST_IPUS: Final = 16
 _ONE_SCALE: Final = 4
 _SHOWN_SHARE: Final = 0.02
 _MS_PER_S: Final = 1000
-_WIDTH_INCHES: Final = 14.0
 _STEP_INCHES, _ROW_INCHES, _FRAME_INCHES = 1.35, 0.36, 1.1
 _LABEL_FROM_SHARE: Final = 0.045
 _LOADS_FROM: Final = -0.62
@@ -49,10 +48,9 @@ def plot_generation(result: GenerationResult) -> Figure:
     """Prefill over decode, at one scale unless one is much longer, over the memories of the first IPU of each stage."""
     ipus = sorted({row.ipu for row in result.memory.rows})[:_MOST_IPUS]
     steps_inches, memory_inches = 2 * _STEP_INCHES + 0.4, _FRAME_INCHES + _ROW_INCHES * len(ipus)
-    figure = Figure(figsize=(_WIDTH_INCHES, 0.9 + steps_inches + memory_inches), layout="constrained")
-    figure.suptitle(generation_conclusion(result), x=0.01, ha="left", fontsize=13, fontweight="bold")
+    figure, body = framed(result, generation_conclusion(result), 0.3 + steps_inches + memory_inches)
     heights = [steps_inches, memory_inches]
-    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights, hspace=0.06).flat
+    upper, lower = body.subfigures(2, 1, squeeze=False, height_ratios=heights, hspace=0.06).flat
     steps = (result.prefill, result.decode)
     shorter_s, longer_s = sorted(step.time_s for step in steps)
     for axes, step in zip(upper.subplots(2, 1), steps, strict=True):
@@ -75,10 +73,7 @@ def generation_conclusion(result: GenerationResult) -> str:
     first, later = (
         f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in (result.prefill, result.decode)
     )
-    return (
-        f"{result.description or result.name}\n"
-        f"{format_significant(result.tokens_per_s)} tokens/s: first token {first}; next {later}"
-    )
+    return f"{result.title}\n{format_significant(result.tokens_per_s)} tokens/s: first token {first}; next {later}"
 
 
 def _draw_step(axes: Axes, step: StepReport, until_s: float) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Column, Table
-from rich.text import Text
+from rich.console import Console, Group
 
 from podsim.report.choice_table import choice_table
-from podsim.report.format import format_count, format_duration_s, format_error, format_significant
+from podsim.report.format import format_count, format_duration_s, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.step import StepReport
 from podsim.report.table import assumption_table, breakdown_table, memory_lines
-from podsim.report.tables import heading
+from podsim.report.tables import heading, headline, page
 
 _DIGITS = 4
 
@@ -29,44 +26,32 @@ def print_generation(result: GenerationResult, console: Console | None = None) -
 
 
 def _page(result: GenerationResult, *, ascii_only: bool) -> Group:
-    sections: list[RenderableType | None] = [
-        heading(result.name, result.description, result.version),
-        _headline(result),
-        choice_table(result.choice) if result.choice else None,
-        *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
-        memory_lines(result.memory),
-        assumption_table(result.assumptions),
-    ]
-    shown = [section for section in sections if section is not None]
-    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+    return page(
+        [
+            heading(result),
+            headline(result, _headline(result)),
+            choice_table(result.choice) if result.choice else None,
+            *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
+            memory_lines(result.memory),
+            assumption_table(result.assumptions),
+        ]
+    )
 
 
-def _headline(result: GenerationResult) -> RenderableType:
-    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
+def _headline(result: GenerationResult) -> list[tuple[str, str, str]]:
     sequences = result.batch_size * result.batches_in_flight
     first, later, whole = (
         format_duration_s(time_s, _DIGITS)
         for time_s in (result.time_to_first_token_s, result.time_per_output_token_s, result.latency_s)
     )
-    rows = (
+    return [
         ("Time to first token", "time_to_first_token_s", first),
         ("Time per output token", "time_per_output_token_s", later),
         ("Steps", "steps_per_s", f"{format_significant(result.steps_per_s, _DIGITS)}/s"),
         ("Throughput", "tokens_per_s", f"{format_significant(result.tokens_per_s, _DIGITS)} tokens/s"),
         ("Latency", "latency_s", f"{whole} for {result.output_tokens} tokens"),
         ("Sequences", "", format_count(sequences)),
-    )
-    for label, quantity, value in rows:
-        table.add_row(Text(label), Text(value), Text(_compared(result, quantity)))
-    return table
-
-
-def _compared(result: GenerationResult, quantity: str) -> str:
-    return "\n".join(
-        f"measured {format_significant(each.measured, _DIGITS)}, error {format_error(result.error_of(each))}"
-        for each in result.references
-        if each.quantity == quantity
-    )
+    ]
 
 
 def _step(step: StepReport, *, ascii_only: bool) -> Group:

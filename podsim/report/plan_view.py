@@ -8,10 +8,11 @@ import re
 from podsim.cost.matmul import LARGEST_EXTENT, MatMulPlan, MatMulShape, plan_matmul
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.system import Ipu
+from podsim.units import format_bytes
 from podsim.workload.op import DTYPE_BYTES
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
-_TERA, _MEGA, _MICRO = 1e12, 1e6, 1e-6
+_TERA, _MICRO = 1e12, 1e-6
 _TOO_LARGE_CURE = "make the product smaller, or divide it among more IPUs"
 
 
@@ -58,7 +59,7 @@ def _check_operands(ipu: Ipu, shape: MatMulShape, element_bytes: int, written: s
     elements = shape.rows * shape.inner + shape.inner * shape.columns + shape.rows * shape.columns
     need = shape.groups * elements * element_bytes
     if need > ipu.memory_bytes:
-        what = f"operands and result need {need / _MEGA:,.0f} MB; {ipu.name} has {ipu.memory_bytes / _MEGA:,.0f} MB"
+        what = f"operands and result need {format_bytes(need)}; {ipu.name} has {format_bytes(ipu.memory_bytes)}"
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 

@@ -149,11 +149,15 @@ class Reference:
     """A measured or published figure to compare the result with.
 
     Attributes:
-        quantity: Name of the attribute of `RunResult` that it measures, for example `weight_update_s`.
+        quantity: Name of the attribute of the result that it measures, for example `weight_update_s`.
         measured: Its value, in the unit that the name of the quantity ends in.
         label: Where the figure comes from, in words.
+        role: `calibration` if constants were fitted to it, otherwise `hold-out`.
+        source: Key of the bibliography, or an address.
     """
 
     quantity: str
     measured: float
     label: str
+    role: str = "hold-out"
+    source: str = ""

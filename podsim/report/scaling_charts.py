@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.axes import Axes
 
+from podsim.report.chart_frame import ink, plain_frame
 from podsim.report.charts import Chart
 from podsim.report.format import format_percent
-from podsim.report.plot import ink, plain_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from podsim.report.base import Result
 from podsim.serving import LoadPoint, Saturation, ServingOutcome
 
 _TIMES = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
@@ -14,13 +14,10 @@ _MEANS = ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization",
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingResult:
+class ServingResult(Result):
     """What simulated serving tells.
 
     Attributes:
-        name: Name of the scenario.
-        description: Its description.
-        version: Version of podsim that made the result.
         batching: `static` or `continuous`.
         batch_size: Most sequences of a batch.
         max_batch: Sequences of a batch that memory would hold.
@@ -31,14 +28,8 @@ class ServingResult:
         outcome: What came of them.
         saturation: The largest rate that can be served.
         points: The same kind of requests at other rates.
-        assumptions: Every input that is neither published nor measured.
-        inputs: Path and SHA-256 of every file read.
-        scenario: The scenario as resolved.
     """
 
-    name: str
-    description: str
-    version: str
     batching: str
     batch_size: int
     max_batch: int
@@ -49,9 +40,6 @@ class ServingResult:
     outcome: ServingOutcome
     saturation: Saturation
     points: tuple[LoadPoint, ...]
-    assumptions: tuple[Mapping[str, object], ...]
-    inputs: tuple[tuple[str, str], ...]
-    scenario: Mapping[str, object]
 
     @property
     def load(self) -> float | None:
@@ -67,33 +55,10 @@ class ServingResult:
         """Most requests in the queue at a time."""
         return max(self.outcome.queue.peak)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before using the numbers."""
-        return tuple(self._warnings())
-
-    def _warnings(self) -> Iterator[str]:
-        if self.rate_per_s is not None and self.rate_per_s >= self.saturation.rate_per_s:
-            yield (
-                f"{self.rate_per_s:.4g} requests/s come, {self.saturation.rate_per_s:.4g}/s can be served: the queue "
-                "grows without bound, and waiting and latency depend on how long the run lasts; "
-                "offer less, or serve with more copies or a larger batch"
-            )
-        elif self.outcome.queue_grows:
-            yield "the queue grew as long as requests came, though the load is below saturation: simulate more requests"
-        if not self.saturation.confirmed:
-            yield (
-                "runs on either side of the saturation do not confirm it: take it as an estimate, "
-                "or raise serving.request_count"
-            )
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys."""
+    def own(self) -> Mapping[str, object]:
+        """What only serving tells, in a fixed order of keys."""
         saturation = self.saturation
         return {
-            "name": self.name,
-            "description": self.description,
-            "version": self.version,
             "service": {
                 "batching": self.batching,
                 "batch_size": self.batch_size,
@@ -108,18 +73,38 @@ class ServingResult:
             "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
             "saturation": {"rate_per_s": saturation.rate_per_s, "confirmed": saturation.confirmed},
             "load_curve": [
-                {"load": self.load_of(point.rate_per_s), "rate_per_s": point.rate_per_s, **_outcome_dict(point.outcome)}
+                {
+                    "load": self.load_of(point.rate_per_s),
+                    "rate_per_s": point.rate_per_s,
+                    "request_count": len(point.outcome.timeline.requests),
+                    **_outcome_dict(point.outcome),
+                }
                 for point in self.points
             ],
-            "warnings": list(self.warnings),
-            "assumptions": [dict(each) for each in self.assumptions],
-            "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
-            "scenario": dict(self.scenario),
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), indent=2, default=list)
+
+def serving_warnings(rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation) -> Iterator[str]:
+    """What a reader must know before using the numbers.
+
+    Args:
+        rate_per_s: Rate at which requests came; None if all came at once. [1/s]
+        outcome: What came of them.
+        saturation: The largest rate that can be served.
+    """
+    if rate_per_s is not None and rate_per_s >= saturation.rate_per_s:
+        yield (
+            f"{rate_per_s:.4g} requests/s come, {saturation.rate_per_s:.4g}/s can be served: the queue "
+            "grows without bound, and waiting and latency depend on how long the run lasts; "
+            "offer less, or serve with more copies or a larger batch"
+        )
+    elif outcome.queue_grows:
+        yield "the queue grew as long as requests came, though the load is below saturation: simulate more requests"
+    if not saturation.confirmed:
+        yield (
+            "runs on either side of the saturation do not confirm it: take it as an estimate, "
+            "or raise serving.request_count"
+        )
 
 
 def _outcome_dict(outcome: ServingOutcome) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from podsim.report.chart_frame import framed, plain_frame, save_figure
 from podsim.report.files import check_not_read
 from podsim.report.format import format_duration_s, format_percent, format_significant
-from podsim.report.plot import plain_frame, save_figure
 from podsim.report.serving import ServingResult
 from podsim.serving import LoadPoint
 
 _PERCENTILES: Final = (("p99_s", "P99", "#9e2a2b"), ("p95_s", "P95", "#e08214"), ("p50_s", "P50", "#2166ac"))
-_INCHES: Final = (14.0, 7.6)
+_BODY_INCHES: Final = 6.9
 _WIDE_RANGE: Final = 20
 _ASKED_COLOUR: Final = "#666666"
 _PANELS: Final = (
@@ -38,12 +38,11 @@ def write_serving_plot(result: ServingResult, path: str | Path) -> None:
 
 def plot_serving(result: ServingResult) -> Figure:
     """The chart of a result: percentiles against load above the queue over time."""
-    figure = Figure(figsize=_INCHES, layout="constrained")
-    figure.suptitle(serving_conclusion(result), x=0.01, ha="left", fontsize=14, fontweight="bold")
-    grid = figure.add_gridspec(2, len(_PANELS), height_ratios=[1.7, 1.0])
+    figure, body = framed(result, serving_conclusion(result), _BODY_INCHES)
+    grid = body.add_gridspec(2, len(_PANELS), height_ratios=[1.7, 1.0])
     for column, (name, title) in enumerate(_PANELS):
-        _draw_percentiles(figure.add_subplot(grid[0, column]), result, name, title)
-    _draw_queue(figure.add_subplot(grid[1, :]), result)
+        _draw_percentiles(body.add_subplot(grid[0, column]), result, name, title)
+    _draw_queue(body.add_subplot(grid[1, :]), result)
     return figure
 
 
@@ -51,7 +50,7 @@ def serving_conclusion(result: ServingResult) -> str:
     """What the chart shows, in two lines: the saturation, and what requests see at the rate that was asked for."""
     outcome = result.outcome
     return (
-        f"{result.description or result.name}\n"
+        f"{result.title}\n"
         f"saturates at {format_significant(result.saturation.rate_per_s)} requests/s; {_at(result)} P99 is "
         f"{format_duration_s(outcome.time_to_first_token.p99_s)} to the first token, "
         f"{format_duration_s(outcome.latency.p99_s)} to the last"

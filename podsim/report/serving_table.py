@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, Group
 from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
 from podsim.report.table import assumption_table
-from podsim.report.tables import heading, plain_table, titled
+from podsim.report.tables import heading, page, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
 _DIGITS: Final = 4
@@ -50,17 +49,16 @@ def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _
 
 
 def _page(result: ServingResult, *, ascii_only: bool) -> Group:
-    sections: list[RenderableType | None] = [
-        heading(result.name, result.description, result.version),
-        *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
-        _headline(result),
-        _percentiles(result),
-        _queue(result, ascii_only=ascii_only),
-        _load_curve(result),
-        assumption_table(result.assumptions),
-    ]
-    shown = [section for section in sections if section is not None]
-    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+    return page(
+        [
+            heading(result),
+            _headline(result),
+            _percentiles(result),
+            _queue(result, ascii_only=ascii_only),
+            _load_curve(result),
+            assumption_table(result.assumptions),
+        ]
+    )
 
 
 def _headline(result: ServingResult) -> Table:

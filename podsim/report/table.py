@@ -6,17 +6,15 @@ from io import StringIO
 from itertools import groupby
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Column, Table
+from rich.console import Console, Group
 from rich.text import Text
 
+from podsim.report.base import Result
 from podsim.report.choice_table import choice_table
 from podsim.report.format import (
     format_bytes,
     format_count,
     format_duration_s,
-    format_error,
     format_percent,
     format_significant,
 )
@@ -24,7 +22,7 @@ from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
 from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
-from podsim.report.tables import heading, plain_table, titled
+from podsim.report.tables import heading, headline, page, plain_table, titled
 
 _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
@@ -57,42 +55,39 @@ def result_text(result: RunResult, width: int = 80) -> str:
 
 
 def _page(result: RunResult, *, ascii_only: bool) -> Group:
-    sections = [
-        _title(result),
-        *(Text(f"warning: {warning}", style="yellow") for warning in result.warnings),
-        _headline(result),
-        choice_table(result.choice) if result.choice else None,
-        _breakdown(result, ascii_only=ascii_only),
-        _phases(result.phases),
-        _ipus(result),
-        operation_table(result.operations),
-        memory_lines(result.memory),
-        assumption_table(result.assumptions),
-    ]
-    shown = [section for section in sections if section is not None]
-    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+    return page(
+        [
+            heading(result),
+            headline(result, _headline(result)),
+            choice_table(result.choice) if result.choice else None,
+            _breakdown(result, ascii_only=ascii_only),
+            _phases(result.phases),
+            _ipus(result),
+            operation_table(result.operations),
+            memory_lines(result.memory),
+            assumption_table(result.assumptions),
+        ]
+    )
 
 
-def _title(result: RunResult) -> Text:
-    return heading(result.name, result.description, result.version)
-
-
-def _headline(result: RunResult) -> RenderableType:
-    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
-    rows = [
-        (
-            "Throughput",
-            "throughput_samples_per_s",
-            f"{format_count(result.throughput_samples_per_s)} samples/s",
-        ),
+def _headline(result: RunResult) -> list[tuple[str, str, str]]:
+    return [
+        ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
         *_time_to_train(result),
         ("MFU", "mfu", format_percent(result.mfu)),
+        *of_pod(result, result.mfu_of_pod),
     ]
-    for label, quantity, value in rows:
-        table.add_row(Text(label), Text(value), Text(_compared(result, quantity)))
-    sources = "; ".join(dict.fromkeys(each.label for each in result.references))
-    return Group(table, Text(f"Measured: {sources}", style="dim")) if sources else table
+
+
+def of_pod(result: Result, share: float) -> Sequence[tuple[str, str, str]]:
+    """How far the whole pod is made use of, if not all of its IPUs are in use."""
+    count = result.simulated.ipu_count
+    return (
+        []
+        if result.simulated.ipus_used == count
+        else [(f"  of all {format_count(count)} IPUs", "", format_percent(share))]
+    )
 
 
 def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
@@ -104,23 +99,6 @@ def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
         return []
     low, middle, high = (format_duration_s(result.time_to_train_percentiles[name]) for name in ("p10", "p50", "p90"))
     return [(label, quantity, f"{middle} (median)"), ("  P10 to P90", "", f"{low} to {high}")]
-
-
-def _compared(result: RunResult, quantity: str) -> str:
-    """What was measured, and how far the number is from it."""
-    return "\n".join(
-        f"measured {_measured(quantity, each.measured)}, error {format_error(error)}"
-        for each in result.references
-        if each.quantity == quantity and (error := result.error_of(each)) is not None
-    )
-
-
-def _measured(quantity: str, value: float) -> str:
-    if quantity == "mfu":
-        return format_percent(value)
-    if quantity.endswith("_per_s"):
-        return f"{format_count(float(value))}/s"
-    return format_duration_s(value, _HEADLINE_DIGITS)
 
 
 def _breakdown(result: RunResult, *, ascii_only: bool) -> Group:

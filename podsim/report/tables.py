@@ -1,9 +1,21 @@
 """Plain tables with a title."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
 from rich import box
-from rich.console import Group
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
 from rich.text import Text
+
+from podsim.report.base import Result
+from podsim.report.format import format_count, format_duration_s, format_error, format_percent
+from podsim.report.rows import Reference
+
+_DIGITS: Final = 4
 
 
 def titled(title: str, table: Table, *lines: str) -> Group:
@@ -20,7 +32,46 @@ def plain_table(*headers: str) -> Table:
     return table
 
 
-def heading(name: str, description: str, version: str) -> Text:
-    """What a report is about: its description if there is one, and where it comes from."""
-    origin = (f"{name}, podsim {version}", "dim")
-    return Text.assemble((description, "bold"), "\n", origin) if description else Text.assemble(origin)
+def heading(result: Result) -> Group:
+    """What a report is about, under its title, and what a reader must know first."""
+    title, about = Text(result.title, style="bold"), "\n".join(result.about)
+    warnings = [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
+    return Group(title, Text(about, style="dim"), *warnings)
+
+
+def page(sections: Sequence[RenderableType | None]) -> Group:
+    """Sections with an empty line between them; those without content are left out."""
+    shown = [section for section in sections if section is not None]
+    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
+
+
+def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:
+    """The numbers that matter most: label, name of the quantity, value; beside them what was measured."""
+    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
+    for label, quantity, value in rows:
+        table.add_row(Text(label), Text(value), Text(_compared(result, quantity)))
+    shown = [each for each in result.references if result.error_of(each) is not None]
+    sources = "; ".join(dict.fromkeys(_source(each) for each in shown))
+    return Group(table, Text(f"Measured: {sources}", style="dim")) if sources else table
+
+
+def _compared(result: Result, quantity: str) -> str:
+    """What was measured, and how far the number is from it."""
+    return "\n".join(
+        f"measured {_measured(quantity, each.measured)}, error {format_error(error)}"
+        for each in result.references
+        if each.quantity == quantity and (error := result.error_of(each)) is not None
+    )
+
+
+def _source(reference: Reference) -> str:
+    fitted = " (constants were fitted to it)" if reference.role == "calibration" else ""
+    return f"{reference.label}{fitted}"
+
+
+def _measured(quantity: str, value: float) -> str:
+    if quantity == "mfu":
+        return format_percent(value)
+    if quantity.endswith("_per_s"):
+        return f"{format_count(float(value))}/s"
+    return format_duration_s(value, _DIGITS)

@@ -50,12 +50,13 @@ def parts_of(phases: Sequence[PhaseRecord]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int) -> tuple[Window, ...]:
+def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "weight update") -> tuple[Window, ...]:
     """The beginning, two of the repeated cycles, and the end; all of it if no phase is repeated often enough.
 
     Args:
         phases: Phases of one group in order.
-        makespan_ps: End of the weight update. [ps]
+        makespan_ps: End of all of it. [ps]
+        what: What it is.
     """
     main = max(
         phases,
@@ -63,7 +64,7 @@ def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int) -> tuple[Window,
         default=None,
     )
     if main is None or main.count <= 2 * _CYCLES_SHOWN:
-        return (Window("The whole weight update", 0, makespan_ps),)
+        return (Window(f"The whole {what}", 0, makespan_ps),)
     period_ps = (main.end_ps - main.start_ps) // main.count
     period = format_duration_s(ps_to_seconds(period_ps))
     cycles = Window(

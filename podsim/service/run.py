@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
-from podsim._version import __version__
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Watch, silent
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
-from podsim.report.serving import ServingResult
+from podsim.report.serving import ServingResult, serving_warnings
+from podsim.report.shared import shared
+from podsim.report.usage import copies_in_use
 from podsim.service.requests import Demand, drawn, replayed
-from podsim.service.step_times import PlannedSteps
+from podsim.service.step_times import service_steps
 from podsim.serving import (
     Batching,
     ContinuousBatching,
@@ -27,13 +28,19 @@ from podsim.serving import (
 )
 from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.serving.saturation import SATURATION_RUNS
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.specs.changes import Change
 from podsim.specs.serving import ServingSpec
+from podsim.watch import Watch, silent
 
 _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
 _DEFAULT_LOAD: Final = 0.8
 _LARGEST_LOAD: Final = 10
+_LONG_S: Final = 5.0
+MOST_SOUNDINGS: Final = 20_000
+"""Requests of a run that finds the saturation or a point of the load curve."""
 
 
 def serve(
@@ -45,17 +52,20 @@ def serve(
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
     watch: Watch = silent,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
 
     Args:
         scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
         variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
+            and of points of the load curve.
+        tell: Takes an estimate of the time that a long run takes, before it starts.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -63,7 +73,7 @@ def serve(
         MissingDataError: A number that is needed is not known.
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
-    loaded = scenario if isinstance(scenario, LoadedScenario) else load_scenario(scenario, variant, overrides)
+    loaded = load_scenario(scenario, variant, overrides)
     spec = loaded.spec
     if not isinstance(spec, InferenceScenarioSpec):
         raise PodsimError(f"{loaded.name} describes training", do="serve a scenario whose model is of kind `decoder`")
@@ -77,7 +87,21 @@ def serve(
         plan = _plan(spec, demand)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads)
+    given = tuple(_given(spec.served, rate, arrivals, loads))
+    points = tuple(loads) or spec.served.loads
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, given, watch, tell)
+
+
+def _given(
+    serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
+) -> Iterator[Change]:
+    """What was given beside the scenario, as changes of it."""
+    if rate is not None and (serving.file or rate != serving.rate):
+        yield Change("serving.rate", serving.rate, rate)
+    if arrivals is not None:
+        yield Change("serving.file", serving.file, str(arrivals))
+    if loads and tuple(loads) != serving.loads:
+        yield Change("serving.loads", serving.loads, tuple(loads))
 
 
 def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
@@ -142,31 +166,36 @@ def _result(
     demand: Demand,
     rate: float | None,
     loads: Sequence[float],
+    given: tuple[Change, ...],
+    watch: Watch,
+    tell: Callable[[str], None],
 ) -> ServingResult:
     serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
     copies = serving.replicas or spec.copy_count
-    service = Service(PlannedSteps(plan), _batching(serving, size), copies * in_flight)
+    alone, *crowded = service_steps(plan)
+    service = Service(alone, _batching(serving, size), copies, tuple(crowded))
     load = _saturating(demand.load, service)
+    started = perf_counter()
     limit = saturation(service, load, margin=_MARGIN)
+    pace_s = (perf_counter() - started) / (SATURATION_RUNS * load.request_count)
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
-    outcome = serve_requests(service, requests)
+    _announce(pace_s * (len(requests) + len(loads) * load.request_count), len(requests), tell)
+    outcome = serve_requests(service, requests, watch)
+    points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
+    offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
+    warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
-        name=loaded.name,
-        description=spec.description,
-        version=__version__,
+        **shared(loaded, copies_in_use(spec, copies), warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,
         copy_count=copies,
         batches_in_flight=in_flight,
         request_count=len(requests),
-        rate_per_s=outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s,
+        rate_per_s=offered,
         outcome=outcome,
         saturation=limit,
-        points=load_curve(service, load, [share * limit.rate_per_s for share in loads]),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
-        inputs=loaded.inputs + demand.inputs,
-        scenario=loaded.resolved,
+        points=points,
     )
 
 
@@ -177,5 +206,12 @@ def _batching(serving: ServingSpec, size: int) -> Batching:
 
 
 def _saturating(load: Load, service: Service) -> Load:
-    """Requests enough to fill all places several times over."""
-    return replace(load, request_count=max(load.request_count, _FULL_ROUNDS * service.place_count))
+    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
+    fewest = _FULL_ROUNDS * service.place_count
+    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
+
+
+def _announce(time_s: float, request_count: int, tell: Callable[[str], None]) -> None:
+    """What is to come, if it takes long."""
+    if time_s > _LONG_S:
+        tell(f"serving {request_count:,} requests, and the points of the load curve, takes about {time_s:.0f} s")

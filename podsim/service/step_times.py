@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
@@ -39,23 +39,28 @@ class PlannedSteps:
     powers of two for decode steps, which are smooth. Without a cache every step is the whole sequence, padded to
     its full length, and tokens do not matter.
 
+    A batch takes its time through all stages, or that in which the slowest stage takes its turn for every batch
+    in flight, whichever is longer.
+
     Assumes: other batches in flight are at steps of the same length, as `podsim.generate` does.
     """
 
-    def __init__(self, plan: InferencePlan) -> None:
+    def __init__(self, plan: InferencePlan, in_flight: int = 1, like: PlannedSteps | None = None) -> None:
         """Nothing is simulated until it is needed, and then once.
 
         Args:
             plan: The model; its options give the largest batch, the longest prompt and the tokens of a sequence.
+            in_flight: Batches that are in flight.
+            like: Steps of the same plan with another number in flight, whose simulations are used.
         """
-        self._plan = plan
+        self._plan, self._in_flight = plan, in_flight
         self._job = InferenceJob(plan.system, plan.software, plan.shape, plan.options)
         batch, length = plan.options.batch_size, plan.options.sequence_length
         self._grids = {
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
         }
-        self._step_ps = cache(self._simulated_ps)
+        self._simulated: Callable[[str, int, int], _Runs] = like._simulated if like else cache(self._runs)
         self._decode_s = cache(self._between)
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
@@ -91,18 +96,18 @@ class PlannedSteps:
             name, tokens = "prefill", 1
         grids = self._grids[name]
         mean_ps = sum(
-            share * part * self._step_ps(name, sequences, length)
+            share * part * self._simulated(name, sequences, length).step_ps(self._in_flight)
             for sequences, share in _around(grids.batches, batch)
             for length, part in _around(grids.tokens, tokens)
         )
         return ps_to_seconds(round(mean_ps))
 
-    def _simulated_ps(self, name: str, batch: int, tokens: int) -> int:
-        """A prefill of this many tokens, or the decode step after it. [ps]"""
+    def _runs(self, name: str, batch: int, tokens: int) -> _Runs:
+        """A prefill of this many tokens, or the decode step after it."""
         options = replace(self._plan.options, batch_size=batch)
         if options.kv_cache != "none":
             options = replace(options, prompt_tokens=tokens, output_tokens=1)
-        return _step_ps(self._plan, step_cost(replace(self._job, options=options), name))
+        return _simulated(self._plan, step_cost(replace(self._job, options=options), name))
 
 
 def _grid(last: int, points: int) -> _Grid:
@@ -136,21 +141,69 @@ def _around(grid: _Grid, value: int) -> tuple[tuple[int, float], ...]:
     return (low, 1 - share), (high, share)
 
 
-def _step_ps(plan: InferencePlan, cost: StepCost) -> int:
-    """One step through all stages. [ps]
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One batch through all stages.
+
+    Attributes:
+        latency_ps: From the first stage to the last. [ps]
+        longest_stage_ps: The longest of its stages while the others work as well. [ps]
+    """
+
+    latency_ps: int
+    longest_stage_ps: int
+
+    def step_ps(self, in_flight: int) -> int:
+        """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
+        return self.latency_ps if in_flight == 1 else max(self.latency_ps, in_flight * self.longest_stage_ps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """A step as simulated: as it is, or with few layers and with one more of them per stage.
+
+    Attributes:
+        base: The step, or one of few layers.
+        longer: One with another layer in each stage.
+        more: Such layers, as a fraction with the number of stages below.
+    """
+
+    base: _Run
+    longer: _Run | None = None
+    more: tuple[int, int] = (0, 1)
+
+    def step_ps(self, in_flight: int) -> int:
+        """With this many batches in flight. [ps]"""
+        base = self.base.step_ps(in_flight)
+        if self.longer is None:
+            return base
+        layers, stages = self.more
+        return base + (self.longer.step_ps(in_flight) - base) * layers // stages
+
+
+def _simulated(plan: InferencePlan, cost: StepCost) -> _Runs:
+    """One step through all stages.
 
     Loads that run under computation keep layers from being folded; the time is then that of a few layers,
     and as much more for each further one as the last of them took.
     """
-    few, more = (replace(plan, layers=(count,) * len(plan.layers)) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
     overlaps = plan.options.weights_streamed and plan.options.io_tiles
     if not overlaps or max(plan.layers) <= _SETTLED_LAYERS:
-        return _run_ps(plan, cost)
-    base = _run_ps(few, cost)
-    return base + (_run_ps(more, cost) - base) * (sum(plan.layers) - sum(few.layers)) // len(plan.layers)
+        return _Runs(_run(plan, cost))
+    few, longer = (
+        replace(plan, layers=(count,) * len(plan.layers)) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1)
+    )
+    more = sum(plan.layers) - sum(few.layers), len(plan.layers)
+    return _Runs(_run(few, cost), _run(longer, cost), more)
 
 
-def _run_ps(plan: InferencePlan, cost: StepCost) -> int:
-    """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
+def _run(plan: InferencePlan, cost: StepCost) -> _Run:
     trace = execute(compile_step(plan, cost), explicit=False)
-    return max(trace.makespan_ps, plan.options.batches_in_flight * longest_stage_ps(trace))
+    return _Run(trace.makespan_ps, longest_stage_ps(plan, cost, trace))
+
+
+def service_steps(plan: InferencePlan) -> tuple[PlannedSteps, ...]:
+    """Steps while 1, 2, … batches are in flight, as many as the plan has."""
+    alone = PlannedSteps(plan)
+    more = (PlannedSteps(plan, count, alone) for count in range(2, plan.options.batches_in_flight + 1))
+    return (alone, *more)

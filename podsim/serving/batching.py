@@ -118,7 +118,9 @@ class StepTable:
         return bisect_left(sums.sums, sums.sums[first] + elapsed_ps, first, first + most) - first
 
     def _covering(self, batch: int, context_tokens: int, count: int) -> _Sums:
-        sums = self._decode.setdefault(batch, _Sums(context_tokens, [0]))
+        sums = self._decode.get(batch)
+        if sums is None:
+            sums = self._decode[batch] = _Sums(context_tokens, [0])
         last = sums.first + len(sums.sums) - 1
         if context_tokens + count > last:
             ahead = [self._step_ps(batch, context) for context in range(last, context_tokens + count)]

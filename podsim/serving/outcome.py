@@ -22,7 +22,7 @@ class Timeline:
         start_ps: When the prefill of each began. [ps]
         first_token_ps: When its prefill ended, with its first token. [ps]
         last_token_ps: When it left. [ps]
-        busy_ps: Time that each replica worked. [ps]
+        busy_ps: Time that each batch of each replica worked, the first ones of all replicas first. [ps]
     """
 
     requests: Requests
@@ -99,7 +99,7 @@ class ServingOutcome:
         offered_per_s: Rate of arrivals, from the first to the last; None if all come at once. [1/s]
         throughput_requests_per_s: Requests ÷ makespan. [1/s]
         throughput_tokens_per_s: Output tokens ÷ makespan. [1/s]
-        utilization: Share of the makespan in which replicas work, mean over the replicas.
+        utilization: Share of the makespan in which batches are worked on, mean over all that can be in flight.
         mean_batch: Sequences in a batch that are not done, mean over the time in which replicas work.
         mean_waiting: Requests in the queue, mean over the makespan.
         mean_present: Requests in the queue or in a batch, mean over the makespan.

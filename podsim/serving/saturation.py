@@ -14,11 +14,14 @@ from typing import Final
 from podsim.errors import PodsimError
 from podsim.serving.arrivals import Load, check_rate
 from podsim.serving.outcome import ServingOutcome, Timeline
-from podsim.serving.server import Service, serve
+from podsim.serving.server import Service, serve, timeline_of
 from podsim.units import PS_PER_S
+from podsim.watch import Watch, silent
 
 _OVERLOAD: Final = 2
 _ROUNDS: Final = 4
+SATURATION_RUNS: Final = 4
+"""Two that find it, one below and one above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,16 @@ class LoadPoint:
     outcome: ServingOutcome
 
 
-def load_curve(service: Service, load: Load, rates_per_s: Iterable[float]) -> tuple[LoadPoint, ...]:
+def load_curve(
+    service: Service, load: Load, rates_per_s: Iterable[float], watch: Watch = silent
+) -> tuple[LoadPoint, ...]:
     """The same requests at several rates, in the order given.
+
+    Args:
+        service: What serves.
+        load: The requests.
+        rates_per_s: The rates. [1/s]
+        watch: Passes on the names of the rates.
 
     Raises:
         PodsimError: A rate is not above 0; found before anything is run.
@@ -43,7 +54,8 @@ def load_curve(service: Service, load: Load, rates_per_s: Iterable[float]) -> tu
     rates = tuple(rates_per_s)
     for rate in rates:
         check_rate(rate)
-    return tuple(LoadPoint(rate, serve(service, load.at(rate))) for rate in rates)
+    names = watch([f"{rate:.4g} requests/s" for rate in rates])
+    return tuple(LoadPoint(rate, serve(service, load.at(rate))) for _, rate in zip(names, rates, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +113,8 @@ def capacity_per_s(service: Service, load: Load) -> float:
             do=f"give {fewest} requests or more",
         )
     size = service.batching.size
-    estimate = _start_rate_per_s(serve(service, load.at_once()).timeline, size)
-    return _start_rate_per_s(serve(service, load.at(_OVERLOAD * estimate)).timeline, size)
+    estimate = _start_rate_per_s(timeline_of(service, load.at_once()), size)
+    return _start_rate_per_s(timeline_of(service, load.at(_OVERLOAD * estimate)), size)
 
 
 def _start_rate_per_s(timeline: Timeline, size: int) -> float:

@@ -1,28 +1,25 @@
-"""Replicas behind one queue, on SimPy with whole picoseconds.
+"""Replicas behind one queue, from instant to instant in whole picoseconds.
 
-At one instant requests arrive first; then every replica that is idle or has ended a step decides, in order
-of its number. So the order of events at one instant is part of the model and not of the machinery.
+At one instant requests arrive first; then every batch that is idle or has ended a step decides: those of the
+replicas with the fewest other batches first, then in order of number. The steps that begin there take the time
+of as many batches as are then in flight in their replica; other batches of it take on that pace with their next
+step. So the order of events at one instant is part of the model and not of the machinery.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import groupby
-
-from simpy import Environment, Event
 
 from podsim.errors import PodsimError
 from podsim.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests
 from podsim.serving.batching import Batching, StepTable, StepTimes
 from podsim.serving.outcome import ServingOutcome, Timeline, outcome_of
-from podsim.serving.replica import Queue, Stamps, make_replica
+from podsim.serving.replica import Queue, Stamps, make_slot
 from podsim.specs.wording import shown
-
-# Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).
-_LAST = 2
+from podsim.watch import Watch, in_portions, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +27,17 @@ class Service:
     """What serves.
 
     Attributes:
-        steps: Time of the steps of one replica.
+        steps: Time of the steps of a batch that a replica works on alone.
         batching: How requests become batches.
         replica_count: Equal replicas that take from one queue.
+        crowded: Times of the same steps while 2, 3, … batches are in flight in a replica; without any, a replica
+            works on one batch at a time.
     """
 
     steps: StepTimes
     batching: Batching
     replica_count: int = 1
+    crowded: tuple[StepTimes, ...] = ()
 
     def __post_init__(self) -> None:
         count = self.replica_count
@@ -52,41 +52,55 @@ class Service:
     @property
     def place_count(self) -> int:
         """Sequences that all replicas can run together."""
-        return self.batching.size * self.replica_count
+        return self.batching.size * self.replica_count * self.batches_in_flight
+
+    @property
+    def batches_in_flight(self) -> int:
+        """Batches that a replica can work on at a time."""
+        return 1 + len(self.crowded)
 
 
-def serve(service: Service, requests: Requests) -> ServingOutcome:
+def serve(service: Service, requests: Requests, watch: Watch = silent) -> ServingOutcome:
     """Serve all requests to the last token of the last one.
 
     More than can be served is no reason to run for ever: the queue grows until the last arrival and is then
     worked off; `ServingOutcome.queue_grows` tells.
 
+    Args:
+        service: What serves.
+        requests: What comes.
+        watch: Passes on the names of portions of the requests.
+
     Raises:
         PodsimError: A step has no finite time above zero, or the run lasts too long to be counted.
     """
-    return outcome_of(_Run(service, requests).timeline())
+    return outcome_of(timeline_of(service, requests, watch))
+
+
+def timeline_of(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
+    """The same without its figures."""
+    return _Run(service, requests).timeline(watch)
 
 
 class _Run:
     """One run of a service."""
 
     def __init__(self, service: Service, requests: Requests) -> None:
-        self._env = Environment(initial_time=0)
+        self._copies = service.replica_count
         self._queue: Queue = deque()
         self._stamps = Stamps(requests)
         # Whatever the steps remember between runs, each run asks anew: it depends on its own arguments only.
-        table = StepTable(service.steps)
-        self._replicas = [
-            make_replica(service.batching, table, self._queue, self._stamps) for _ in range(service.replica_count)
-        ]
-        self._idle = set(range(service.replica_count))
-        # When replicas have to decide again; times that have changed since stay in, and are passed over.
+        self._paces = [StepTable(steps) for steps in (service.steps, *service.crowded)]
+        count = self._copies * len(self._paces)
+        # The first slots of all replicas come before the second ones.
+        self._slots = [make_slot(service.batching, self._queue, self._stamps) for _ in range(count)]
+        self._idle, self._open = set(range(count)), set[int]()
+        self._running = [0] * self._copies
+        # When slots have to decide again; times that have changed since stay in, and are passed over.
         self._due: list[tuple[int, int]] = []
-        self._wake_ps: int | None = None
 
-    def timeline(self) -> Timeline:
-        self._env.process(self._arrivals())
-        self._env.run()
+    def timeline(self, watch: Watch) -> Timeline:
+        self._serve(iter(in_portions(range(len(self._stamps.requests)), "request", watch)))
         stamps = self._stamps
         if max(stamps.last_token_ps) - stamps.requests.arrival_ps[0] > MAX_SPAN_PS:
             raise PodsimError(
@@ -98,55 +112,73 @@ class _Run:
             tuple(stamps.start_ps),
             tuple(stamps.first_token_ps),
             tuple(stamps.last_token_ps),
-            tuple(replica.busy_ps for replica in self._replicas),
+            tuple(slot.busy_ps for slot in self._slots),
         )
 
-    def _arrivals(self) -> Generator[Event, None, None]:
-        """Requests join the queue, those of one instant together."""
-        env, arrival_ps = self._env, self._stamps.requests.arrival_ps
-        for time_ps, numbers in groupby(range(len(arrival_ps)), key=arrival_ps.__getitem__):
-            yield env.timeout(time_ps - env.now)
-            self._queue.extend(numbers)
-            for number, replica in enumerate(self._replicas):
-                before = replica.due_ps
-                replica.arrived(time_ps)
-                if replica.due_ps != before:
-                    self._note(number)
-            self._wake(time_ps)
-
-    def _wake(self, at_ps: int) -> None:
-        """Have the replicas decide at this instant, unless they will at an earlier one."""
-        if self._wake_ps is not None and self._wake_ps <= at_ps:
-            return
-        self._wake_ps = at_ps
-        event = Event(self._env)
-        event._ok, event._value = True, None
-        event.callbacks = [self._decide]
-        self._env.schedule(event, _LAST, at_ps - self._env.now)  # type: ignore[arg-type]
-
-    def _decide(self, _: Event) -> None:
-        now = int(self._env.now)
-        if self._wake_ps != now:
-            return
-        self._wake_ps = None
-        for number in self._deciding(now):
-            replica = self._replicas[number]
-            replica.decide(now)
-            (self._idle.add if replica.idle else self._idle.discard)(number)
-            self._note(number)
-        if self._due:
-            self._wake(self._due[0][0])
+    def _serve(self, coming: Iterator[int]) -> None:
+        """From instant to instant, until all have come and nothing is due."""
+        arrival_ps, due, come = self._stamps.requests.arrival_ps, self._due, next(coming, None)
+        while come is not None or due:
+            now = due[0][0] if due else -1
+            if come is not None and (not due or arrival_ps[come] <= now):
+                now = arrival_ps[come]
+                while come is not None and arrival_ps[come] == now:
+                    self._queue.append(come)
+                    come = next(coming, None)
+                shortened, self._open = self._open, set()
+                self._cut(shortened, now)
+            numbers = self._deciding(now)
+            if numbers:
+                self._decide(numbers, now)
 
     def _deciding(self, now: int) -> list[int]:
-        """Replicas that have come to a decision, and idle ones if there is anything to take, in order."""
-        due, numbers = self._due, set(self._idle) if self._queue else set()
+        """Slots that have come to a decision, and idle ones if there is anything to take.
+
+        Those of the replicas with the fewest other batches come first, then those with the lowest numbers.
+        """
+        due, slots, numbers = self._due, self._slots, set(self._idle) if self._queue else set()
         while due and due[0][0] <= now:
             time_ps, number = heappop(due)
-            if self._replicas[number].due_ps == time_ps:
+            if slots[number].due_ps == time_ps:
                 numbers.add(number)
-        return sorted(numbers)
+        return sorted(numbers, key=self._others) if len(numbers) > 1 else list(numbers)
+
+    def _others(self, number: int) -> tuple[int, int]:
+        return self._running[number % self._copies] - (not self._slots[number].idle), number
+
+    def _decide(self, numbers: Sequence[int], now: int) -> None:
+        """First all say what they do, since their pace depends on how many batches of a replica run."""
+        slots, running, copies = self._slots, self._running, self._copies
+        changed: dict[int, int] = {}
+        for number in numbers:
+            slot = slots[number]
+            was_idle = slot.idle
+            slot.decide(now)
+            if slot.idle is not was_idle:
+                copy = number % copies
+                changed.setdefault(copy, running[copy])
+                running[copy] += 1 if was_idle else -1
+                (self._idle.discard if was_idle else self._idle.add)(number)
+        for number in numbers:
+            slots[number].begin(now, self._paces[running[number % copies] - 1])
+            self._note(number)
+        if len(self._paces) > 1:
+            crowded = {copy for copy, before in changed.items() if running[copy] != before}
+            neighbours = (number for copy in crowded for number in range(copy, len(slots), copies))
+            self._cut(sorted(set(neighbours).difference(numbers)), now)
+
+    def _cut(self, numbers: Iterable[int], now: int) -> None:
+        """End stretches with the step under way."""
+        for number in numbers:
+            slot = self._slots[number]
+            before = slot.due_ps
+            slot.cut(now)
+            if slot.due_ps != before:
+                self._note(number)
 
     def _note(self, number: int) -> None:
-        due_ps = self._replicas[number].due_ps
-        if due_ps is not None:
-            heappush(self._due, (due_ps, number))
+        """When a slot has to decide again, and whether an arrival would bring that forward."""
+        slot = self._slots[number]
+        if slot.due_ps is not None:
+            heappush(self._due, (slot.due_ps, number))
+        (self._open.add if slot.takes_in else self._open.discard)(number)

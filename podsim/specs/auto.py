@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from podsim.errors import BadValueError, Problem
 from podsim.specs.base import Spec
+from podsim.specs.division import SessionCall
 from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
@@ -22,7 +24,7 @@ from podsim.specs.yaml_source import Document
 AUTO, PARALLELISM, BATCH = "auto", "parallelism", "batch_size"
 _FACTORS = ("micro_batch_size", "accumulation_factor", "replication_factor")
 _CHOSEN_MEMORY = ("available_memory_proportion", "optimizer_state", "weights")
-_NEVER_CHOSEN = ("replicas_per_process", "reduction_merge_size", "batches_in_flight")
+_NEVER_CHOSEN = ("updates_per_session_call", "replicas_per_process", "reduction_merge_size", "batches_in_flight")
 
 
 def _true(raw: Any) -> Any:
@@ -53,6 +55,8 @@ class AutoTextSpec(AutoTrainingSpec):
 
     recomputation: Literal["none", "layer"] | None = None
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
 
 
 class AutoImageSpec(AutoTrainingSpec):
@@ -153,7 +157,7 @@ def give_way(base: Document, over: Document) -> Document:
     if isinstance(memory, dict):
         data["memory"] = {key: value for key, value in memory.items() if key not in _CHOSEN_MEMORY}
     places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
-    return _with(Document(base.data, places, base.inputs), data)
+    return _with(replace(base, places=places), data)
 
 
 def undivided(document: Document, family: type[BaseModel]) -> Document:
@@ -182,4 +186,4 @@ def misspelled(document: Document) -> list[Problem]:
 
 
 def _with(document: Document, keys: Mapping[str, Any]) -> Document:
-    return Document(document.data | keys, document.places, document.inputs)
+    return replace(document, data=document.data | keys)

@@ -11,6 +11,8 @@ from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, Flag
 
+SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+
 
 class StageSpec(Spec):
     """One pipeline stage."""
@@ -64,7 +66,7 @@ class ParallelismSpec(Spec):
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
     recomputation: Literal["none", "layer"] = "layer"
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
-    updates_per_session_call: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
+    updates_per_session_call: SessionCall = 1
     """Weight updates that one call from the host runs (device iterations)."""
 
     @model_validator(mode="after")

@@ -2,75 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
-from podsim.specs.quantity import (
-    Count,
-    SourcedBandwidth,
-    SourcedBytes,
-    SourcedCount,
-    SourcedCycles,
-    SourcedFrequency,
-    SourcedShare,
-    SourcedTime,
-)
+from podsim.specs.quantity import Count, Quantity, Sourced
 from podsim.specs.vertices import VerticesSpec
 
 _MOST_IPUS = 2**16
 """As many as an IPU-POD64K, the largest pod that Graphcore has named."""
 
+_Bandwidth = Annotated[Sourced, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("1 GB/s", "10 TB/s"))]
+_Efficiency = Annotated[Sourced, Quantity("share", ("1 %", "100 %"), usual=("50 %", "100 %"))]
+_Latency = Annotated[Sourced, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "100 us"))]
+_Channels = Annotated[Sourced, Quantity("count", ("1", "4096"), usual=("4", "128"))]
+_Cycles = Annotated[Sourced, Quantity("cycles", ("0", "1e9"), usual=("0", "20000"))]
+_Links = Annotated[Sourced, Quantity("count", ("1", "1024"), usual=("1", "32"))]
+
 
 class TileSpec(Spec):
     """A tile: a core with its own memory."""
 
-    count: SourcedCount
+    count: Annotated[Sourced, Quantity("count", ("1", "1000000"), usual=("100", "20000"))]
     """Tiles of the chip."""
-    memory: SourcedBytes
+    memory: Annotated[Sourced, Quantity("bytes", ("1 KiB", "1 GiB"), usual=("32 KiB", "8 MiB"))]
     """Memory of one tile."""
-    worker_count: SourcedCount
+    worker_count: Annotated[Sourced, Quantity("count", ("1", "1024"), usual=("1", "64"))]
     """Hardware contexts that take turns."""
-    vector_width: SourcedBytes
+    vector_width: Annotated[Sourced, Quantity("bytes", ("4 B", "1 KiB"), usual=("4 B", "64 B"), step="4 B")]
     """Data path: bytes loaded and stored per cycle."""
 
 
 class AmpSpec(Spec):
     """The matrix unit of a tile."""
 
-    half_conv_units: SourcedCount
+    half_conv_units: _Channels
     """Output channels at once, half inputs and half partials."""
-    half_partials_float_conv_units: SourcedCount
+    half_partials_float_conv_units: _Channels
     """Output channels at once, half inputs and single partials."""
-    single_conv_units: SourcedCount
+    single_conv_units: _Channels
     """Output channels at once, single inputs."""
-    half_in_channels: SourcedCount
+    half_in_channels: _Channels
     """Input channels of one group, half."""
-    single_in_channels: SourcedCount
+    single_in_channels: _Channels
     """Input channels of one group, single."""
-    weight_load_width: SourcedBytes
+    weight_load_width: Annotated[Sourced, Quantity("bytes", ("1 B", "1 KiB"), usual=("4 B", "64 B"), step="1 B")]
     """Bytes of weights that enter the unit per cycle."""
-    half_cycles_per_position: SourcedCount
+    half_cycles_per_position: Annotated[Sourced, Quantity("count", ("1", "1000000"), usual=("1", "64"))]
     """Cycles per output position and block of weights, half."""
-    single_cycles_per_position: SourcedCount
+    single_cycles_per_position: Annotated[Sourced, Quantity("count", ("1", "1000000"), usual=("1", "64"))]
     """Cycles per output position and block of weights, single."""
 
 
 class ExchangeSpec(Spec):
     """The on-chip exchange."""
 
-    bytes_per_cycle: SourcedBytes
+    bytes_per_cycle: Annotated[Sourced, Quantity("bytes", ("1 B", "1 KiB"), usual=("2 B", "64 B"), step="1 B")]
     """What a tile receives, and sends, per cycle."""
-    tiles_per_bus: SourcedCount
+    tiles_per_bus: Annotated[Sourced, Quantity("count", ("1", "1024"), usual=("1", "64"))]
     """Neighbouring tiles that share an incoming bus."""
 
 
 class SuperstepSpec(Spec):
     """One round of compute, sync and exchange."""
 
-    overhead: SourcedCycles
+    overhead: _Cycles
     """Sync, exchange prologue and launch of one superstep."""
 
 
@@ -81,7 +79,7 @@ class IpuSpec(Spec):
     """What the file describes."""
     name: str
     """Its name."""
-    clock: SourcedFrequency
+    clock: Annotated[Sourced, Quantity("hz", ("1 MHz", "100 GHz"), usual=("500 MHz", "5 GHz"))]
     """Clock of all tiles."""
     tile: TileSpec
     """The tiles."""
@@ -91,7 +89,7 @@ class IpuSpec(Spec):
     """The on-chip exchange."""
     superstep: SuperstepSpec
     """Fixed costs of a superstep."""
-    multi_ipu_sync: SourcedCycles
+    multi_ipu_sync: _Cycles
     """Sync of several IPUs."""
     vertices: VerticesSpec
     """Cycle estimates of tile programs."""
@@ -100,67 +98,67 @@ class IpuSpec(Spec):
 class IpuLinkSpec(Spec):
     """One IPU-Link."""
 
-    bandwidth_per_direction: SourcedBandwidth
+    bandwidth_per_direction: _Bandwidth
     """Raw bandwidth of one link in one direction."""
-    efficiency: SourcedShare
+    efficiency: _Efficiency
     """Share left for data after the protocol."""
-    first_hop_latency: SourcedTime
+    first_hop_latency: _Latency
     """Before the first byte arrives, one hop."""
-    hop_latency: SourcedTime
+    hop_latency: _Latency
     """What each further hop adds."""
 
 
 class GatewayLinkSpec(Spec):
     """An IPU's link to the gateway of its machine."""
 
-    bandwidth_per_direction: SourcedBandwidth
+    bandwidth_per_direction: _Bandwidth
     """Raw bandwidth in one direction."""
-    efficiency: SourcedShare
+    efficiency: _Efficiency
     """Share left for data after the protocol."""
-    latency: SourcedTime
+    latency: _Latency
     """Before the first byte arrives."""
 
 
 class StreamingMemorySpec(Spec):
     """Off-chip memory behind the gateways."""
 
-    capacity_per_ipu: SourcedBytes
+    capacity_per_ipu: Annotated[Sourced, Quantity("bytes", ("1 kB", "1000000 TB"), usual=("1 GB", "4 TB"))]
     """Share of one IPU."""
-    read_bandwidth_per_ipu: SourcedBandwidth
+    read_bandwidth_per_ipu: _Bandwidth
     """To one IPU."""
-    write_bandwidth_per_ipu: SourcedBandwidth
+    write_bandwidth_per_ipu: _Bandwidth
     """From one IPU."""
-    bandwidth_per_machine: SourcedBandwidth
+    bandwidth_per_machine: _Bandwidth
     """Of all IPUs of a machine together."""
-    latency: SourcedTime
+    latency: _Latency
     """Before the first byte arrives."""
 
 
 class GwLinkSpec(Spec):
     """GW-Links between link domains."""
 
-    port_count: SourcedCount
+    port_count: _Links
     """Ports of a machine."""
-    bandwidth_per_direction: SourcedBandwidth
+    bandwidth_per_direction: _Bandwidth
     """Raw bandwidth of one port in one direction."""
-    efficiency: SourcedShare
+    efficiency: _Efficiency
     """Share left for data after the protocol."""
-    latency: SourcedTime
+    latency: _Latency
     """Before the first byte arrives."""
-    buffer_write_bandwidth_per_ipu: SourcedBandwidth
+    buffer_write_bandwidth_per_ipu: _Bandwidth
     """From an IPU into the gateway's buffer."""
-    buffer_read_bandwidth_per_ipu: SourcedBandwidth
+    buffer_read_bandwidth_per_ipu: _Bandwidth
     """From the gateway's buffer to an IPU."""
 
 
 class HostLinkSpec(Spec):
     """A machine's link to its host server."""
 
-    bandwidth_per_direction: SourcedBandwidth
+    bandwidth_per_direction: _Bandwidth
     """Raw bandwidth in one direction."""
-    efficiency: SourcedShare
+    efficiency: _Efficiency
     """Share left for data after the protocol."""
-    latency: SourcedTime
+    latency: _Latency
     """Before the first byte arrives."""
 
 
@@ -173,11 +171,11 @@ class MachineSpec(Spec):
     """Its name."""
     ipu: IpuSpec
     """Its chip."""
-    ipu_count: SourcedCount
+    ipu_count: Annotated[Sourced, Quantity("count", ("2", "1024"), usual=("2", "16"))]
     """IPUs; two per rung."""
-    rung_link_count: SourcedCount
+    rung_link_count: _Links
     """IPU-Links between the partners of a rung."""
-    rail_link_count: SourcedCount
+    rail_link_count: _Links
     """IPU-Links to the neighbouring rung, per side and direction."""
     ipu_link: IpuLinkSpec
     """One IPU-Link."""
@@ -205,9 +203,9 @@ class HostSpec(Spec):
     """What the file describes."""
     name: str
     """Its name."""
-    core_count: SourcedCount
+    core_count: Annotated[Sourced, Quantity("count", ("1", "100000"), usual=("4", "1024"))]
     """Cores that prepare data."""
-    image_decode_time: SourcedTime
+    image_decode_time: Annotated[Sourced, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
     """One core decodes, crops and flips one image of ImageNet's size."""
 
 
@@ -226,7 +224,7 @@ class PodSpec(Spec):
     """Machines whose IPUs reach each other by IPU-Links."""
     topology: Literal["ladder", "torus"]
     """`torus` when the ends of the ladder are joined."""
-    host_count: Count
+    host_count: Annotated[int, Field(strict=True, ge=1, le=_MOST_IPUS)]
     """Host servers."""
     host: HostSpec
     """The servers, all alike."""

@@ -11,6 +11,8 @@ from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
 from podsim.specs.scenario import AvailableMemory, PrecisionSpec, ScenarioBase
 
+_GROUPS = 4
+
 
 class NormSpec(Spec):
     """Normalisation."""
@@ -19,13 +21,19 @@ class NormSpec(Spec):
     """Batch norm, or group norm, which needs no statistics over the batch."""
     replicas: Count = 1
     """Neighbouring replicas over which batch norm takes its statistics."""
-    groups: Count = 4
+    groups: Count = _GROUPS
     """Groups of channels of group norm."""
 
     @model_validator(mode="after")
     def _group_norm_is_local(self) -> NormSpec:
         if self.kind == "group" and self.replicas > 1:
             raise BadValueError("group norm takes no statistics over replicas", "leave `replicas` out")
+        return self
+
+    @model_validator(mode="after")
+    def _batch_norm_has_no_groups(self) -> NormSpec:
+        if self.kind == "batch" and self.groups != _GROUPS:
+            raise BadValueError("batch norm has no groups", "leave `groups` out, or write `kind: group`")
         return self
 
 
@@ -202,6 +210,13 @@ class EpochRunSpec(Spec):
     """Left out when none are written."""
     validation: ValidationSpec | None = None
     """Left out when the run is not validated."""
+
+    @model_validator(mode="after")
+    def _there_is_something_to_validate(self) -> EpochRunSpec:
+        if self.validation is not None and self.checkpoint is None:
+            what = "every checkpoint is validated, and none is written"
+            raise BadValueError(what, "add `checkpoint: {every_epochs: 4}`, or leave `validation` out")
+        return self
 
 
 class ImageScenarioSpec(ScenarioBase):

@@ -105,7 +105,10 @@ class DecoderSpec(Spec):
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:
         size = raw.get("size") if isinstance(raw, dict) else None
-        return _PRESETS[size] | raw if isinstance(size, str) and size in _PRESETS else raw
+        if not isinstance(size, str) or size not in _PRESETS:
+            return raw
+        without_rows = {"position_count": 0} if raw.get("rotary") is True else {}
+        return _PRESETS[size] | without_rows | raw
 
     @model_validator(mode="after")
     def _heads_go_together(self) -> DecoderSpec:
@@ -117,6 +120,9 @@ class DecoderSpec(Spec):
             raise BadValueError(what, "change kv_head_count")
         if not self.rotary and not self.position_count:
             raise BadValueError("learned positions have no rows", "give position_count, or `rotary: true`")
+        if self.rotary and self.position_count:
+            what = f"rotary positions have no rows; position_count is {self.position_count}"
+            raise BadValueError(what, "leave position_count out, or write `rotary: false`")
         return self
 
 

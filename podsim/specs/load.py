@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from podsim.specs.auto import (
     spelled_out,
     undivided,
 )
+from podsim.specs.changes import Change, changes
 from podsim.specs.checks import cross_check
 from podsim.specs.families import (
     SEQ2SEQ_KIND,
@@ -33,15 +35,18 @@ from podsim.specs.forward import GRAPH_KIND, BertPassSpec, GraphScenarioSpec, Vi
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.library import SCENARIOS, data_root, is_as_shipped
 from podsim.specs.model_checks import model_findings
 from podsim.specs.pins import pin_findings
+from podsim.specs.plausible import unusual
 from podsim.specs.problems import problems_of
-from podsim.specs.resolve import load_document, merge, override, resolve
+from podsim.specs.resolve import load_document
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.software import SoftwareSpec
 from podsim.specs.vertices import VerticesSpec
-from podsim.specs.wording import known_here
-from podsim.specs.yaml_source import Document, read_yaml
+from podsim.specs.wording import dotted, known_here, shown
+from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
+from podsim.specs.yaml_source import Document
 
 KINDS: dict[str, type[BaseModel]] = {
     "scenario": ScenarioSpec,
@@ -72,7 +77,6 @@ _FAMILIES: dict[str, type[AnyScenario]] = {
 """Families of models; a decoder with `data:` is trained, otherwise it generates."""
 _PASSES: dict[str, type[AnyScenario]] = {"bert": BertPassSpec, VISION_KIND: VisionPassSpec}
 """Families that `forward:` asks for forward passes instead."""
-_VARIANTS = "variants"
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -84,20 +88,42 @@ class LoadedScenario:
         name: Name of the file, with the variant if one was chosen.
         spec: The checked scenario, system and software resolved.
         document: The merged data with the place of every key.
-        folder: Where files that it names are looked up.
+        written: The scenario as it was written, so that more can be laid over it.
+        variant: The variant that was chosen.
+        overrides: `key.path=value` texts that were applied.
+        notices: What a reader must know of how it was read, and of quantities that nothing real has.
         auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
+        changes: Keys that are not as the file has them.
     """
 
     name: str
     spec: AnyScenario
     document: Document
-    folder: Path = Path()
+    written: Written
+    variant: str | None = None
+    overrides: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     auto: AutoSpec | None = None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where files that it names are looked up."""
+        return self.written.folder
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
         """(path, SHA-256) of every file read."""
         return self.document.inputs
+
+    @property
+    def shipped_name(self) -> str | None:
+        """Name of the shipped scenario that this is, by its files; None for anything that differs from one."""
+        if self.variant is not None or self.overrides or self.written.path is None:
+            return None
+        shipped = data_root().resolve() / SCENARIOS
+        is_shipped = self.written.path.resolve().is_relative_to(shipped) and all(map(is_as_shipped, self.inputs))
+        return self.written.name if is_shipped else None
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -111,10 +137,7 @@ class LoadedScenario:
 
     def gives(self, *path: str) -> bool:
         """Whether a key was written."""
-        data = self.document.data
-        for part in path:
-            data = data.get(part) if isinstance(data, dict) else None
-        return data is not None
+        return self.document.at(path) is not None
 
     def divided(self, spec: AnyScenario) -> LoadedScenario:
         """The same with the division that was chosen."""
@@ -122,38 +145,71 @@ class LoadedScenario:
 
 
 def load_scenario(
-    source: str | Path | Mapping[str, Any], variant: str | None = None, overrides: Sequence[str] = ()
+    source: str | Path | Mapping[str, Any] | LoadedScenario, variant: str | None = None, overrides: Sequence[str] = ()
 ) -> LoadedScenario:
     """Load, merge and check a scenario.
 
     Args:
-        source: A path, the name of a shipped scenario, or a mapping.
+        source: A path, the name of a shipped scenario, a mapping, or a scenario that was loaded before.
         variant: One of its variants.
-        overrides: `key.path=value` texts, applied last.
+        overrides: `key.path=value` texts, applied last; over a loaded scenario, after those it was loaded with.
 
     Raises:
         SpecError: Everything that is wrong with it, each with its place.
     """
-    chain: tuple[Path, ...] = ()
-    if isinstance(source, Mapping):
-        name, beside, document = "scenario", None, Document(dict(source))
-    else:
-        document, path = _read(str(source))
-        name, beside, chain = path.stem, path.parent, (path.resolve(),)
-    document = _with_variant(document, variant)
-    document = resolve(override(document, overrides), "scenario", beside, (), chain)
+    _check_arguments(variant, overrides)
+    if not isinstance(source, LoadedScenario):
+        return _loaded(read_written(source), variant, tuple(overrides))
+    if variant is None and not overrides:
+        return source
+    if None not in (variant, source.variant) and variant != source.variant:
+        what = f"{source.name} was loaded with variant `{source.variant}`; `{variant}` cannot be laid over it"
+        raise SpecError([Problem("", VARIANTS, what, "load it again, with the variant that is meant")])
+    return _loaded(source.written, variant or source.variant, (*source.overrides, *overrides))
+
+
+def _check_arguments(variant: object, overrides: object) -> None:
+    """What Python lets through and the command line does not."""
+    if variant is not None and not isinstance(variant, str):
+        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
+    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+        what = f"needs a list of texts, not {shown(overrides)}"
+        raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
+
+
+def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
+    document = laid_out(written, variant, overrides)
     family = family_of(document)
     auto = _pinned(document, family)
     spec = _validate(family, document if auto is None else undivided(document, family))
     problems = [
-        Problem(document.where(key), ".".join(map(str, key)), message, do)
+        Problem(document.where(key), dotted(key), message, do)
         for key, message, do in (
             cross_check(spec) if auto is None else (*model_findings(spec), *pin_findings(spec, auto))
         )
     ]
     if problems:
         raise SpecError(problems)
-    return LoadedScenario(f"{name}:{variant}" if variant else name, spec, document, beside or Path(), auto)
+    name = f"{written.name}:{variant}" if variant else written.name
+    notices = (*document.notices, *unusual(spec))
+    differing = _changes(written, variant, overrides, document) if variant or overrides else ()
+    return LoadedScenario(name, spec, document, written, variant, overrides, notices, auto, differing)
+
+
+def _changes(
+    written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
+) -> tuple[Change, ...]:
+    """Keys that are not as the file has them."""
+    file = laid_over(written, None, ())
+    return changes(file, laid_over(written, variant, overrides), partial(_inherited, written, file), document.data)
+
+
+def _inherited(written: Written, file: Document) -> Mapping[str, Any]:
+    """The file with all that it refers to, as far as that can be read without what was asked."""
+    try:
+        return dict(laid_out(written, None, ()).data)
+    except SpecError:
+        return dict(file.data)
 
 
 def _pinned(document: Document, family: type[AnyScenario]) -> AutoSpec | None:
@@ -199,37 +255,9 @@ def family_of(document: Document) -> type[AnyScenario]:
     return _FAMILIES.get(str(kind), ScenarioSpec)
 
 
-def _read(source: str) -> tuple[Document, Path]:
-    """The scenario file alone, its bases laid under it but its references left as they are."""
-    from podsim.specs.library import display_path, find
-
-    path = find(source, "scenario", None)
-    return read_yaml(path, display_path(path)), path
-
-
-def _with_variant(document: Document, variant: str | None) -> Document:
-    variants = document.data.get(_VARIANTS) or {}
-    rest = Document(
-        {key: value for key, value in document.data.items() if key != _VARIANTS}, document.places, document.inputs
-    )
-    if not isinstance(variants, dict) or not all(isinstance(each, dict) for each in variants.values()):
-        what, do = "needs a mapping of names to mappings", "write `variants: {name: {key: value}}`"
-        raise SpecError([Problem(document.where((_VARIANTS,)), _VARIANTS, what, do)])
-    if variant is None:
-        return rest
-    if variant not in variants:
-        do = known_here(variant, variants, "leave `--variant` out")
-        raise SpecError([Problem(document.where((_VARIANTS,)), _VARIANTS, f"there is no variant `{variant}`", do)])
-    places = {
-        path[2:]: place for path, place in document.places.items() if path[:2] == (_VARIANTS, variant) and len(path) > 2
-    }
-    return merge(rest, Document(variants[variant], places))
-
-
 def variant_names(source: str | Path) -> tuple[str, ...]:
     """The variants that a scenario file names."""
-    document, _ = _read(str(source))
-    return tuple(document.data.get(_VARIANTS) or ())
+    return tuple(read_written(source).variants)
 
 
 def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:

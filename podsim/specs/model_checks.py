@@ -12,6 +12,7 @@ from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.run import ReferenceConvergence
 from podsim.specs.scenario import ScenarioSpec, TransformerScenarioSpec
 from podsim.specs.serving import ServingSpec
+from podsim.specs.wording import setting
 from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
@@ -90,9 +91,16 @@ def _bert(spec: ScenarioSpec | BertPassSpec) -> Iterator[Finding]:
     if spec.model.task == "pretraining" and spec.data.masked_token_count is None:
         what = "pre-training predicts masked positions; their number is missing"
         yield ("data", "masked_token_count"), what, "add it, for example 76 of 512 tokens; or set `model.task`"
+    if spec.model.task != "pretraining" and spec.data.masked_token_count is not None:
+        what = f"`task: {spec.model.task}` predicts no masked positions"
+        yield (
+            ("data", "masked_token_count"),
+            what,
+            f"leave it out, or `{setting(('data', 'masked_token_count'), None)}`",
+        )
     if spec.model.task != "pretraining" and spec.data.packing is not None:
         what = f"packs are modelled for pre-training, not for `task: {spec.model.task}`"
-        yield ("data", "packing"), what, "leave it out"
+        yield ("data", "packing"), what, f"leave it out, or `{setting(('data', 'packing'), None)}`"
 
 
 def _decoder(spec: DecoderTrainingSpec) -> Iterator[Finding]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
+from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
@@ -48,60 +50,99 @@ _LIMITS: dict[str, tuple[str, str]] = {
     "share": ("0.01 %", "100 %"),
     "count": ("1", "1e12"),
 }
-"""Least and greatest that makes sense; beyond them a slip of the unit is certain."""
+"""Least and greatest of a quantity that says nothing else; beyond them a slip of the unit is certain."""
+Bounds = tuple[str, str]
+_ROUNDING = 1e-6
+"""How far `2.3 kB` may be from a whole number of bytes."""
 
 
-def _sourced(dimension: str, raw: Any) -> Any:
-    """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`."""
-    if isinstance(raw, Sourced):
-        return raw
-    example = EXAMPLES[dimension]
-    if not isinstance(raw, dict):
-        return Sourced(value=_number(raw, dimension), text=str(raw), source="given", basis="assumed")
-    for key in raw:
-        if key not in _SOURCED_KEYS:
-            raise BadValueError(f"unknown key `{key}`", known_here(str(key), _SOURCED_KEYS))
-    for key in ("value", "source", "basis"):
-        if key not in raw:
-            raise BadValueError(f"needs `{key}` beside `value`", f"add it, or write the quantity alone, `{example}`")
-    return raw | {
-        "value": _number(raw["value"], dimension),
-        "text": str(raw["value"]),
-        "range": _range(raw.get("range"), dimension),
-    }
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How a quantity is read; stands in the declaration of its field.
+
+    Attributes:
+        dimension: A key of `podsim.units.UNITS`.
+        bounds: Least and greatest that can be; beyond them it is refused.
+        usual: Least and greatest that anything real has, with much room; beyond them a result says so.
+        step: What it must be a whole multiple of.
+    """
+
+    dimension: str
+    bounds: Bounds | None = None
+    usual: Bounds | None = None
+    step: str | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
+        """Let pydantic read a quantity in place of its parts."""
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
+        """A quantity alone, or with its source."""
+        return _json_schema(self.dimension)
+
+    def read(self, raw: Any) -> Any:
+        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`."""
+        if isinstance(raw, Sourced):
+            return raw
+        if not isinstance(raw, dict):
+            return Sourced(value=self._number(raw), text=str(raw), source="given", basis="assumed")
+        for key in raw:
+            if key not in _SOURCED_KEYS:
+                raise BadValueError(f"unknown key `{key}`", known_here(str(key), _SOURCED_KEYS))
+        for key in ("value", "source", "basis"):
+            if key not in raw:
+                do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
+                raise BadValueError(f"needs `{key}` beside `value`", do)
+        value = self._number(raw["value"])
+        return raw | {"value": value, "text": str(raw["value"]), "range": self._range(raw.get("range"))}
+
+    def is_usual(self, value: float) -> bool:
+        """Whether something real has, or could have, such a value."""
+        if self.usual is None:
+            return True
+        least, most = (parse_quantity(bound, self.dimension) for bound in self.usual)
+        return least <= value <= most
+
+    def _range(self, raw: Any) -> tuple[float, float] | None:
+        if raw is None:
+            return None
+        if not isinstance(raw, (list, tuple)) or len(raw) != 2:
+            example = EXAMPLES[self.dimension]
+            do = f"write for example `range: [{example}, {example}]`"
+            raise BadValueError("range needs a list of two quantities", do)
+        low, high = (self._number(bound) for bound in raw)
+        if low > high:
+            raise BadValueError("range ends before it starts", "write the smaller bound first")
+        return low, high
+
+    def _number(self, raw: Any) -> float:
+        example = EXAMPLES[self.dimension]
+        if not isinstance(raw, (str, int, float)):
+            raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{example}`")
+        number = parse_quantity(raw, self.dimension)
+        least, most = self.bounds or _LIMITS[self.dimension]
+        do = f"write {least} to {most}, for example `{self._example()}`"
+        if not math.isfinite(number):
+            raise BadValueError(f"{shown(raw)} is not a finite number", do)
+        if number < parse_quantity(least, self.dimension):
+            raise BadValueError(f"{shown(raw)} is too small", do)
+        if number > parse_quantity(most, self.dimension):
+            raise BadValueError(f"{shown(raw)} is too large", do)
+        if self.dimension == "count" and not number.is_integer():
+            raise BadValueError(f"{shown(raw)} is not a whole number", do)
+        steps = number / parse_quantity(self.step, self.dimension) if self.step else 0.0
+        if abs(steps - round(steps)) > _ROUNDING:
+            raise BadValueError(f"{shown(raw)} is not a whole multiple of {self.step}", do)
+        return number
+
+    def _example(self) -> str:
+        """A quantity of the dimension that is within the bounds."""
+        example = EXAMPLES[self.dimension]
+        low, high = (parse_quantity(bound, self.dimension) for bound in self.bounds or _LIMITS[self.dimension])
+        return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
 
 
-def _range(raw: Any, dimension: str) -> tuple[float, float] | None:
-    if raw is None:
-        return None
-    if not isinstance(raw, (list, tuple)) or len(raw) != 2:
-        example = EXAMPLES[dimension]
-        do = f"write for example `range: [{example}, {example}]`"
-        raise BadValueError("range needs a list of two quantities", do)
-    low, high = (_number(bound, dimension) for bound in raw)
-    if low > high:
-        raise BadValueError("range ends before it starts", "write the smaller bound first")
-    return low, high
-
-
-def _number(raw: Any, dimension: str) -> float:
-    if not isinstance(raw, (str, int, float)):
-        raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{EXAMPLES[dimension]}`")
-    number = parse_quantity(raw, dimension)
-    least, most = _LIMITS[dimension]
-    do = f"write {least} to {most}, for example `{EXAMPLES[dimension]}`"
-    if not math.isfinite(number):
-        raise BadValueError(f"{shown(raw)} is not a finite number", do)
-    if number < parse_quantity(least, dimension):
-        raise BadValueError(f"{shown(raw)} is too small", do)
-    if number > parse_quantity(most, dimension):
-        raise BadValueError(f"{shown(raw)} is too large", do)
-    if dimension == "count" and not number.is_integer():
-        raise BadValueError(f"{shown(raw)} is not a whole number", do)
-    return number
-
-
-def _schema(dimension: str) -> WithJsonSchema:
+def _json_schema(dimension: str) -> dict[str, Any]:
     """A quantity alone, or with its source."""
     plain: dict[str, Any] = {"type": "string", "examples": [EXAMPLES[dimension]]}
     units = "|".join(sorted(unit for unit in UNITS[dimension] if unit))
@@ -121,17 +162,14 @@ def _schema(dimension: str) -> WithJsonSchema:
         "required": ["value", "source", "basis"],
         "additionalProperties": False,
     }
-    return WithJsonSchema({"anyOf": [plain, full]})
+    return {"anyOf": [plain, full]}
 
 
-SourcedBytes = Annotated[Sourced, BeforeValidator(partial(_sourced, "bytes")), _schema("bytes")]
-SourcedBandwidth = Annotated[Sourced, BeforeValidator(partial(_sourced, "bytes_per_s")), _schema("bytes_per_s")]
-SourcedFrequency = Annotated[Sourced, BeforeValidator(partial(_sourced, "hz")), _schema("hz")]
-SourcedTime = Annotated[Sourced, BeforeValidator(partial(_sourced, "s")), _schema("s")]
-SourcedCycles = Annotated[Sourced, BeforeValidator(partial(_sourced, "cycles")), _schema("cycles")]
-SourcedRatio = Annotated[Sourced, BeforeValidator(partial(_sourced, "ratio")), _schema("ratio")]
-SourcedShare = Annotated[Sourced, BeforeValidator(partial(_sourced, "share")), _schema("share")]
-SourcedCount = Annotated[Sourced, BeforeValidator(partial(_sourced, "count")), _schema("count")]
+SourcedBytes = Annotated[Sourced, Quantity("bytes")]
+SourcedBandwidth = Annotated[Sourced, Quantity("bytes_per_s")]
+SourcedTime = Annotated[Sourced, Quantity("s")]
+SourcedRatio = Annotated[Sourced, Quantity("ratio")]
+SourcedCount = Annotated[Sourced, Quantity("count")]
 
 _MOST = 10**12
 Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]

@@ -6,17 +6,18 @@ that refers to another file (a pod's machine, a machine's chip) may hold a name,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.auto import give_way, spelled_out
-from podsim.specs.library import display_path, find
-from podsim.specs.wording import shown, with_article
-from podsim.specs.yaml_source import Document, KeyPath, parse_value, read_yaml
+from podsim.specs.library import Name, display_path, find, shadows
+from podsim.specs.replacing import BASE, keep_choices
+from podsim.specs.wording import dotted, shown, with_article
+from podsim.specs.yaml_source import MAX_DEPTH, Document, KeyPath, parse_value, read_yaml
 
-BASE = "base"
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
     "image_scenario": {"system": "pod", "software": "software"},
@@ -48,7 +49,7 @@ _EXAMPLES = {
 def load_document(
     name: str,
     kind: str,
-    beside: Path | None = None,
+    folders: Sequence[Path] = (),
     place: str = "",
     key: KeyPath = (),
     chain: tuple[Path, ...] = (),
@@ -58,7 +59,7 @@ def load_document(
     Args:
         name: A path, or a name.
         kind: What the file must describe.
-        beside: Folder of the file that names it.
+        folders: Where it is looked up first.
         place: `file:line:column` of the name.
         key: Key that holds the name.
         chain: Files whose base it is, or whose base's base.
@@ -66,41 +67,61 @@ def load_document(
     Raises:
         SpecError: A file is missing, wrong, of another kind, or its bases form a circle.
     """
-    dotted = ".".join(map(str, key))
-    path = find(name, kind, beside, place, dotted)
+    document, path = read_named(name, kind, folders, place, key, chain)
+    given = document.data.get("kind", kind)
+    if given != kind:
+        where, what = place or document.where(("kind",)), with_article(kind)
+        described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {shown(given)}"
+        message = f"`{name}` describes {described}; {what} is needed here"
+        raise SpecError([Problem(where, dotted(key), message, f"name the file of {what}")])
+    return resolve(document, kind, (path.parent,), (), (*chain, path.resolve()))
+
+
+def read_named(
+    name: str,
+    kind: str,
+    folders: Sequence[Path] = (),
+    place: str = "",
+    key: KeyPath = (),
+    chain: tuple[Path, ...] = (),
+) -> tuple[Document, Path]:
+    """A file as it is written, and its path; arguments as of `load_document`.
+
+    Raises:
+        SpecError: The file is missing, wrong, or among the files whose base it is.
+    """
+    path = find(name, kind, folders, place, dotted(key))
     resolved = path.resolve()
     if resolved in chain:
         circle = " → ".join(each.name for each in (*chain[chain.index(resolved) :], resolved))
-        raise SpecError([Problem(place, dotted, f"base files form a circle: {circle}", "remove one `base`")])
+        raise SpecError([Problem(place, dotted(key), f"base files form a circle: {circle}", "remove one `base`")])
     document = read_yaml(path, display_path(path))
-    given = document.data.get("kind", kind)
-    if kind != "scenario" and given != kind:
-        where, what = place or document.where(("kind",)), with_article(kind)
-        described = with_article(given) if given in REFERENCES else f"kind {shown(given)}"
-        message = f"`{name}` describes {described}; {what} is needed here"
-        raise SpecError([Problem(where, dotted, message, f"name the file of {what}")])
-    return resolve(document, kind, path.parent, (), (*chain, resolved))
+    return replace(document, notices=tuple(shadows(name, kind, folders))), path
 
 
 def resolve(
-    document: Document, kind: str, beside: Path | None, within: KeyPath = (), chain: tuple[Path, ...] = ()
+    document: Document,
+    kind: str,
+    folders: Sequence[Path],
+    within: KeyPath = (),
+    chain: tuple[Path, ...] = (),
 ) -> Document:
     """Lay a document over its base, then resolve what it refers to.
 
     Args:
         document: A file, or a part of one.
         kind: What it describes.
-        beside: Folder of the file.
+        folders: Where names are looked up first.
         within: Key of the part, for messages.
         chain: Files whose base it is, or whose base's base; the file itself comes last.
     """
-    document = _over_base(document, kind, beside, within, chain)
+    document = _over_base(document, kind, folders, within, chain)
     for key, referred in REFERENCES[kind].items():
         value, path = document.data.get(key), (*within, key)
         if isinstance(value, str):
-            part = load_document(value, referred, beside, document.where((key,)), path)
+            part = load_document(value, referred, folders, document.where((key,)), path)
         elif isinstance(value, dict):
-            part = resolve(_part(document, key), referred, beside, path)
+            part = resolve(_part(document, key), referred, folders, path)
         elif key in document.data:
             what = f"needs the name of {with_article(referred)}, or a mapping, not {shown(value)}"
             raise _problem(document, key, path, what, f"write for example `{key}: {_EXAMPLES[referred]}`")
@@ -111,22 +132,55 @@ def resolve(
 
 
 def _problem(document: Document, key: str, path: KeyPath, message: str, do: str) -> SpecError:
-    return SpecError([Problem(document.where((key,)), ".".join(map(str, path)), message, do)])
+    return SpecError([Problem(document.where((key,)), dotted(path), message, do)])
 
 
 def _over_base(
-    document: Document, kind: str, beside: Path | None, within: KeyPath, chain: tuple[Path, ...]
+    document: Document, kind: str, folders: Sequence[Path], within: KeyPath, chain: tuple[Path, ...]
 ) -> Document:
     if BASE not in document.data:
         return document
-    name, place, key = document.data[BASE], document.where((BASE,)), (*within, BASE)
+    name, key = base_name(document, kind, within), (*within, BASE)
+    base = load_document(name, kind, folders, document.where((BASE,)), key, chain)
+    return merge(base, without(document, BASE))
+
+
+def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
+    """What a document is laid over.
+
+    Raises:
+        SpecError: It is not a name.
+    """
+    name = document.data[BASE]
     if not isinstance(name, str):
         what = f"needs the name of a file, not {shown(name)}"
-        raise _problem(document, BASE, key, what, f"write for example `base: {_EXAMPLES[kind]}`")
-    base = load_document(name, kind, beside, place, key, chain)
-    own = {key: value for key, value in document.data.items() if key != BASE}
-    inherited = {key: value for key, value in base.data.items() if key != "variants"}
-    return merge(Document(inherited, base.places, base.inputs), Document(own, document.places, document.inputs))
+        raise _problem(document, BASE, (*within, BASE), what, f"write for example `base: {_EXAMPLES[kind]}`")
+    return name
+
+
+def without(document: Document, *keys: str) -> Document:
+    """The same without some of its keys."""
+    return replace(document, data={key: value for key, value in document.data.items() if key not in keys})
+
+
+def located(data: Any, kind: str, folders: Sequence[Path]) -> Any:
+    """Data whose names remember the folders of the file they were written in, whatever they are laid over."""
+    if not isinstance(data, dict):
+        return data
+    known = dict(data)
+    if isinstance(known.get(BASE), str):
+        known[BASE] = Name.within(known[BASE], folders)
+    for key, referred in REFERENCES[kind].items():
+        if isinstance(known.get(key), str):
+            known[key] = Name.within(known[key], folders)
+        elif key in known:
+            known[key] = located(known[key], referred, folders)
+    return known
+
+
+def lay_over(base: Document, over: Document) -> Document:
+    """Lay keys over a scenario: as `merge`, but what is written beside the name of a pod is not lost unsaid."""
+    return merge(base, keep_choices(base, over))
 
 
 def merge(base: Document, over: Document) -> Document:
@@ -140,8 +194,17 @@ def merge(base: Document, over: Document) -> Document:
     base = give_way(base, over)
     places = dict(base.places)
     data = _merge(base.data, over.data, (), places, over)
-    inputs = base.inputs + tuple(each for each in over.inputs if each not in base.inputs)
-    return Document(data, places, inputs)
+    return replace(_joined(base, over), data=data, places=places)
+
+
+def _joined(document: Document, part: Document) -> Document:
+    """What is known beside data and places of two documents that become one."""
+    return replace(
+        document,
+        inputs=tuple(dict.fromkeys((*document.inputs, *part.inputs))),
+        notices=tuple(dict.fromkeys((*document.notices, *part.notices))),
+        replaced=(*document.replaced, *part.replaced),
+    )
 
 
 def _merge(base: Any, over: Any, path: KeyPath, places: dict[KeyPath, str], source: Document) -> Any:
@@ -171,26 +234,25 @@ def _part(document: Document, key: str) -> Document:
 def _replace(document: Document, key: str, part: Document) -> Document:
     places = {path: place for path, place in document.places.items() if path[:1] != (key,) or len(path) == 1}
     places.update({(key, *path): place for path, place in part.places.items() if path})
-    inputs = document.inputs + tuple(each for each in part.inputs if each not in document.inputs)
-    return Document(document.data | {key: part.data}, places, inputs)
+    return replace(_joined(document, part), data=document.data | {key: part.data}, places=places)
 
 
-def override(document: Document, assignments: Sequence[str]) -> Document:
-    """Apply `key.path=value` texts.
+def assigned(text: Any) -> Document:
+    """What `key.path=value` says.
 
     Raises:
-        SpecError: A text has no `=` or no key.
+        SpecError: It is no text, has no `=` or no key, or is nested beyond reason.
     """
-    for assignment in assignments:
-        key, sign, text = assignment.partition("=")
-        place = f"--set {assignment}"
-        path = tuple(key.strip().split("."))
-        if not sign or not all(path):
-            message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
-            raise SpecError([Problem(place, "", message, do)])
-        data: Any = parse_value(text)
-        for part in reversed(path):
-            data = {part: data}
-        places: Mapping[KeyPath, str] = {path[:length]: place for length in range(1, len(path) + 1)}
-        document = merge(document, Document(data, places))
-    return document
+    place = f"--set {text}"
+    key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
+    path = tuple(key.strip().split("."))
+    if not sign or not all(path):
+        message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
+        raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+    if len(path) > MAX_DEPTH:
+        message, do = f"a key of {len(path)} parts", "no key is nested that deep; `podsim schema` shows all"
+        raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+    data: Any = parse_value(value)
+    for part in reversed(path):
+        data = {part: data}
+    return Document(data, {path[:length]: place for length in range(1, len(path) + 1)})

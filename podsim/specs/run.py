@@ -92,3 +92,17 @@ class RunSpec(Spec):
         if len(ends) > 1:
             raise BadValueError(f"{ends[0]} and {ends[1]} are both given", "keep one of the two")
         return self
+
+    @model_validator(mode="after")
+    def _every_key_counts(self) -> RunSpec:
+        if self.samples_to_converge is None and self.weight_updates is None and self.epochs is None:
+            for name in ("evaluation", "setup"):
+                if getattr(self, name) is not None:
+                    cure = "add `samples_to_converge`, `weight_updates` or `epochs`, or write `run: null`"
+                    raise BadValueError(f"`{name}` is given, but nothing says how long the run goes on", cure)
+        if not isinstance(self.samples_to_converge, ReferenceConvergence):
+            for name in ("seed", "draws"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    cure = f"leave `{name}` out, or write `samples_to_converge: {{reference_convergence: true}}`"
+                    raise BadValueError(f"`{name}` is given, but nothing is drawn", cure)
+        return self

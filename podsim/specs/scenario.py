@@ -126,6 +126,14 @@ class DataSpec(Spec):
             raise BadValueError(what, "lower it")
         return self
 
+    @model_validator(mode="after")
+    def _sequences_fit(self) -> DataSpec:
+        if self.packing and self.packing.max_sequences_per_pack > self.sequence_length:
+            most = self.packing.max_sequences_per_pack
+            what = f"max_sequences_per_pack {most} is above sequence_length {self.sequence_length}"
+            raise BadValueError(what, "a sequence has a token at least; lower it")
+        return self
+
 
 class OptimizerStateSpec(Spec):
     """Where optimizer state lives."""
@@ -177,6 +185,12 @@ class OptimizerSpec(Spec):
     """Whether a single-precision copy of the weights is kept as optimizer state."""
     gradient_clipping: Flag = False
     """Whether gradients are clipped by their global norm."""
+
+    @model_validator(mode="after")
+    def _momentum_is_one_moment(self) -> OptimizerSpec:
+        if self.kind == "sgd" and self.second_moment != "fp32":
+            raise BadValueError("SGD has no second moment", "leave second_moment out, or choose `kind: adamw`")
+        return self
 
 
 class PrecisionSpec(Spec):

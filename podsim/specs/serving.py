@@ -37,7 +37,8 @@ class ServingSpec(Spec):
     """A CSV file beside the scenario with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, in place of
     `rate` and `lengths`; the load curve draws from its lengths."""
     request_count: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 2000
-    """Requests that come."""
+    """Requests that come; at most 20,000 of them, or four for each place of a batch, find the saturation and each
+    point of the load curve."""
     seed: CountOrZero = 0
     """Seed of gaps and lengths."""
     lengths: Annotated[tuple[RequestLengthSpec, ...], Field(max_length=1000)] | None = None

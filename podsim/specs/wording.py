@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
 _LONGEST = 40
+_YAML = frozenset(",:{}[]#&*!|>'\"%@`")
+"""What YAML would take as something else within text."""
 _KINDS = {
     "ipu": "IPU",
     "software": "software stack",
@@ -37,6 +41,36 @@ def shown(value: Any) -> str:
         return "a list"
     text = " ".join(str(value).split())
     return f"`{text[:_LONGEST]}…`" if len(text) > _LONGEST else f"`{text}`"
+
+
+def dotted(path: Iterable[object]) -> str:
+    """A key path as it is written.
+
+    >>> dotted(["run", "epochs"])
+    'run.epochs'
+    """
+    return ".".join(map(str, path))
+
+
+def setting(path: Iterable[object], value: Any) -> str:
+    """The option of the command line that sets a key, ready to be pasted.
+
+    >>> setting(["system", "host_count"], 4), setting(["system", "machine", "ipu", "clock"], "2 GHz")
+    ('--set system.host_count=4', "--set 'system.machine.ipu.clock=2 GHz'")
+    """
+    return f"--set {shlex.quote(f'{dotted(path)}={_flow(value)}')}"
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML on one line."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if isinstance(value, str) and set(text) & _YAML else text
 
 
 def known_here(written: str, known: Iterable[str], otherwise: str = "remove it") -> str:

@@ -15,12 +15,13 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from podsim.errors import Problem, SpecError
+from podsim.units import format_bytes
 
 KeyPath = tuple[str | int, ...]
 
 MAX_FILE_BYTES = 1 << 18
 _MAX_NODES = 5_000
-_MAX_DEPTH = 50
+MAX_DEPTH = 50
 
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _MERGE_TAG = f"{_STANDARD_TAG}merge"
@@ -34,6 +35,25 @@ _SPECIAL_FLOAT = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """A key that was written beside the name of a pod or stack, when another was named in its place.
+
+    Attributes:
+        key: Its key path.
+        value: What was written.
+        place: `file:line:column` where it was written.
+        by: `file:line:column` of the other name.
+        kept: Whether it is a choice of the scenario, which outlives the pod.
+    """
+
+    key: KeyPath
+    value: Any
+    place: str
+    by: str
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """Plain data with the place of every key and item.
 
@@ -41,11 +61,22 @@ class Document:
         data: Mappings, lists and scalars.
         places: `file:line:column` by key path.
         inputs: (displayed path, SHA-256) of every file it was read from.
+        notices: What a reader must know of how it was read.
+        replaced: Keys beside the name of a pod or stack that gave way to another name.
     """
 
     data: Any
     places: Mapping[KeyPath, str] = field(default_factory=dict)
     inputs: tuple[tuple[str, str], ...] = ()
+    notices: tuple[str, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+
+    def at(self, path: KeyPath) -> Any:
+        """What is written under a key path, None without it."""
+        data = self.data
+        for part in path:
+            data = data.get(part) if isinstance(data, dict) else None
+        return data
 
     def where(self, path: KeyPath) -> str:
         """The place of a key path, or of the nearest part of it that has one."""
@@ -79,8 +110,8 @@ def _content(path: Path, name: str) -> bytes:
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            limit = f"the limit is {MAX_FILE_BYTES / 1e6:.1f} MB"
-            raise _error(name, f"the file has {size / 1e6:,.1f} MB; {limit}", "name a smaller YAML file")
+            limit = f"the limit is {format_bytes(MAX_FILE_BYTES)}"
+            raise _error(name, f"the file has {format_bytes(size)}; {limit}", "name a smaller YAML file")
         return path.read_bytes()
     except IsADirectoryError as error:
         raise _error(name, "this is a folder, not a file", "name a file in it") from error
@@ -153,7 +184,7 @@ def _place(name: str, node: Node) -> str:
 
 
 _TOO_MANY = f"the file holds more than {_MAX_NODES:,} values"
-_TOO_DEEP = f"values are nested in more than {_MAX_DEPTH} levels"
+_TOO_DEEP = f"values are nested in more than {MAX_DEPTH} levels"
 _TOO_MUCH = {
     _TOO_MANY: "remove anchors that multiply one another, or split the file",
     _TOO_DEEP: "remove brackets, or anchors that contain themselves",
@@ -182,7 +213,7 @@ class _BoundedComposer(Composer):
 def _excess(node_count: int, depth: int) -> str:
     if node_count > 2 * _MAX_NODES:
         return _TOO_MANY
-    return _TOO_DEEP if depth > _MAX_DEPTH else ""
+    return _TOO_DEEP if depth > MAX_DEPTH else ""
 
 
 class _Reader:
@@ -239,7 +270,7 @@ def _scalar(node: ScalarNode) -> Any:
         return None
     if text in _BOOL:
         return _BOOL[text]
-    if _INT.fullmatch(text) and len(text) < _MAX_DEPTH:
+    if _INT.fullmatch(text) and len(text) < MAX_DEPTH:
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from podsim.errors import MissingDataError
 from podsim.plan import Plan
+from podsim.plan.image_job import updates_per_call
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.image import ValidationSpec
 from podsim.specs.scenario import TransformerScenarioSpec
@@ -109,7 +110,7 @@ def _epochs(spec: ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOut
         samples_per_update=samples,
         samples_per_epoch=spec.data.samples_per_epoch,
         epoch_count=run.epochs,
-        updates_per_session_call=plan.options.updates_per_session_call,
+        updates_per_session_call=updates_per_call(spec.data.samples_per_epoch, samples, run.session_calls_per_epoch),
         setup_s=run.setup.value if run.setup else 0.0,
         checkpoint_every_epochs=run.checkpoint.every_epochs if run.checkpoint else 0,
         checkpoint_s=_checkpoint_s(plan) if run.checkpoint else 0.0,

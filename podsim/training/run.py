@@ -62,8 +62,16 @@ class TrainingRun:
 
 
 def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
-    """A run of a fixed number of weight updates, without evaluations."""
-    return TrainingRun(update_count, 0, schedule.setup_s, update_count * schedule.update_s, 0.0)
+    """A run of a fixed number of weight updates, and the evaluations whose mark it passes."""
+    every = schedule.evaluation_every_samples
+    evaluations = 0 if every is None else math.floor(update_count * schedule.samples_per_update / every)
+    return TrainingRun(
+        update_count=update_count,
+        evaluation_count=evaluations,
+        setup_s=schedule.setup_s,
+        training_s=update_count * schedule.update_s,
+        evaluation_s=evaluations * schedule.evaluation_s,
+    )
 
 
 def run_to_convergence(schedule: Schedule, samples: float) -> TrainingRun:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 
 from podsim.cost import MatMulShape, plan_matmul
 from podsim.errors import MissingDataError
+from podsim.report.reference_data import rows, scenario_name
 from podsim.simulation import simulate
 from podsim.specs import load_ipu, load_scenario
 from podsim.system import Ipu, build_ipu
 from podsim.validation.compare import Progress
-from podsim.validation.reference_data import CALIBRATION, calibration_rows, rows, scenario_name
+from podsim.validation.reference_data import CALIBRATION, calibration_rows
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"

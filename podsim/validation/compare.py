@@ -8,13 +8,14 @@ from podsim.cost import MatMulShape, plan_matmul
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.forward import infer
 from podsim.generation import generate
+from podsim.report.reference_data import rows, scenario_name
 from podsim.report.result import RunResult
 from podsim.simulation import simulate
 from podsim.specs import load_ipu
 from podsim.system import Ipu, build_ipu
 from podsim.validation.comparison import Comparison
 from podsim.validation.pods import rows_of_pods
-from podsim.validation.reference_data import rows, scenario_name, submissions
+from podsim.validation.reference_data import submissions
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _SECONDS = {"h": 3600, "min": 60}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from podsim.report.reference_data import rows, scenario_name
 from podsim.report.result import RunResult
 from podsim.simulation import simulate
-from podsim.validation.reference_data import rows, scenario_name, submissions
+from podsim.validation.reference_data import submissions
 
 if TYPE_CHECKING:
     from pandas import DataFrame

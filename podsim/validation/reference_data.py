@@ -1,27 +1,10 @@
-"""The published figures that travel with the package."""
+"""Rows of published figures by benchmark and role."""
 
 from __future__ import annotations
 
-import csv
-from functools import lru_cache
-
-from podsim.specs import data_file
+from podsim.report.reference_data import rows
 
 CALIBRATION = "calibration"
-
-
-@lru_cache
-def rows(name: str) -> tuple[dict[str, str], ...]:
-    """Rows of `reference_data/<name>.csv`."""
-    with data_file(f"reference_data/{name}.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file))
-
-
-def scenario_name(row: dict[str, str]) -> str:
-    """The scenario that replays an MLPerf submission."""
-    if row["benchmark"] == "resnet":
-        return f"resnet50_{row['round']}_pod{row['ipus']}"
-    return f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"
 
 
 def submissions(benchmark: str) -> tuple[dict[str, str], ...]:

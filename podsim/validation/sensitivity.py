@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from podsim.generation import generate
+from podsim.report.reference_data import rows
 from podsim.specs import load_scenario
-from podsim.validation.reference_data import rows
 
 SCENARIO = "llama2_7b_pod16_streamed"
 _RATES = (8, 10, 12, 14, 16)

@@ -1,11 +1,12 @@
 """What must be computed, on any machine: operations, blocks and the builders that make them."""
 
 from podsim.workload.block import Block, Parameter, Workload
-from podsim.workload.decoder import DecoderShape
 from podsim.workload.op import Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
 from podsim.workload.transformer import (
     Batch,
     BertShape,
+    DecoderShape,
+    Experts,
     PatchEmbedding,
     Seq2SeqShape,
     VisionShape,
@@ -21,6 +22,7 @@ __all__ = [
     "Block",
     "DecoderShape",
     "Elementwise",
+    "Experts",
     "Gather",
     "MatMul",
     "Op",

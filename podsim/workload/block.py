@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op
 
@@ -17,11 +18,13 @@ class Parameter:
         name: Its name within the block.
         shape: Its shape.
         tied_to: Name of the parameter of another block whose storage it shares, if any.
+        share_read: Expected share of it that one run of its block reads; less than one for experts.
     """
 
     name: str
     shape: tuple[int, ...]
     tied_to: str | None = None
+    share_read: float = 1.0
 
     @property
     def element_count(self) -> int:
@@ -42,6 +45,8 @@ class Block:
         saved_elements: Elements that the backward pass needs from the forward pass per micro-batch,
             the block's input excluded; what recomputation saves.
         live_elements: The most elements alive at once inside the block beside its input.
+        partial_sums: Names of its operations whose results are partial sums over the shards of a layer,
+            which these have to add up before anything reads them.
     """
 
     name: str
@@ -51,11 +56,17 @@ class Block:
     output_elements: int
     saved_elements: int
     live_elements: int
+    partial_sums: tuple[str, ...] = ()
 
     @property
     def parameter_count(self) -> int:
         """Elements of the tensors that this block stores itself."""
         return sum(p.element_count for p in self.parameters if p.tied_to is None)
+
+    @property
+    def read_parameter_count(self) -> int:
+        """Elements that one run reads, tied tensors included."""
+        return round(sum(p.element_count * p.share_read for p in self.parameters))
 
     @property
     def forward_flop(self) -> int:
@@ -85,9 +96,9 @@ class Workload:
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
 
-    def repeats(self, block_name: str) -> int:
-        """How often a block occurs in the model."""
-        return self.order.count(block_name)
+    def forward_only(self) -> Workload:
+        """The same without backward passes: what is not run takes neither time nor memory."""
+        return replace(self, blocks={name: replace(block, backward=()) for name, block in self.blocks.items()})
 
     def input_elements(self, block_name: str) -> int:
         """Elements that a block reads from the one before it per micro-batch; 0 for the first."""
@@ -97,12 +108,12 @@ class Workload:
     @property
     def parameter_count(self) -> int:
         """Trained elements, tied tensors counted once."""
-        return sum(self.repeats(name) * block.parameter_count for name, block in self.blocks.items())
+        return sum(count * self.blocks[name].parameter_count for name, count in Counter(self.order).items())
 
     @property
     def forward_flop(self) -> int:
         """Work of matrix products and convolutions in one forward pass of one micro-batch. [FLOP]"""
-        return sum(self.repeats(name) * block.forward_flop for name, block in self.blocks.items())
+        return sum(count * self.blocks[name].forward_flop for name, count in Counter(self.order).items())
 
     @property
     def training_flop(self) -> int:

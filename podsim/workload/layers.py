@@ -23,10 +23,20 @@ class GraphBuilder:
         """
         self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
         self._ops: dict[str, Op] = {}
+        self._partial_sums: list[str] = []
 
     def ops(self) -> tuple[Op, ...]:
         """The operations so far, in order."""
         return tuple(self._ops.values())
+
+    def partial_sums(self) -> tuple[str, ...]:
+        """Operations whose results the shards of a layer have to add up, in order."""
+        return tuple(self._partial_sums)
+
+    def add_up(self, source: str) -> str:
+        """Note that a result is a partial sum over shards."""
+        self._partial_sums.append(source)
+        return source
 
     def name(self, name: str) -> str:
         """The full name of the next operation called `name`, made unique by a number."""
@@ -126,30 +136,49 @@ class GraphBuilder:
         )
 
 
-def linear(g: GraphBuilder, name: str, rows: int, inner: int, columns: int, source: str, *, bias: bool = True) -> str:
-    """Dense layer: one product with the weights, one broadcast add of the bias."""
-    out = g.matmul(name, (1, rows, columns), inner, (source, f"@{name}/weight"), weights=True)
-    return g.elementwise("bias_add", (rows, columns), (out, f"@{name}/bias"), name=f"{name}/bias") if bias else out
+def linear(
+    g: GraphBuilder,
+    name: str,
+    rows: int,
+    inner: int,
+    columns: int,
+    source: str,
+    *,
+    bias: bool = True,
+    groups: int = 1,
+) -> str:
+    """Dense layer, or `groups` of them side by side: one product with the weights, one broadcast add of the bias."""
+    out = g.matmul(name, (groups, rows, columns), inner, (source, f"@{name}/weight"), weights=True)
+    shape = (groups * rows, columns)
+    return g.elementwise("bias_add", shape, (out, f"@{name}/bias"), name=f"{name}/bias") if bias else out
 
 
 def linear_backward(
-    g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str, *, bias: bool = True
+    g: GraphBuilder,
+    name: str,
+    rows: int,
+    inner: int,
+    columns: int,
+    gradient: str,
+    *,
+    bias: bool = True,
+    groups: int = 1,
 ) -> str:
-    """Input gradient, weight gradient with its accumulation, and bias gradient of a dense layer."""
+    """Input gradient, weight gradient with its accumulation, and bias gradient of the same."""
     grad_in = g.matmul(
-        f"{name}/input_grad", (1, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
+        f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
     )
     grad_w = g.matmul(
         f"{name}/weight_grad",
-        (1, inner, columns),
+        (groups, inner, columns),
         rows,
         (f"@{name}/input", gradient),
         gradient_of_weights=True,
     )
-    g.accumulate(name, (inner, columns), grad_w)
+    g.accumulate(name, (groups * inner, columns), grad_w)
     if bias:
-        grad_b = g.reduce(f"{name}/bias_grad", (columns,), rows * columns, gradient)
-        g.accumulate(f"{name}/bias", (columns,), grad_b)
+        grad_b = g.reduce(f"{name}/bias_grad", (groups * columns,), groups * rows * columns, gradient)
+        g.accumulate(f"{name}/bias", (groups * columns,), grad_b)
     return grad_in
 
 
@@ -202,14 +231,17 @@ def layer_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gra
     return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
 
 
-def rms_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str) -> str:
-    """Norm by the root of the mean square, and scale."""
+def rms_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, plus_one: bool = False) -> str:
+    """Norm by the root of the mean square, and scale; by one more than gamma with `plus_one`."""
+    gamma = f"@{name}/gamma"
+    if plus_one:
+        gamma = g.elementwise("add", (columns,), (gamma, "@one"), name=f"{name}/plus_one")
     shape = (rows, columns)
     squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
     power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
     inverse = g.elementwise("rsqrt", (rows,), (power,), "fp32", name=f"{name}/rsqrt")
     normal = g.elementwise("mul", shape, (source, inverse), name=f"{name}/normalise")
-    return g.elementwise("bias_add", shape, (normal, f"@{name}/gamma"), name=f"{name}/scale")
+    return g.elementwise("bias_add", shape, (normal, gamma), name=f"{name}/scale")
 
 
 def rms_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:

@@ -22,6 +22,7 @@ from podsim.serving import (
 from podsim.units import PS_PER_S, seconds_to_ps
 from tests.serving_examples import LinearSteps, at_rate
 
+pytestmark = pytest.mark.slow  # tens of thousands of requests each
 COUNT = 60_000
 MEAN_TOKENS = 10_000
 SERVICE_S = 0.1

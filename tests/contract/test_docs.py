@@ -356,12 +356,10 @@ def json_fields(value: Any, path: str = "") -> set[str]:
 
 
 def test_every_field_of_a_result_is_explained() -> None:
-    from podsim.simulation import with_references
-    from podsim.validation.references import references_for
 
     text = TEXTS[ROOT / "docs" / "reference" / "result.md"]
     name = "bert_v1.1_pod16_open"
-    result = with_references(podsim.simulate(name), references_for(name)).to_dict()
+    result = podsim.simulate(name).to_dict()
     generated = podsim.generate("llama2_7b_pods").to_dict()
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]

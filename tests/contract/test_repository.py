@@ -16,6 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from podsim.specs import load_hardware, load_scenario, shipped_names, variant_names
+from podsim.specs.plausible import declared
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HARDWARE = sorted((ROOT / "hardware_specs").rglob("*.yaml"))
@@ -182,8 +183,9 @@ def _dimension(model: Any, key: tuple[str, ...]) -> str:
     field = model.model_fields[key[0]]
     if len(key) > 1:
         return _dimension(field.annotation, key[1:])
-    (validator,) = (each for each in field.metadata if hasattr(each, "func"))
-    return str(validator.func.args[0])
+    quantity = declared(field.metadata, field.annotation)
+    assert quantity is not None, key
+    return quantity.dimension
 
 
 CITATION = re.compile(r"(?<!\w)\[([a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+\d{4}|estimate)\]")

@@ -26,13 +26,20 @@ def made_of(rows: list[tuple[int, int, int]]) -> Requests:
 
 
 @settings(max_examples=400, deadline=None)
-@given(rows=REQUESTS, batching=BATCHINGS, replica_count=st.integers(1, 3), spread=st.integers(1, 9))
+@given(
+    rows=REQUESTS,
+    batching=BATCHINGS,
+    replica_count=st.integers(1, 3),
+    spreads=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+)
 def test_blocks_equal_single_tokens(
-    rows: list[tuple[int, int, int]], batching: Batching, replica_count: int, spread: int
+    rows: list[tuple[int, int, int]], batching: Batching, replica_count: int, spreads: list[int]
 ) -> None:
+    """Also with several batches in flight in a replica, whose steps take another time for each number of them."""
     requests = made_of(rows)
-    timeline = serve(Service(OddSteps(spread), batching, replica_count), requests).timeline
-    single = TokenByToken(requests, OddSteps(spread), batching, replica_count)
+    alone, *crowded = map(OddSteps, spreads)
+    timeline = serve(Service(alone, batching, replica_count, tuple(crowded)), requests).timeline
+    single = TokenByToken(requests, [OddSteps(spread) for spread in spreads], batching, replica_count)
     start, first, last = single.run()
     assert (list(timeline.start_ps), list(timeline.first_token_ps), list(timeline.last_token_ps)) == (
         start,

@@ -29,7 +29,7 @@ _TOP_KEYS, _PARALLELISM_KEYS, MODEL_KEYS = (
 _CLOCK = "system: {base: ipu_pod16, machine: {ipu: {clock: %s}}}"
 _ZERO_DIVISOR = "{vertices: {reduction: {output_vector: {half: 0}}}}"
 _CLOCK_AT = "s.yaml:1:43 [system.machine.ipu.clock]: "
-_CLOCK_RANGE = "write 1 Hz to 1000 THz, for example `1.85 GHz`"
+_CLOCK_RANGE = "write 1 MHz to 100 GHz, for example `1.85 GHz`"
 
 
 def error_of(text: str, code: int = ERROR) -> tuple[int, str]:
@@ -173,13 +173,13 @@ QUANTITIES = {
     "half an IPU": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: 3.5}}",
-        "s.yaml:1:37 [system.machine.ipu_count]: `3.5` is not a whole number\n  do: write 1 to 1e12, for example `4`",
+        "s.yaml:1:37 [system.machine.ipu_count]: `3.5` is not a whole number\n  do: write 2 to 1024, for example `4`",
     ),
     "an efficiency above one": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_link: {efficiency: 120 %}}}",
         "s.yaml:1:48 [system.machine.ipu_link.efficiency]: `120 %` is too large\n"
-        "  do: write 0.01 % to 100 %, for example `85 %`",
+        "  do: write 1 % to 100 %, for example `85 %`",
     ),
 }
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from podsim.cli import main
-from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.bad_input_cases import SCENARIO, Run
 
 
 @pytest.fixture
-def _parsed_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
-
-
-@pytest.fixture
-def podsim(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], _parsed_once: None
-) -> Run:
+def podsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The command in an empty folder with one good scenario, `good.yaml`: exit code and standard error."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.yaml").write_text(SCENARIO)

@@ -9,6 +9,7 @@ Two IPUs, times in microseconds:
 
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.report.breakdown import mean_account
+from podsim.report.forward import ForwardResult
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import (
@@ -20,7 +21,12 @@ from podsim.report.rows import (
     OperationRow,
     Reference,
 )
+from podsim.report.simulated import Simulated
+from podsim.report.step import StepReport
 
+SIMULATED = Simulated(
+    system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4
+)
 US = 10**6
 MIB = 2**20
 MAKESPAN_PS = 100 * US
@@ -72,6 +78,7 @@ def make_result(**changes: object) -> RunResult:
         "name": "two_ipus",
         "description": "Two IPUs [by hand]",
         "version": "0.1.0",
+        "simulated": SIMULATED,
         "throughput_samples_per_s": 80_000.0,
         "weight_update_ps": MAKESPAN_PS,
         "breakdown_ps": mean_account(LANES),
@@ -106,3 +113,30 @@ def make_result(**changes: object) -> RunResult:
         "trace": make_trace(),
     }
     return RunResult(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def make_forward() -> ForwardResult:
+    """The same trace as that of a session call of three batches."""
+    whole = make_result()
+    step = StepReport("call", MAKESPAN_PS, whole.breakdown_ps, whole.phases)
+    return ForwardResult(
+        name=whole.name,
+        description=whole.description,
+        version=whole.version,
+        simulated=whole.simulated,
+        samples_per_batch=2,
+        batches_per_call=3,
+        replication_factor=1,
+        parameter_count=1,
+        flop_per_batch=1,
+        peak_flop_per_s=1e12,
+        batch=step,
+        call=step,
+        ipus=whole.ipus,
+        memory=whole.memory,
+        operations=whole.operations,
+        assumptions=(),
+        inputs=(),
+        scenario={},
+        trace=whole.trace,
+    )

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from podsim.cost.amp import amp_vertex_cycles
+from podsim.report.reference_data import rows
 from podsim.specs import load_ipu
 from podsim.system import Ipu, build_ipu
-from podsim.validation.reference_data import rows
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ MATMULS = {
     "too large": (
         ["100000x100000x100000"],
         INFEASIBLE,
-        "100000x100000x100000: operands and result need 60,000 MB; GC200 has 941 MB\n"
+        "100000x100000x100000: operands and result need 55.9 GiB; GC200 has 897 MiB\n"
         "  do: make the product smaller, or divide it among more IPUs",
     ),
 }
@@ -242,8 +242,8 @@ def test_bert_large_on_4_ipus_without_recomputation_is_refused_and_the_cure_work
     assert code == INFEASIBLE
     refusal, cures = message.splitlines()
     assert re.fullmatch(
-        r"error: s\.yaml:2:1 \[parallelism\]: IPU \d of each replica needs 2,\d\d\d MB of In-Processor-Memory; "
-        r"it has 941 MB \(largest: stash [\d,]+ MB, \w+ \d+ MB, \w+ \d+ MB\)",
+        r"error: s\.yaml:2:1 \[parallelism\]: IPU \d of each replica needs 2\.\d+ GiB of In-Processor-Memory; "
+        r"it has 897 MiB \(largest: stash [\d.]+ [MG]iB, \w+ [\d.]+ MiB, \w+ [\d.]+ MiB\)",
         refusal,
     )
     promise = "  do: any of these makes it fit: "
@@ -329,6 +329,7 @@ def test_the_process_ends_with_the_exit_code_and_keeps_standard_output_clean(tmp
     )
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_another_code_for_an_impossible_plan(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(BERT_LARGE_ON_4_IPUS)
     code, output, message = _in_a_shell(tmp_path, "run", "s.yaml")

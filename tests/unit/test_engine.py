@@ -289,3 +289,14 @@ def test_warm_up_is_run_but_not_accounted() -> None:
     assert trace.lanes == {"a": {"work": 4}}
     assert [(each.name, each.start_ps, each.end_ps) for each in trace.records] == [("y", 0, 4)]
     assert [(each.name, each.start_ps) for each in trace.phases] == [("y", 0)]
+
+
+def test_what_goes_on_when_the_warm_up_ends_is_recorded_from_there_on() -> None:
+    """7 of warm-up; the helper works from 5 to 10, so that 3 of its 5 are seen, from the start."""
+    phases = tuple(
+        Phase(name, 1, {"a": (Work(name, (("work", time),)),)}, "wait") for name, time in [("x", 7), ("y", 4)]
+    )
+    steps = (Work("before", (("work", 5),)), Work("across", (("work", 5),)))
+    helper = Group("helper", ("h",), (Phase("z", 1, {"h": steps}, "wait"),), accounted=False)
+    trace = execute(Program((Group("g", ("a",), phases, warm_up=1), helper)), record=True)
+    assert [(each.name, each.start_ps, each.end_ps) for each in trace.records] == [("y", 0, 4), ("across", 0, 3)]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import pickle
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from podsim.errors import (
@@ -10,12 +15,14 @@ from podsim.errors import (
     DoesNotFitError,
     InfeasibleError,
     MissingDataError,
+    ModelError,
     NoPlanError,
     OutputError,
     PodsimError,
     Problem,
     SpecError,
 )
+from podsim.units import QuantityError
 
 
 @pytest.mark.parametrize(
@@ -80,3 +87,54 @@ def test_a_user_can_catch_them_by_name(name: str) -> None:
     import podsim.errors
 
     assert getattr(podsim, name) is getattr(podsim.errors, name)
+
+
+PROBLEMS = [Problem("a.yaml:1:1", "x", "is wrong", "mend it"), Problem("", "y", "is too")]
+MADE: dict[type[Exception], Callable[[], Exception]] = {
+    SpecError: lambda: SpecError(PROBLEMS),
+    ModelError: lambda: ModelError("it broke", key="model.x", do="mend it"),
+    MissingDataError: lambda: MissingDataError("it broke", where="a.yaml:1:2", do="mend it", key="model.x"),
+    BadValueError: lambda: BadValueError("it broke", "mend it"),
+    QuantityError: lambda: QuantityError("it broke", "mend it"),
+}
+
+
+def _kinds(root: type[Exception]) -> Iterator[type[Exception]]:
+    yield root
+    for kind in root.__subclasses__():
+        yield from _kinds(kind)
+
+
+def _made(kind: type[Exception]) -> Exception:
+    made = MADE.get(kind, lambda: kind("it broke", where="a.yaml:1:2 [x]", do="mend it"))()
+    made.add_note("while it ran")
+    return made
+
+
+KINDS = [*_kinds(PodsimError), *_kinds(BadValueError)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("copied", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+def test_every_error_survives_pickling_and_copying(
+    kind: type[Exception], copied: Callable[[Exception], Exception]
+) -> None:
+    made = _made(kind)
+    other = copied(made)
+    assert other is not made
+    assert (type(other), str(other), other.args) == (kind, str(made), made.args)
+    assert vars(other) == vars(made)
+    assert other.__notes__ == ["while it ran"]
+
+
+def _raises(number: int) -> None:
+    raise _made(KINDS[number])
+
+
+def test_a_pool_whose_worker_raises_ends_with_the_error() -> None:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        for number, kind in enumerate(KINDS):
+            with pytest.raises(kind) as caught:
+                pool.apply_async(_raises, (number,)).get(timeout=60)
+            assert str(caught.value) == str(_made(kind))

@@ -184,6 +184,16 @@ def test_weights_that_are_too_large_name_the_cures() -> None:
     assert sum(ipu.tenants[0].byte_count for ipu in plan.memory) == 16 * 8192 * 8192 * 2
 
 
+def test_activations_are_the_input_and_what_is_alive_beside_it() -> None:
+    """The first block reads what the host sends, the second the 8 x 128 halves of the first; each has its own
+    outputs alive beside that: 8 x 128 halves, and 8 x 32."""
+    blocks = {"wide": dense_block("wide", 8, 64, 128), "narrow": dense_block("narrow", 8, 128, 32)}
+    workload = Workload("two", blocks, tuple(blocks), 8, host_input_bytes=3000)
+    plan = plan_forward(job(workload, stages=2))
+    activations = [tenant.byte_count for ipu in plan.memory for tenant in ipu.tenants if tenant.name == "activations"]
+    assert activations == [3000 + 2 * 8 * 128, 2 * 8 * 128 + 2 * 8 * 32]
+
+
 def test_a_tied_tensor_is_stored_once_where_it_can_be() -> None:
     first, second = dense_block("block0", 8, 64, 64), dense_block("block1", 8, 64, 64)
     tied = replace(second, parameters=(Parameter("weight", (64, 64), tied_to="block0/weight"),))

@@ -16,6 +16,7 @@ from podsim.report.generation import GenerationResult, StepReport
 from podsim.report.generation_plot import generation_conclusion, plot_generation, write_generation_plot
 from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from tests.unit.bad_input_cases import Run
+from tests.unit.report_examples import SIMULATED
 
 MS, MIB, GIB = 10**9, 2**20, 2**30
 SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
@@ -39,6 +40,7 @@ def make_result(loads_ms: int = 0) -> GenerationResult:
         name="by_hand",
         description="A decoder [by hand]",
         version="0",
+        simulated=SIMULATED,
         batch_size=2,
         batches_in_flight=1,
         output_tokens=8,
@@ -77,7 +79,7 @@ def test_a_bar_for_each_step_and_memory() -> None:
 
 def test_legends_have_shares_and_tenants() -> None:
     figure = plot_generation(make_result())
-    kinds, tenants = ([text.get_text() for text in each.legends[0].get_texts()] for each in figure.subfigs)
+    kinds, tenants = ([text.get_text() for text in each.legends[0].get_texts()] for each in figure.subfigs[1].subfigs)
     assert kinds == ["matmul  75.0 %, 20.0 %", "all-reduce  25.0 %, 0.0 %", "streaming  0.0 %, 80.0 %"]
     assert tenants == ["weights", "code"]
 
@@ -93,12 +95,14 @@ def test_a_memory_that_nobody_uses_is_left_out() -> None:
     assert len(plot_generation(replace(make_result(), memory=resident)).axes) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
     write_generation_plot(make_result(), tmp_path / f"steps{suffix}")
     assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
 
 
+@pytest.mark.slow
 def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
         write_generation_plot(make_result(), tmp_path / name)

@@ -581,3 +581,172 @@ def test_a_scenario_says_which_dimension_it_lacks() -> None:
     saved(products("rows", 16, 16))
     Path("mine.yaml").write_text(SCENARIO.format("model.onnx"))
     assert "leaves sizes of its inputs open: `rows` (input x0, axis 0)" in error_of("run", "mine.yaml")
+
+
+# Local functions
+
+FUNCTIONS = "local functions, written out where they are called, make"
+
+
+def function(name: str, *calls: str) -> Any:
+    """A function that hands its input through others, in their order."""
+    tensors = ["a", *(f"t{number}" for number in range(1, len(calls))), "b"]
+    nodes = [
+        onnx.helper.make_node(call, [read], [made], domain="" if call == "Relu" else "local")
+        for call, read, made in zip(calls, tensors, tensors[1:], strict=False)
+    ]
+    sets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("local", 1)]
+    return onnx.helper.make_function("local", name, ["a"], ["b"], nodes, sets)
+
+
+def calling(*functions: Any) -> None:
+    """A model that multiplies and then calls the first of its functions."""
+    model = products(8, 16, 16)
+    last = model.nodes[-1].output[0]
+    model.nodes[-1].output[0] = "product"
+    model.nodes.append(onnx.helper.make_node(functions[0].name, ["product"], [last], domain="local"))
+    proto = model.proto(domains=["local"])
+    proto.functions.extend(functions)
+    onnx.save(proto, "model.onnx")
+
+
+def test_local_functions_are_written_out() -> None:
+    """Two levels of two calls each: four Relu beside the product."""
+    calling(function("f", "g", "g"), function("g", "Relu", "Relu"))
+    assert read_graph("model.onnx").node_count == 1 + 4
+
+
+@pytest.mark.parametrize(
+    ("functions", "ring"),
+    [
+        ([("f", "f")], "`f` -> `f`"),
+        ([("f", "g"), ("g", "h"), ("h", "g")], "`g` -> `h` -> `g`"),
+    ],
+)
+def test_a_local_function_that_calls_itself(functions: list[tuple[str, ...]], ring: str) -> None:
+    calling(*(function(*each) for each in functions))
+    assert message_of().startswith(f"model.onnx: a local function calls itself: {ring}\n  do: export the model again")
+
+
+def test_local_functions_that_double_at_every_level_are_counted_first() -> None:
+    """25 levels of two calls: 2^25 Relu, and the product."""
+    levels = [function(f"f{level}", *[f"f{level + 1}"] * 2) for level in range(25)]
+    calling(*levels, function("f25", "Relu"))
+    assert message_of().startswith(f"model.onnx: its {FUNCTIONS} {2**25 + 1:,} nodes of ")
+
+
+def test_calls_that_are_nested_too_deeply() -> None:
+    calling(*(function(f"f{level}", f"f{level + 1}") for level in range(150)), function("f150", "Relu"))
+    assert message_of().startswith("model.onnx: calls of local functions are nested more than 100 deep")
+
+
+# Stored tensors
+
+
+@pytest.mark.parametrize("element", [0, 59, 2**31 - 1])
+def test_elements_of_a_type_that_onnx_has_not(element: int) -> None:
+    model = products(8, 16, 16)
+    model.stored[0].data_type = element
+    saved(model)
+    what = f"model.onnx: the stored tensor `w0` has elements of type {element}, which ONNX has not"
+    assert message_of().startswith(what)
+
+
+@pytest.mark.parametrize("file", ["a" * 5000, "a\0b", "", ".", "/dev/null", "../../../w"])
+def test_odd_paths_of_weights_are_files_that_are_missing(file: str) -> None:
+    model = Model({"x": [8, 64]}, ["y"])
+    model.node("MatMul", ["x", model.far_weight("w", 64, 32, file=file)], "y")
+    graph = read_graph(saved(model))
+    assert graph.workload.forward_flop == 2 * 8 * 64 * 32
+    assert "is not there" in graph.warnings[0]
+
+
+# Large graphs
+
+
+def test_time_grows_with_the_nodes_and_not_with_their_square() -> None:
+    """Cutting looks a fixed number of times at each tensor: four times the nodes, four times the calls."""
+    counts = []
+    for layers in (50, 200):
+        saved(products(4, *[4] * (layers + 1)))
+        calls = 0
+
+        def count(frame: Any, event: str, argument: Any) -> None:
+            nonlocal calls
+            calls += event.endswith("call") and frame.f_code.co_filename.endswith("blocks.py")
+
+        sys.setprofile(count)
+        try:
+            read_graph("model.onnx")
+        finally:
+            sys.setprofile(None)
+        counts.append(calls)
+    assert counts[1] == pytest.approx(4 * counts[0], rel=0.05)
+
+
+def test_nodes_of_one_name_are_told_apart() -> None:
+    model = Model({"x": [4, 4]}, ["x4"])
+    for number in range(4):
+        model.node("MatMul", [f"x{number}" if number else "x", model.weight(f"w{number}", 4, 4)], f"x{number + 1}")
+    for node, name in zip(model.nodes, ("same", "same.2", "same", "same"), strict=True):
+        node.name = name
+    graph = read_graph(saved(model))
+    names = [op.name for block in graph.workload.blocks.values() for op in block.forward]
+    assert [name.partition("/")[0] for name in names] == ["same", "same.2", "same.3", "same.4"]
+
+
+def test_portions_of_the_nodes_can_be_watched() -> None:
+    seen: list[str] = []
+
+    def watch(names: Any) -> Any:
+        for name in names:
+            seen.append(name)
+            yield name
+
+    read_graph(saved(products(4, *[4] * 1501)), watch=watch)
+    assert seen == ["node 1 of 1,500", "node 1,001 of 1,500"]
+
+
+# Nodes that a damaged file has
+
+
+def test_a_node_that_makes_nothing_is_passed_over() -> None:
+    model = products(8, 16, 16)
+    model.nodes.append(onnx.helper.make_node("Reshape", ["x", "x"], []))
+    assert read_graph(saved(model)).node_count == 1
+
+
+def test_an_attribute_of_a_function_outside_of_one() -> None:
+    model = products(8, 16, 16)
+    attribute = model.nodes[0].attribute.add(name="axis", type=onnx.AttributeProto.INT)
+    attribute.ref_attr_name = "k"
+    saved(model)
+    assert "attribute `axis` of node `MatMul/" in message_of()
+    assert "refers to that of a function, and it is in none\n  do: export" in message_of()
+
+
+@pytest.mark.parametrize("version", [0, -1, 2**62])
+def test_a_version_of_operators_that_cannot_be(version: int) -> None:
+    saved(products(8, 16, 16), opset=version)
+    assert message_of().startswith(f"model.onnx: version {version} of an operator set cannot be")
+
+
+def test_names_in_a_local_function_that_are_not_text() -> None:
+    calling(function("f", "Relu"))
+    Path("model.onnx").write_bytes(Path("model.onnx").read_bytes().replace(b"Relu", b"\xff\xfe\xfd\xfc"))
+    assert message_of().startswith("model.onnx: names in the file are not text in UTF-8")
+
+
+def test_a_constant_whose_values_are_said_to_be_nowhere() -> None:
+    """The result of a branch without a name is none, and a constant without a place is of unknown value."""
+    model = products(8, 16, 16)
+    values = onnx.TensorProto(data_type=onnx.TensorProto.FLOAT, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    relu = onnx.helper.make_node("Relu", [model.nodes[0].input[0]], [""])
+    branch = onnx.helper.make_graph([relu], "branch", [], [onnx.ValueInfoProto()])
+    model.stored.append(onnx.TensorProto(name="which", data_type=onnx.TensorProto.BOOL, dims=[]))
+    model.nodes += [
+        onnx.helper.make_node("Identity", [model.far_weight("far", 2, file="")], ["copy"]),
+        onnx.helper.make_node("Constant", [], ["value"], value=values),
+        onnx.helper.make_node("If", ["which"], ["unused"], then_branch=branch, else_branch=branch),
+    ]
+    assert read_graph(saved(model)).node_count == 1

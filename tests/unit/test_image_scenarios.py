@@ -204,6 +204,7 @@ def test_what_checkpoints_cost_can_be_given(podsim: Run) -> None:
     assert podsim("run", "s.yaml", "--set", "software.checkpoint=2.5 s") == (0, "")
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_an_answer_with_a_cure(podsim: Run) -> None:
     """All activations of 20 images kept: half as many are tried."""
     changes = ("parallelism.checkpoints=[]", "parallelism.recomputation=none")
@@ -216,6 +217,7 @@ def test_what_does_not_fit_is_an_answer_with_a_cure(podsim: Run) -> None:
 # What is shipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_image_scenario_runs(name: str) -> None:
     result, spec = simulate(name), load_scenario(name).spec

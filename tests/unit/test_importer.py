@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,7 @@ from podsim.specs.division import ParallelismSpec
 from podsim.specs.families import Seq2SeqScenarioSpec
 from podsim.specs.inference import DecoderSpec
 from podsim.specs.scenario import TransformerScenarioSpec
-from tests.parsed_once import shipped_files_parsed_once
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _shipped_files_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 @pytest.fixture
@@ -70,6 +62,7 @@ def parameters_of(spec: InferenceScenarioSpec | TransformerScenarioSpec) -> int:
 # Public models
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_public_model_has_its_published_size_and_runs(name: str, folder: Path) -> None:
     text = text_of(MODELS[name])
@@ -101,6 +94,7 @@ def test_values_name_the_keys_they_come_from(folder: Path) -> None:
     assert line_of(text, "prompt_tokens") == "prompt_tokens: 512 # --prompt-tokens was not given"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "named"),
     [("llama", "llama2_7b"), ("gpt2", "gpt2_small"), ("gptj", "gptj_6b"), ("bert", "bert_base"), ("t5", "t5_small")],
@@ -109,6 +103,7 @@ def test_an_empty_file_is_the_library_s_default_model(family: str, named: str, f
     assert spec_of(text_of({"model_type": family})).model == spec_of(text_of(MODELS[named])).model
 
 
+@pytest.mark.slow
 def test_defaults_that_differ_from_the_public_models(folder: Path) -> None:
     """Mistral's v0.1 is its default; RoBERTa's default has no room for padding."""
     assert spec_of(text_of({"model_type": "mistral"})).model == spec_of(text_of(MODELS["mistral_7b"])).model
@@ -182,6 +177,7 @@ def test_resident_weights_fit_a_larger_pod(folder: Path) -> None:
     assert line_of(text, "weights") == "weights: resident"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert_large", "vit_base"])
 def test_a_training_run_has_the_division_that_auto_chooses(name: str, folder: Path) -> None:
     spec = spec_of(text_of(MODELS[name], batch_size=512))
@@ -239,6 +235,7 @@ def test_the_class_decides_the_task(
     assert ("the head of BertForTokenClassification is not modelled" in text) == (name == "BertForTokenClassification")
 
 
+@pytest.mark.slow
 def test_classes_are_counted(folder: Path) -> None:
     fine_tuned = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
     labels = {"0": "a", "1": "b", "2": "c"}
@@ -315,6 +312,7 @@ OBJECTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(config=OBJECTS)
 def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, folder: Path) -> None:

@@ -59,7 +59,7 @@ FILES = {
     ),
     "too large": (
         b'{"a": "' + b"x" * 2_000_000 + b'"}',
-        "config.json: the file has 2.0 MB; the limit is 1.0 MB\n  do: name the config.json of a Hugging Face model",
+        "config.json: the file has 1.91 MiB; the limit is 1 MiB\n  do: name the config.json of a Hugging Face model",
     ),
 }
 
@@ -242,8 +242,8 @@ def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
     Path("config.json").write_text(json.dumps(MODELS["llama2_70b"]))
     assert podsim("import", "config.json", "--system", "bow_pod4") == error_of(
         "config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica "
-        "needs 1,019 MB of In-Processor-Memory; it has 941 MB "
-        "(largest: weights 428 MB, temporaries 404 MB, code 103 MB)\n"
+        "needs 971.4 MiB of In-Processor-Memory; it has 897 MiB "
+        "(largest: weights 408 MiB, temporaries 385.1 MiB, code 98.27 MiB)\n"
         "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size",
         INFEASIBLE,
     )
@@ -255,7 +255,7 @@ def test_a_model_that_fits_no_pod(podsim: Run) -> None:
     assert code == INFEASIBLE
     assert re.fullmatch(
         r"error: config.json: the model fits no shipped pod, divided over up to 8 IPUs; on IPU-POD64, IPU \d of each "
-        r"replica needs [\d,]+ MB of In-Processor-Memory; it has 941 MB \(largest: weights .+\)\n"
+        r"replica needs [\d,.]+ [MG]iB of In-Processor-Memory; it has 897 MiB \(largest: weights .+\)\n"
         r"  do: import a smaller model, or ask for fewer tokens or a smaller batch\n",
         message,
     )

@@ -12,14 +12,23 @@ import podsim
 from podsim.errors import PodsimError, SpecError
 from podsim.plan.inference import InferencePlan, layers_per_stage, plan_inference
 from podsim.plan.inference_job import inference_job
+from podsim.plan.models import decoder_shape
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
 from podsim.specs import InferenceScenarioSpec, load_scenario
-from podsim.workload.decoder import DecoderShape, Step, attention_ops, feed_forward_ops, head_ops
+from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
+FEW = ["model.layer_count=4"]
+"""Layers beyond these repeat what these do."""
 LLAMA = DecoderShape(32, 4096, 11008, 32, 32, 32000)
+# Four square projections, three matrices of the feed-forward block, two norms.
+LLAMA_LAYER = 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096
+
+
+def step(shape: DecoderShape, batch: int, tokens: int, context: int, shards: int = 1) -> Workload:
+    return causal_decoder(shape, Batch(batch, tokens, False, False, context_length=context), shards=shards)
 
 
 def plan_of(name: str, *overrides: str) -> InferencePlan:
@@ -52,8 +61,8 @@ def test_parameters(size: str, millions: float) -> None:
 
 def test_work_of_a_whole_sequence_of_llama2_7b() -> None:
     """26,526 GFLOP in dense layers and 2,199 in attention for 2,048 tokens, without a cache and undivided."""
-    step = Step(1, 2048, 2048, 1, cached=False)
-    layer = [op for op in attention_ops(LLAMA, step) + feed_forward_ops(LLAMA, step) if isinstance(op, MatMul)]
+    blocks = step(LLAMA, 1, 2048, 2048).blocks
+    layer = [op for op in blocks["attention"].forward + blocks["feed_forward"].forward if isinstance(op, MatMul)]
     attention = sum(op.flop for op in layer if op.name.split("/")[-1] in ("scores", "context"))
     dense = sum(op.flop for op in layer) - attention
     assert 32 * dense / 1e9 == pytest.approx(26525.7, abs=0.1)
@@ -62,19 +71,15 @@ def test_work_of_a_whole_sequence_of_llama2_7b() -> None:
 
 @pytest.mark.parametrize("shards", [2, 4, 16])
 def test_shards_divide_the_work(shards: int) -> None:
-    def flop(count: int) -> int:
-        step = Step(2, 64, 64, count)
-        ops = attention_ops(LLAMA, step) + feed_forward_ops(LLAMA, step) + head_ops(LLAMA, step)
-        return sum(op.flop for op in ops if isinstance(op, MatMul))
-
-    assert flop(shards) * shards == flop(1)
+    whole, shard = step(LLAMA, 2, 64, 64), step(LLAMA, 2, 64, 64, shards)
+    assert shard.forward_flop * shards == whole.forward_flop
 
 
 def test_grouped_queries_share_keys() -> None:
     """64 query heads on 8 key heads, over 4 shards: 2 groups of 8 queries each per sequence."""
     scores = next(
         op
-        for op in attention_ops(DecoderShape(80, 8192, 28672, 64, 8, 32000), Step(3, 1, 100, 4))
+        for op in step(DecoderShape(80, 8192, 28672, 64, 8, 32000), 3, 1, 100, 4).blocks["attention"].forward
         if isinstance(op, MatMul) and op.name.endswith("scores")
     )
     assert (scores.group_count, scores.rows, scores.inner, scores.columns) == (3 * 2, 8, 128, 100)
@@ -119,7 +124,7 @@ def test_more_ipus_are_faster_and_later_tokens_cheaper_than_the_first() -> None:
 
 def test_overlapped_loads_hide_what_they_can() -> None:
     """Loads of 84 ms set the pace where everything else takes less."""
-    waited, hidden = (podsim.generate(PODS, variant=variant) for variant in ("pod16", "overlapped"))
+    waited, hidden = (podsim.generate(PODS, variant=variant, overrides=FEW) for variant in ("pod16", "overlapped"))
     loads_s = waited.decode.breakdown["streaming"]
     assert loads_s < hidden.time_per_output_token_s < waited.time_per_output_token_s
 
@@ -127,7 +132,10 @@ def test_overlapped_loads_hide_what_they_can() -> None:
 @pytest.mark.parametrize("name", [PUBLISHED, f"{PODS}:overlapped", f"{PODS}:pod32_resident"])
 def test_every_layer_written_out_gives_the_same(name: str) -> None:
     scenario, _, variant = name.partition(":")
-    short, full = (podsim.generate(scenario, variant=variant or None, explicit=explicit) for explicit in (False, True))
+    short, full = (
+        podsim.generate(scenario, variant=variant or None, overrides=FEW, explicit=explicit)
+        for explicit in (False, True)
+    )
     for one, other in ((short.prefill, full.prefill), (short.decode, full.decode)):
         assert (one.time_ps, one.breakdown_ps) == (other.time_ps, other.breakdown_ps)
 
@@ -141,8 +149,18 @@ def test_memory_by_hand() -> None:
     """Keys and values: 2·32 layers·1024 tokens·(4096/16) halves. Weights: the largest of layer, words and head."""
     tenants = {(t.name, t.storage): t.byte_count for t in plan_of(PODS).memory[0].tenants}
     assert tenants["kv_cache", "in_processor_memory"] == 2 * 32 * 1024 * 256 * 2
-    assert tenants["weights", "in_processor_memory"] == LLAMA.layer_parameter_count * 2 // 16
+    assert tenants["weights", "in_processor_memory"] == LLAMA_LAYER * 2 // 16
     assert tenants["weights", "streaming_memory"] == pytest.approx(LLAMA.parameter_count * 2 / 16, rel=1e-6)
+
+
+def test_loads_under_computation_need_a_second_slot() -> None:
+    """One layer computes while the next is loaded; a shard of a layer is the largest thing that is loaded."""
+    layer = LLAMA.layer_parameter_count * 2 // 16
+    slots = {
+        tiles: next(each.byte_count for each in plan_of(PODS, f"memory.io_tiles={tiles}").memory[0].tenants)
+        for tiles in (0, 64)
+    }
+    assert slots == {0: layer, 64: 2 * layer}
 
 
 def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> None:
@@ -191,7 +209,7 @@ def test_a_software_stack_without_a_call_for_a_token() -> None:
 
 def test_a_decode_step_as_a_timeline(tmp_path: Path) -> None:
     """16 IPUs; the loads of their weights are slices of their own."""
-    result = podsim.generate(PUBLISHED, record=True)
+    result = podsim.generate(PUBLISHED, overrides=FEW, record=True)
     timeline = write_trace(result, tmp_path / "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert timeline.slice_count > 0
@@ -199,3 +217,40 @@ def test_a_decode_step_as_a_timeline(tmp_path: Path) -> None:
         event["args"]["name"] for event in events if event["name"] == "thread_name"
     }
     assert any(event.get("cat") == "streaming" for event in events)
+
+
+def test_batches_in_flight_share_the_loads_of_weights() -> None:
+    """Each batch needs all weights of a stage once: more in flight bring nothing where loads set the pace."""
+    slow = {"base": "ipu_pod4", "machine": {"streaming_memory": {"read_bandwidth_per_ipu": "0.5 GB/s"}}}
+    scenario = {
+        "system": slow,
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 4, "vocabulary_size": 1000},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+        "parallelism": {"pipeline_stages": 2, "batches_in_flight": 2},
+        "memory": {"weights": "streamed", "io_tiles": 64},
+    }
+    spec = load_scenario(scenario).spec
+    assert isinstance(spec, InferenceScenarioSpec)
+    shape = decoder_shape(spec.model)
+    # The last stage: two layers, and the head, which shares the embedding's weights.
+    loads = (shape.layer_parameter_count,) * 2 + (shape.head_parameter_count + shape.embedding_parameter_count,)
+    turn_s = sum(2 * count / 0.5e9 + 1.5e-6 for count in loads)
+    assert podsim.generate(scenario).decode.longest_stage_ps / 1e12 == pytest.approx(turn_s, rel=0.01)
+    assert podsim.generate(scenario).tokens_per_s == pytest.approx(1 / turn_s, rel=0.01)
+
+
+def test_stages_of_a_machine_share_its_streaming_memory() -> None:
+    """Four IPUs of one machine, each a stage, load at once: 11 GB/s each alone, 40 GB/s together."""
+    one = {
+        "system": "ipu_pod4",
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 8},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+        "parallelism": {"pipeline_stages": 4},
+        "memory": {"weights": "streamed"},
+    }
+    alone = podsim.generate(one).decode.longest_stage_ps
+    together = podsim.generate(one, overrides=["parallelism.batches_in_flight=4"]).decode.longest_stage_ps
+    # The last stage's loads end alone: it holds the head beside its layers.
+    assert alone < together <= 1.1 * alone

@@ -3,12 +3,13 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsim.cost.matmul import MatMulShape, plan_matmul
-from podsim.cost.split import reduce_vertex_cycles
+from podsim.cost.split import reduce_vertex_cycles, slice_cycles
 from podsim.cost.vector import elementwise_cycles
 from podsim.specs import load_ipu
 from podsim.system import Ipu, build_ipu
@@ -56,6 +57,15 @@ def test_memory_bound_is_kept() -> None:
     assert plan.temporary_bytes_per_tile <= 0.1 * GC200.tile_memory_bytes
 
 
+def test_a_reduction_holds_the_partials_that_leave_and_those_that_come() -> None:
+    """(1, 65536) x (65536, 16): neither rows nor columns can be parted, so that nothing is broadcast and the
+    contracted axis goes over the tiles. While the sums run, a tile holds its 16 halves twice: 64 bytes."""
+    plan = plan_matmul(GC200, MatMulShape(1, 65536, 16))
+    assert (plan.row_parts, plan.column_parts) == (1, 1)
+    assert plan.inner_parts > 1
+    assert plan.temporary_bytes_per_tile == 2 * 16 * 2
+
+
 def test_single_precision_is_slower_than_half() -> None:
     shape = MatMulShape(4096, 4096, 4096)
     half, single = (plan_matmul(GC200, shape, dtype, dtype) for dtype in ("fp16", "fp32"))
@@ -71,6 +81,21 @@ def test_a_faster_exchange_is_never_slower() -> None:
 def test_reduction_by_hand() -> None:
     """96 halves of depth 4: 12 vectors, 2 per worker: 33 + 6·(20 + 2·(2·4 + 9)) = 357."""
     assert reduce_vertex_cycles(GC200, 96, 4, "fp16") == 357
+
+
+@pytest.mark.parametrize(
+    ("column_slices", "inner_slices", "cycles"),
+    [
+        (1, 1, 0),
+        (2, 1, (210 + 100) + (210 + 60)),  # results are put side by side
+        (1, 2, (210 + 100) + (11 + 6 * (26 + 3 * 10))),  # results are added, 240 halves on each tile
+    ],
+)
+def test_slices_are_cut_and_joined_by_hand(column_slices: int, inner_slices: int, cycles: int) -> None:
+    """A copy starts in 30 + 6·30 = 210 cycles and moves 2 elements per cycle on each of 1,472 tiles."""
+    weights, results = 2 * 100 * 2 * 1472, 240 * 1472
+    found = slice_cycles(GC200, weights, results, np.array([column_slices]), np.array([inner_slices]), "fp16")
+    assert found.tolist() == [cycles]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from podsim import DoesNotFitError
 from podsim.plan.memory import IpuMemory
 from podsim.specs import shipped_names
+from podsim.units import parse_quantity
 from tests.examples import Mapping, plan_of, small_bert, small_pod
 
-MB = 1e6
 GC200_BYTES = 1472 * 624 * 1024
 LAYER = 4 * (64 * 64 + 64) + 2 * 2 * 64 + 2 * 64 * 256 + 256 + 64
 """Weights of a layer of the small BERT, as in test_program."""
@@ -100,9 +100,9 @@ def test_bert_large_without_recomputation_is_refused() -> None:
     assert stash + 2 * 2 * 7 * 12.6e6 > GC200_BYTES
     head, _, largest = error.message.partition(" (largest: ")
     assert head.startswith("IPU 1 of each replica needs ")
-    assert head.endswith(" MB of In-Processor-Memory; it has 941 MB")
-    named = [part.rsplit(" ", 2) for part in largest.removesuffix(")").split(" MB, ")]
-    sizes = [float(words[1].replace(",", "")) * MB for words in named]
+    assert head.endswith(" GiB of In-Processor-Memory; it has 897 MiB")
+    named = [part.split(" ", 1) for part in largest.removesuffix(")").split(", ")]
+    sizes = [parse_quantity(words[1], "bytes") for words in named]
     assert named[0][0] == "stash"
     assert sizes[0] > stash
     assert len(sizes) == 3
@@ -155,8 +155,8 @@ def test_streaming_memory_can_be_too_small_as_well() -> None:
     The 13,312 elements of a layer's biases and norms are too small to be sharded: 3/4 of them 0.6 MB more.
     """
     error = refused(bert_large() | {"system": with_streaming_memory("100 MB")})
-    assert error.message.startswith("IPU 1 of each replica needs 177 MB of streaming memory; it has 100 MB")
-    assert error.message.endswith("(largest: optimizer_state 177 MB)")
+    assert error.message.startswith("IPU 1 of each replica needs 168.7 MiB of streaming memory; it has 95.37 MiB")
+    assert error.message.endswith("(largest: optimizer_state 168.7 MiB)")
     plan_of(bert_large() | {"system": with_streaming_memory("177 MB")})
 
 

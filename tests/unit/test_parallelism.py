@@ -97,6 +97,19 @@ def test_even_stages_take_micro_batches_and_stages_less_one(grouped: bool) -> No
     assert pipeline_cycles(passes, 8, grouped=grouped) == (8 + 4 - 1) * 3
 
 
+@pytest.mark.parametrize(
+    ("grouped", "cycles"),
+    [
+        (False, [1, 3 + 2, 5, 5, 3 + 2, 4]),
+        (True, [1, 3 + 2, 3 + 4, 3 + 4, 3 + 4, 4]),
+    ],
+)
+def test_rounds_of_a_grouped_cycle_wait_for_each_other(grouped: bool, cycles: list[int]) -> None:
+    """Two stages, forward and backward 1, 4 and 3, 2. A full cycle is 5 on either IPU, if passes may follow each
+    other; grouped, all wait for the longest forward pass, 3, and then for the longest backward pass, 4."""
+    assert pipeline_cycles([(0, 1.0, 4.0), (1, 3.0, 2.0)], 4, grouped=grouped) == sum(cycles)
+
+
 def test_stages_that_share_an_ipu_take_turns() -> None:
     """Three stages on two IPUs, 5 micro-batches: IPU 0 has stages 0 and 2.
 
@@ -289,7 +302,8 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
         (
             "parallelism: {auto: true, ipus: 4}\nbatch_size: 8",
             "s.yaml:5:27 [parallelism]: unknown key `ipus`\n"
-            "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, recomputation",
+            "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, "
+            "recomputation, updates_per_session_call",
         ),
         (
             "parallelism: {micro_batch_size: 1, accumulation_factor: 96, replication_factor: 4, "
@@ -502,6 +516,7 @@ def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
     assert many.throughput_samples_per_s > few.throughput_samples_per_s
 
 
+@pytest.mark.slow
 def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
     with pytest.raises(InfeasibleError) as caught:
         simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=1000004", "run.epochs=1000"])
@@ -570,3 +585,23 @@ def test_a_decoder_that_fits_nowhere_here() -> None:
     text = str(caught.value)
     assert "no division of the model fits IPU-POD4; the nearest, over " in text
     assert "do: " in text
+
+
+@pytest.mark.parametrize("pins", ["auto", "{auto: true, updates_per_session_call: 4}"])
+def test_the_call_from_the_host_is_no_part_of_the_division(pins: str) -> None:
+    """What one call runs is kept where a given division gives way, and where it is written beside `auto`."""
+    given = ["parallelism.updates_per_session_call=4"] if pins == "auto" else []
+    loaded = load_scenario(small_bert("ipu_pod4", [2]), overrides=[*given, f"parallelism={pins}", "batch_size=80"])
+    result = simulate(loaded)
+    (call,) = (phase for phase in result.phases if phase.name == "host call")
+    alone = simulate(small_bert("ipu_pod4", [2]))
+    (whole,) = (phase for phase in alone.phases if phase.name == "host call")
+    assert call.seconds == pytest.approx(whole.seconds / 4)
+
+
+def test_what_waits_for_its_servers_is_no_favourite() -> None:
+    """Host links of 3 MB/s: the division that computes fastest waits for the data of one machine; two bring more."""
+    pod = small_pod(2, domain_machines=1, host_link={"bandwidth_per_direction": "3 MB/s"})
+    given = small_bert(pod, [1], replicas=8, accumulation=10)
+    chosen = given | {"parallelism": "auto", "batch_size": 4 * 10 * 8}
+    assert simulate(chosen).throughput_samples_per_s >= simulate(given).throughput_samples_per_s

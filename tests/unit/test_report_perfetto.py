@@ -1,15 +1,22 @@
 """The timeline for ui.perfetto.dev."""
 
+import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+import podsim
+from podsim.cost.account import Account
+from podsim.cost.model import OpCost
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.errors import MissingDataError, OutputError
+from podsim.program.passes_in_order import Repeat
+from podsim.report.base import Result
 from podsim.report.perfetto import Event, build_timeline, write_trace
+from podsim.workload.op import Elementwise
 from tests.unit.report_examples import MAKESPAN_PS, US, make_result, make_trace
 
 IPUS, LINKS = 2, 3
@@ -122,3 +129,67 @@ def test_a_missing_folder_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist"):
         write_trace(make_result(), tmp_path / "no" / "trace.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_ends_in_gz_is_compressed_with_the_same_bytes_each_time(tmp_path: Path) -> None:
+    plain, first, second = tmp_path / "t.json", tmp_path / "a.json.gz", tmp_path / "b.json.gz"
+    for path in (plain, first, second):
+        write_trace(make_result(), path)
+    assert gzip.decompress(first.read_bytes()) == plain.read_bytes()
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_pass_holds_its_operations_in_order_with_repeats_marked() -> None:
+    """`backward 0` takes 20 us: a (1 part of matmul), b (3 parts), then both once more."""
+    costs = [
+        OpCost(Elementwise(name=name, shape=(2, 3), function="add"), Account(matmul=n))
+        for name, n in (("a", 1.0), ("b", 3.0))
+    ]
+    passes = {"backward 0": (Repeat(2, tuple(("layer", cost) for cost in costs)),)}
+    first = [event for event in slices(build_timeline(make_trace(), passes=passes).events, IPUS) if event["tid"] == 1]
+    shown = [(event["name"], event["cat"], event["ts"], event["dur"]) for event in first if event["cat"] != "matmul"][
+        :4
+    ]
+    assert shown == [
+        ("backward 0", "pass", pytest.approx(10), pytest.approx(20)),
+        ("a", "operation", pytest.approx(10), pytest.approx(2.5)),
+        ("b", "operation", pytest.approx(12.5), pytest.approx(7.5)),
+        ("1 more like this: layer", "repeated", pytest.approx(20), pytest.approx(10)),
+    ]
+    (args,) = {json.dumps(event["args"]) for event in first if event["name"] == "b"}
+    assert json.loads(args) == {
+        "block": "layer",
+        "operation": "Elementwise",
+        "shape": [2, 3],
+        "dtype": "fp16",
+        "cycles": 3,
+        "runs in this pass": 2,
+    }
+    # Kinds still add up: 70 us of matmul in ipu0.
+    assert sum(float(str(event["dur"])) for event in first if event["cat"] == "matmul") == pytest.approx(70)
+
+
+def test_operations_are_left_out_where_there_are_too_many() -> None:
+    cost = OpCost(Elementwise(name="a", shape=(1,), function="add"), Account(matmul=1.0))
+    passes = {"backward 0": (Repeat(1, (("layer", cost),) * 50),)}
+    assert build_timeline(make_trace(), 200, passes).is_detailed
+    assert not build_timeline(make_trace(), 50, passes).is_detailed
+
+
+@pytest.mark.parametrize("make", [podsim.simulate, podsim.generate, podsim.infer])
+def test_what_is_inside_lies_inside_in_whole_nanoseconds(make: Callable[..., Result]) -> None:
+    """In every kind of run: no slice of a track begins before, or ends after, the one that it is in."""
+    name = {podsim.simulate: "bert_v1.1_pod16_open", podsim.generate: "llama2_7b_pods", podsim.infer: "e5_large_pod4"}[
+        make
+    ]
+    result = make(name, record=True)
+    assert result.trace is not None
+    events = slices(build_timeline(result.trace, passes=result.passes).events, IPUS)
+    assert {"pass", "operation"} <= {event["cat"] for event in events}
+    around: list[tuple[object, int]] = []
+    for event in events:
+        start, length = (int(float(str(event[key])) * 1000) for key in ("ts", "dur"))
+        while around and (around[-1][0] != event["tid"] or around[-1][1] <= start):
+            around.pop()
+        assert not around or start + length <= around[-1][1]
+        around.append((event["tid"], start + length))

@@ -1,16 +1,32 @@
 """The chart: what it says, what it shows and where it goes."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
+from podsim.cost.account import Account
+from podsim.cost.model import OpCost
 from podsim.engine.trace import PhaseRecord, Record
 from podsim.errors import OutputError
-from podsim.report.plot import check_plot_path, conclusion, plot_run, write_plot
+from podsim.program.passes_in_order import Repeat
+from podsim.report.base import Result
+from podsim.report.chart_frame import check_plot_path
+from podsim.report.generation import GenerationResult
+from podsim.report.generation_plot import plot_generation
+from podsim.report.plot import conclusion, plot_run, write_plot
 from podsim.report.rows import IpuAccount
+from podsim.report.timeline_plot import filled, shares_of
 from podsim.report.windows import Part, Window, parts_of, records_in, windows_of
-from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, US, make_result, make_trace
+from podsim.specs.changes import Change
+from podsim.workload.op import Elementwise
+from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, SIMULATED, US, make_forward, make_result, make_trace
+from tests.unit.test_generation_plot import make_result as make_generation
 
 SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 
@@ -30,7 +46,7 @@ def test_panels_of_a_short_update() -> None:
         "IPU 0 is at work 100 % of the time, IPU 1 waits 15 %",
     ]
     # matmul, all-reduce, optimizer, bubble and update wait.
-    assert len(figure.legends[0].get_patches()) == 5
+    assert len(figure.subfigs[1].legends[0].get_patches()) == 5
 
 
 def test_panels_of_a_long_update() -> None:
@@ -58,6 +74,7 @@ def test_a_single_ipu_has_no_pace_to_set() -> None:
     assert plot_run(alone).axes[-1].get_title(loc="left") == "Time by kind"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix: str) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix.upper()}"
@@ -123,3 +140,57 @@ def test_repetitions_are_cut_to_the_window() -> None:
     record = Record("ipu0", "matmul", "step", 0, 4, 4, 10)
     inside = [(start, end) for _, start, end in records_in([record], Window("", 12, 31))]
     assert inside == [(12, 14), (20, 24), (30, 31)]
+
+
+def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Every text of a figure with the place it takes in pixels."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    texts = [each for each in figure.findobj(Text) if each.get_visible() and each.get_text().strip()]
+    return [(each.get_text(), each.get_window_extent(canvas.get_renderer())) for each in texts]
+
+
+@pytest.mark.parametrize("made", [make_result, make_generation, make_forward])
+def test_long_words_stay_in_the_figure_and_apart(made: Callable[..., Result]) -> None:
+    """A long description, many changes and three warnings: nothing of the head lies over anything else."""
+    change = Change("parallelism.available_memory_proportion", "0.2", "0.4")
+    result = replace(
+        made(),
+        description="A model with a description that goes on and on " * 5,
+        warnings=("what must be known is said at length, and then once more in other words; " * 4,) * 3,
+        simulated=replace(SIMULATED, overrides=("x=1",), changes=(change,) * 6),
+    )
+    draw = plot_generation if isinstance(result, GenerationResult) else plot_run
+    figure = draw(result)  # type: ignore[arg-type]
+    head = [text.get_text() for text in figure.subfigs[0].texts]
+    assert any(line.startswith("IPU-POD4, 2 of 4 IPUs in use, GC200 at 1.33 GHz") for line in head)
+    assert sum(line.startswith("warning: ") for line in head) == 3
+    boxes = text_boxes(figure)
+    assert all(box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 for _, box in boxes)
+    for number, (text, box) in enumerate(boxes):
+        if text in head:
+            assert not [other for other, place in boxes[number + 1 :] if box.overlaps(place)]
+
+
+def test_forward_passes_have_the_chart_of_a_call() -> None:
+    figure = plot_run(make_forward())
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[:2] == ["One session call", "The whole session call"]
+    assert conclusion(make_forward()) == (
+        "Two IPUs [by hand]\n"
+        "100 us per call of 3 batches: matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"
+    )
+
+
+def test_bins_of_a_window_hold_the_kinds_in_the_order_they_run() -> None:
+    """20 us: a takes the first quarter, b the second; then both again, which is not told apart."""
+    costs = [
+        ("layer", OpCost(Elementwise(name=name, shape=(1,), function="add"), account))
+        for name, account in (("a", Account(matmul=1.0)), ("b", Account(vector=1.0)))
+    ]
+    records = (Record("ipu0", "matmul", "pass", 0, 10 * US), Record("ipu0", "vector", "pass", 10 * US, 20 * US))
+    trace = replace(make_trace(), records=records)
+    shares = list(shares_of(trace, {"pass": (Repeat(2, tuple(costs)),)}))
+    columns = filled(shares, Window("", 0, 20 * US), 4)
+    assert columns["matmul"] == pytest.approx([1, 0, 0.5, 0.5])
+    assert columns["vector"] == pytest.approx([0, 1, 0.5, 0.5])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
-from podsim.service.step_times import PlannedSteps
+from podsim.service.step_times import PlannedSteps, service_steps
 from podsim.specs import InferenceScenarioSpec, load_scenario
-from tests.parsed_once import shipped_files_parsed_once
+from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 
 SMALL: dict[str, Any] = {
@@ -37,16 +37,14 @@ LAYOUTS = {
     "shards and stages": ["parallelism.tensor_parallel=2", "parallelism.pipeline_stages=2"],
     "streamed weights": ["memory.weights=streamed"],
     "streamed under computation": ["memory.weights=streamed", "memory.io_tiles=64"],
+    "stages streamed under computation": [
+        *("memory.weights=streamed", "memory.io_tiles=64"),
+        "parallelism.pipeline_stages=2",  # whose two slots are full before their turn comes
+    ],
     "streamed cache": ["generation.kv_cache=streaming_memory"],
     "packed weights": ["precision.weights=int4"],
 }
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _shipped_files_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 def plan_of(*overrides: str) -> InferencePlan:
@@ -124,7 +122,24 @@ def test_a_prefill_too_large_to_be_planned_does_not_fit() -> None:
     assert PlannedSteps(huge).max_batch == plan.options.batch_size
 
 
+def test_batches_in_flight_take_the_longer_of_latency_and_turns() -> None:
+    """Alone a batch takes its latency; with others the slowest stage takes one turn for each."""
+    pipeline = ["parallelism.pipeline_stages=4", "generation.batch_size=2", "generation.prompt_tokens=64"]
+    step = podsim.generate(SMALL, overrides=[*pipeline, "generation.output_tokens=1"]).decode
+    times_s = [each.decode_s(2, 65) for each in service_steps(plan_of(*pipeline, "parallelism.batches_in_flight=4"))]
+    turn_s = step.longest_stage_ps / PS_PER_S
+    assert times_s == pytest.approx([max(step.time_s, count * turn_s) for count in (1, 2, 3, 4)])
+    assert times_s[0] == step.time_s < times_s[-1]
+
+
 # Results
+
+
+def test_one_request_pays_for_no_batches_that_do_not_exist() -> None:
+    pipeline = ["parallelism.pipeline_stages=2", "serving.request_count=1"]
+    one, two = (served(*pipeline, f"parallelism.batches_in_flight={count}") for count in (1, 2))
+    assert one.outcome.time_per_output_token == two.outcome.time_per_output_token
+    assert one.outcome.latency == two.outcome.latency
 
 
 def test_one_request_takes_the_time_of_its_steps() -> None:
@@ -171,7 +186,7 @@ def test_every_field_of_the_json_is_explained() -> None:
     rows = re.findall(r"^\| `([\w.]+)(?:\[\])?` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     result = served(rate=20.0).to_dict()
     named = {f"{key}.{each}" for key in ("queue", "saturation") for each in result[key]}  # type: ignore[attr-defined]
-    above = {"name", "description", "version", "assumptions", "inputs", "scenario"}
+    above = {"name", "description", "version", "simulated", "references", "assumptions", "inputs", "scenario"}
     assert set(rows) == named | set(result) - above - {"queue", "saturation"}
 
 
@@ -180,6 +195,7 @@ def test_twice_the_copies_serve_twice_the_load() -> None:
     assert two.saturation.rate_per_s == pytest.approx(2 * one.saturation.rate_per_s, rel=0.02)
 
 
+@pytest.mark.slow
 def test_batches_in_flight_take_turns_at_the_slowest_stage() -> None:
     """Two serve as much more as they generate more; less than twice, since both need the stage with the host call."""
     stages = ["parallelism.pipeline_stages=2", "serving.request_count=1000"]
@@ -328,6 +344,7 @@ def test_the_command_ends_with_the_codes_of_its_errors(podsim: Run, small: str) 
     assert podsim("serve", small, "--set", "serving.batch_size=64")[0] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> None:
     result = served(rate=20.0)
@@ -346,3 +363,36 @@ def test_a_line_of_bars_keeps_peaks() -> None:
     assert sparkline([0] * 500 + [3] + [0] * 499, width=10) == "     █    "
     assert sparkline([0, 1, 2], ascii_only=True) == " =@"
     assert sparkline([0, 0], width=2) == "  "
+
+
+# Long runs
+
+
+def test_the_run_is_as_long_as_asked_and_soundings_are_no_longer_than_they_need_to_be() -> None:
+    result = served("serving.request_count=20001", rate=1000.0, loads=[0.5])
+    assert len(result.outcome.timeline.requests) == result.request_count == 20_001
+    (point,) = result.to_dict()["load_curve"]  # type: ignore[misc]
+    assert point["request_count"] == 20_000
+
+
+def test_long_runs_can_be_watched() -> None:
+    seen: list[str] = []
+
+    def watch(names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            seen.append(name)
+            yield name
+
+    result = served("serving.request_count=1500", rate=10.0, loads=[0.5], watch=watch)
+    rate = f"{result.points[0].rate_per_s:.4g} requests/s"
+    assert seen == ["request 1 of 1,500", "request 1,001 of 1,500", rate]
+
+
+def test_more_requests_per_second_never_wait_less_and_more_copies_never_serve_fewer() -> None:
+    waits = [served(rate=rate, loads=[0.5]).outcome.mean_waiting for rate in (1.0, 10.0, 40.0, 60.0, 100.0)]
+    assert waits == sorted(waits)
+    served_per_s = [
+        served(f"serving.replicas={count}", rate=100.0, loads=[0.5]).outcome.throughput_requests_per_s
+        for count in (1, 2, 3, 4)
+    ]
+    assert served_per_s == sorted(served_per_s)

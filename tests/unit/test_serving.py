@@ -165,6 +165,42 @@ def test_two_replicas_may_start_batches_at_one_instant() -> None:
     assert times(outcome)[0] == [0, 0, 0, 0, 2]
 
 
+# Batches in flight
+
+ALONE, CROWDED = LinearSteps(prompt_token_s=0.01, step_s=1.0), LinearSteps(prompt_token_s=0.02, step_s=3.0)
+"""A prompt of 100 tokens takes 1 s or 2 s, a step 1 s or 3 s."""
+
+
+@pytest.mark.parametrize("batching", [ContinuousBatching(1), StaticBatching(1)])
+def test_a_batch_pays_for_others_only_while_they_are_in_flight(batching: Batching) -> None:
+    """Alone until 2.5 s; then the step under way ends at 3 s, and the next takes 3 s as two are in flight.
+
+    The other one has its prompt taken in from 2.5 s to 4.5 s and leaves; the last step is alone again.
+    """
+    service = Service(ALONE, batching, 1, (CROWDED,))
+    line = serve(service, requests((0, 100, 5), (2.5, 100, 1))).timeline
+    assert seconds(line.first_token_ps) == [1.0, 4.5]
+    assert seconds(line.last_token_ps) == [7.0, 4.5]
+    assert seconds(line.busy_ps) == [7.0, 2.0]
+
+
+@pytest.mark.parametrize("batching", [ContinuousBatching(1), StaticBatching(1)])
+def test_one_request_on_an_idle_service_takes_the_steps_of_a_lone_batch(batching: Batching) -> None:
+    """1 s of prefill, 4 steps of 1 s, however many could be in flight."""
+    for crowded in ((), (CROWDED,), (CROWDED,) * 7):
+        assert seconds(serve(Service(ALONE, batching, 1, crowded), requests((0, 100, 5))).timeline.last_token_ps) == [5]
+
+
+def test_an_idle_replica_is_taken_before_a_second_batch_goes_in_flight() -> None:
+    """Two requests share nothing on two replicas; a third joins one of them, and both of that one slow down."""
+    service = Service(ALONE, ContinuousBatching(1), 2, (CROWDED,))
+    assert service.place_count == 4
+    two = serve(service, requests((0, 100, 3), (0.5, 100, 3))).timeline
+    assert seconds(two.last_token_ps) == [3.0, 3.5]
+    three = serve(service, requests((0, 100, 3), (0, 100, 3), (0, 100, 3))).timeline
+    assert seconds(three.last_token_ps) == [8.0, 3.0, 8.0]
+
+
 # Step times
 
 
@@ -275,6 +311,18 @@ def test_a_queue_that_swings_does_not_grow() -> None:
     kept = [down for number, down in enumerate(downs) if number % 10]
     assert grows(count_path(ups, kept, 100_000), 1_000, 99_900) is True
     assert grows(count_path(ups[:50], downs[:50], 5_000), 50, 4_900) is None
+
+
+@pytest.mark.parametrize(("first", "last", "growing"), [(0, 25, False), (25, 50, True)])
+def test_the_first_quarter_of_the_arrivals_is_warm_up(first: int, last: int, growing: bool) -> None:
+    """Two of each thousand requests stay for ever, in one quarter of the time alone; a queue may fill up first.
+
+    Seen from the first arrival on, a gain in 7.5 of 30 slices would be more than two standard errors of itself.
+    """
+    ups = [instant * 10 for instant in range(10_000)]
+    stays = range(first * 100, last * 100)
+    downs = [up + 5 for number, up in enumerate(ups) if number not in stays]
+    assert grows(count_path(ups, downs, 100_000), len(ups), ups[-1]) is growing
 
 
 # Rates

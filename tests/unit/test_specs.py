@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from podsim.specs import (
     variant_names,
 )
 from podsim.specs.load import KINDS
-from podsim.specs.resolve import merge, override
+from podsim.specs.resolve import assigned, merge
 from podsim.specs.yaml_source import Document, read_yaml
 from tests.unit.bad_input_cases import SCENARIO
 
@@ -29,7 +31,7 @@ SCENARIOS = sorted(data_file("scenarios").rglob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _parsed_once: None) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(SCENARIO)
 
@@ -52,10 +54,16 @@ def test_every_shipped_scenario_loads_with_every_variant(name: str) -> None:
         assert all(len(digest) == 64 for _, digest in loaded.inputs)
 
 
+@cache
+def validator(kind: str) -> Any:
+    """Checks documents of a kind against its JSON schema."""
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft202012Validator(json_schema(kind))
+
+
 @pytest.mark.parametrize("path", HARDWARE + SOFTWARE + SCENARIOS, ids=lambda path: path.stem)
 def test_the_json_schema_accepts_every_shipped_file(path: Path) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator(json_schema(_kind(path))).validate(read_yaml(path).data)
+    validator(_kind(path)).validate(read_yaml(path).data)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_the_json_schema_refuses_what_loading_refuses(text: str) -> None:
     with pytest.raises(SpecError):
         load_scenario("wrong.yaml")
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(json_schema("scenario")).validate(read_yaml(Path("wrong.yaml")).data)
+        validator("scenario").validate(read_yaml(Path("wrong.yaml")).data)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,7 +139,7 @@ def test_overrides_are_applied_in_order_and_last() -> None:
 
 
 def test_an_override_says_where_it_came_from() -> None:
-    document = override(Document({"a": {"b": 1}}, {("a",): "f:1"}), ["a.c = [1, x]"])
+    document = merge(Document({"a": {"b": 1}}, {("a",): "f:1"}), assigned("a.c = [1, x]"))
     assert document.data == {"a": {"b": 1, "c": [1, "x"]}}
     assert document.where(("a", "c", 1)) == "--set a.c = [1, x]"
 
@@ -157,14 +165,71 @@ def test_variants_of_a_base_are_not_inherited() -> None:
     assert variant_names("child.yaml") == ()
 
 
-def test_a_file_beside_goes_before_the_working_folder_and_before_shipped_data() -> None:
-    Path("ipu_pod16.yaml").write_text("base: ipu_pod64\nname: from the working folder\n")
-    assert load_scenario("mine").spec.system.name == "from the working folder"
+OWN_POD = "base: ipu_pod64\nname: my own\n"
+NOT_READ = "`ipu_pod16` is the shipped pod; `{0}` was not read: write `{1}` to use it"
+
+
+def test_a_shipped_name_is_the_shipped_file_whatever_lies_beside_or_in_the_working_folder() -> None:
     Path("study").mkdir()
     Path("study/s.yaml").write_text(SCENARIO)
-    Path("study/ipu_pod16.yaml").write_text("base: ipu_pod64\nname: beside the scenario\n")
-    assert load_scenario("study/s.yaml").spec.system.name == "beside the scenario"
-    assert load_scenario("study/s").spec.system.machine_count == 16
+    for path in (Path("ipu_pod16.yaml"), Path("study/ipu_pod16.yaml")):
+        path.write_text(OWN_POD)
+    assert load_scenario("mine").spec.system.name == "IPU-POD16"
+    assert load_scenario("mine").notices == (NOT_READ.format("ipu_pod16.yaml", "./ipu_pod16.yaml"),)
+    loaded = load_scenario("study/s.yaml")
+    assert loaded.spec.system.name == "IPU-POD16"
+    assert NOT_READ.format("study/ipu_pod16.yaml", "study/ipu_pod16.yaml") in loaded.notices
+    assert load_scenario("bert_v1.1_pod16_open", overrides=["system=ipu_pod16"]).spec.system.name == "IPU-POD16"
+
+
+@pytest.mark.parametrize("written", ["./ipu_pod16.yaml", "ipu_pod16.yaml", "./ipu_pod16"])
+def test_a_path_is_the_file_that_it_names(written: str) -> None:
+    Path("ipu_pod16.yaml").write_text(OWN_POD)
+    for scenario in ("mine", "bert_v1.1_pod16_open"):
+        loaded = load_scenario(scenario, overrides=[f"system={written}"])
+        assert (loaded.spec.system.name, loaded.notices) == ("my own", ())
+
+
+def test_scenarios_bases_and_chips_are_not_shadowed_either() -> None:
+    Path("bert_v1.1_pod16_open.yaml").write_text(SCENARIO.replace("large", "base").replace("6, 6, 6, 6", "3, 3, 3, 3"))
+    Path("ipu_bow.yaml").write_text("base: ipu_gc200\nkind: ipu\nname: my own\nclock: 3 GHz\n")
+    Path("child.yaml").write_text("base: bert_v1.1_pod16_open\n")
+    for loaded in (load_scenario("bert_v1.1_pod16_open"), load_scenario("child.yaml")):
+        assert loaded.spec.model.layer_count == 24
+        assert any("`./bert_v1.1_pod16_open.yaml`" in notice for notice in loaded.notices)
+    assert load_ipu("bow").clock.value == 1.85e9
+    assert load_scenario("./bert_v1.1_pod16_open.yaml").spec.model.layer_count == 12
+
+
+def test_a_name_that_is_not_shipped_is_looked_up_beside_and_then_in_the_working_folder() -> None:
+    Path("study").mkdir()
+    Path("study/s.yaml").write_text(SCENARIO.replace("ipu_pod16", "my_pod"))
+    Path("my_pod.yaml").write_text("base: ipu_pod64\nname: from the working folder\n")
+    assert load_scenario("study/s.yaml").spec.system.name == "from the working folder"
+    Path("study/my_pod.yaml").write_text("base: ipu_pod64\nname: beside the scenario\n")
+    assert load_scenario("study/s").spec.system.name == "beside the scenario"
+    assert load_scenario("study/s", overrides=["system=my_pod"]).spec.system.name == "from the working folder"
+
+
+def test_names_of_a_base_are_looked_up_beside_the_base() -> None:
+    Path("study").mkdir()
+    Path("study/s.yaml").write_text(SCENARIO.replace("ipu_pod16", "{base: my_pod, machine: my_machine}"))
+    Path("study/my_pod.yaml").write_text("base: ipu_pod16\nname: Mine\n")
+    Path("study/my_machine.yaml").write_text("kind: machine\nbase: bow_2000\nname: My own\n")
+    Path("child.yaml").write_text("base: study/s.yaml\nsystem: {host_count: 2}\n")
+    system = load_scenario("child.yaml").spec.system
+    assert (system.name, system.machine.name, system.host_count) == ("Mine", "My own", 2)
+
+
+def test_a_scenario_is_the_shipped_one_by_its_files_alone() -> None:
+    assert load_scenario("bert_v1.1_pod16_open").shipped_name == "bert_v1.1_pod16_open"
+    assert load_scenario("bert_v1.1_pod16_open", overrides=["run.seed=0"]).shipped_name is None
+    assert load_scenario("template", "bow").shipped_name is None
+    assert load_scenario({"base": "bert_v1.1_pod16_open"}).shipped_name is None
+    text = data_file("scenarios/mlperf/bert_v1.1_pod16_open.yaml").read_text()
+    Path("bert_v1.1_pod16_open.yaml").write_text(text.replace("system: ipu_pod16", "system: ./ipu_pod16.yaml"))
+    Path("ipu_pod16.yaml").write_text("base: ipu_pod64\n")
+    assert load_scenario("./bert_v1.1_pod16_open.yaml").shipped_name is None
 
 
 def test_a_mapping_is_a_scenario_too() -> None:

@@ -1,5 +1,7 @@
 """Convergence, evaluations and time-to-train, by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from podsim.errors import MissingDataError
@@ -39,8 +41,18 @@ def test_logged_samples_just_above_a_mark_belong_to_it() -> None:
     assert run_to_convergence(SCHEDULE, 350_000 + 3_001).evaluation_count == 3
 
 
-def test_run_of_updates_has_no_evaluations() -> None:
-    assert run_of_updates(SCHEDULE, 7038).time_to_train_s == 15.0 + 7038 * 2.0
+def test_a_run_of_updates_is_evaluated_at_every_mark_it_passes() -> None:
+    """7,038 updates are 21,114,000 samples: marks of 175,000 are passed 120 times, at 4 updates each."""
+    run = run_of_updates(SCHEDULE, 7038)
+    assert (run.update_count, run.evaluation_count) == (7038, 120)
+    assert run.time_to_train_s == 15.0 + 7038 * 2.0 + 120 * 4 * 2.0
+    assert run_of_updates(SCHEDULE, 58).evaluation_count == 0  # 174,000 samples
+    assert run_of_updates(SCHEDULE, 59).evaluation_count == 1  # 177,000 samples
+
+
+def test_a_run_that_is_not_evaluated_has_no_evaluations() -> None:
+    run = run_of_updates(replace(SCHEDULE, evaluation_every_samples=None), 7038)
+    assert (run.evaluation_count, run.time_to_train_s) == (0, 15.0 + 7038 * 2.0)
 
 
 def test_percentiles_are_times_of_runs() -> None:

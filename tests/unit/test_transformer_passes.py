@@ -62,3 +62,21 @@ def test_too_few_positions(podsim: Run) -> None:
         "error: s.yaml:3:45 [model.position_count]: 64 positions for sequences of 128 tokens\n"
         "  do: raise it, or leave it out\n",
     )
+
+
+def test_a_slow_host_link_sets_the_pace() -> None:
+    """A batch of 16 tokens crosses a slow link in longer than its forward pass takes, a backward pass apart."""
+    scenario = {
+        "system": {"base": "ipu_pod4", "machine": {"host_link": {"bandwidth_per_direction": "1 GB/s"}}},
+        "software": "popart_sdk_3.1",
+        "model": {"kind": "bert", "size": "tiny", "task": "classes"},
+        "data": {"sequence_length": 16},
+        "forward": {"batches_per_call": 50},
+    }
+    workload = pass_workload(load_scenario(scenario).spec)  # type: ignore[arg-type]
+    assert all(not block.backward for block in workload.blocks.values())
+    forward_s = podsim.infer(scenario).call.time_s / 50
+    # Half as long again as a forward pass: less than forward and backward pass together.
+    link = f"{workload.host_input_bytes / 0.9 / (1.5 * forward_s)} B/s"
+    slow = podsim.infer(scenario, overrides=[f"system.machine.host_link.bandwidth_per_direction={link}"])
+    assert slow.call.time_s / 50 == pytest.approx(1.5 * forward_s, rel=0.01)

@@ -1,13 +1,13 @@
-"""Transformers in training from one builder: encoders, decoders, both together, and vision.
+"""Transformers from one builder: encoders, decoders, both together, and vision; in training and in generation.
 
 A model is an embedding, layers of an attention and a feed-forward block each, and a head.
 """
 
 from podsim.workload.transformer.bert import BertShape, bert
-from podsim.workload.transformer.causal import causal_decoder
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
 from podsim.workload.transformer.embedding import PatchEmbedding
 from podsim.workload.transformer.seq2seq import DECODER, ENCODER, Seq2SeqShape, encoder_decoder
-from podsim.workload.transformer.shape import Batch
+from podsim.workload.transformer.shape import Batch, Experts
 from podsim.workload.transformer.vision import VisionShape, vision_transformer
 
 __all__ = [
@@ -15,6 +15,8 @@ __all__ = [
     "ENCODER",
     "Batch",
     "BertShape",
+    "DecoderShape",
+    "Experts",
     "PatchEmbedding",
     "Seq2SeqShape",
     "VisionShape",

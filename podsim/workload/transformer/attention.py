@@ -15,8 +15,7 @@ from podsim.workload.layers import (
     softmax,
     softmax_backward,
 )
-from podsim.workload.op import Op
-from podsim.workload.transformer.residual import finish, finish_backward, norm, start_backward
+from podsim.workload.transformer.residual import add_up, finish, finish_backward, norm, start_backward
 from podsim.workload.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
@@ -39,14 +38,15 @@ class Attention:
     @property
     def key_count(self) -> int:
         """Tokens that each query meets."""
-        return self.layer.sequence_length if self.memory_length is None else self.memory_length
+        batch = self.layer.batch
+        return self.memory_length or batch.context_length or batch.sequence_length
 
     @property
     def scores(self) -> tuple[int, int, int]:
         """(batch x key heads, queries of all heads that share them, keys)."""
-        layer = self.layer
-        shared = layer.head_count // layer.kv_head_count
-        return (layer.micro_batch_size * layer.kv_head_count, layer.sequence_length * shared, self.key_count)
+        layer, batch = self.layer, self.layer.batch
+        sharing = -(-layer.shard_heads // layer.shard_kv_heads)
+        return (batch.size * layer.shard_kv_heads, batch.sequence_length * sharing, self.key_count)
 
     @property
     def context(self) -> tuple[int, int, int]:
@@ -62,7 +62,7 @@ class Attention:
         """(rows, width) of each input projection."""
         layer, tokens = self.layer, self.layer.tokens
         if self.memory_length is not None:
-            memory = layer.micro_batch_size * self.memory_length
+            memory = layer.batch.size * self.memory_length
             return {"query": (tokens, layer.attention_size), "key_value": (memory, 2 * layer.kv_size)}
         if layer.split_qkv:
             return {
@@ -78,34 +78,42 @@ def attention(a: Attention) -> Block:
     s = a.layer
     parameters: tuple[Parameter, ...] = ()
     for name, (_, width) in a.projections().items():
-        parameters += dense_parameters(name, s.hidden_size, width, bias=s.attention_bias)
-    parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias=s.attention_bias)
+        parameters += dense_parameters(name, s.hidden_size, width, bias="qkv" in s.biases)
+    parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias="projection" in s.biases)
     scores, queries, keys = math.prod(a.scores), s.tokens * s.attention_size, math.prod(a.keys)
+    copies = 2 if s.batch.attention_dropout else 1
+    forward, backward = _forward(a), _backward(a)
     return Block(
         name=a.name,
-        forward=_forward(a),
-        backward=_backward(a),
+        forward=forward.ops(),
+        backward=backward.ops(),
         parameters=parameters + norm_parameters("norm", s.hidden_size, s.norm),
-        output_elements=s.activation_elements + a.handed_on,
+        # A feed-forward block beside it reads what it read, or the norm of that.
+        output_elements=(2 if s.parallel else 1) * s.activation_elements + a.handed_on,
         # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
-        saved_elements=2 * queries + 2 * keys + s.activation_elements + (2 if s.attention_dropout else 1) * scores,
+        saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
         live_elements=2 * s.activation_elements + queries + 2 * scores,
+        partial_sums=forward.partial_sums() + backward.partial_sums(),
     )
 
 
-def _forward(a: Attention) -> tuple[Op, ...]:
+def _forward(a: Attention) -> GraphBuilder:
     s, g = a.layer, a.layer.graph(a.name)
     source = norm(g, s, "@input") if s.pre_norm else "@input"
     query, key, value = _project(g, a, source)
     scores = g.matmul("scores", a.scores, s.head_size, (query, key))
     scores = g.elementwise("scale", a.scores, (scores,))
     probabilities = softmax(g, math.prod(a.scores[:2]), a.key_count, _masked(g, a, scores))
-    if s.attention_dropout:
+    if s.batch.attention_dropout:
         probabilities = g.elementwise("dropout", a.scores, (probabilities,), name="probabilities/dropout")
     context = g.matmul("context", a.context, a.key_count, (probabilities, value))
-    out = linear(g, "projection", s.tokens, s.attention_size, s.hidden_size, context, bias=s.attention_bias)
-    finish(g, s, out)
-    return g.ops()
+    sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
+    out = linear(g, "projection", *sizes, context, bias=bias)
+    if not s.parallel:
+        add_up(g, s, out)
+    if not s.leaves_sum_open:
+        finish(g, s, out)
+    return g
 
 
 def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
@@ -113,18 +121,27 @@ def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]
     s = a.layer
     sources = {"key_value": "@memory"}
     made = [
-        linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias=s.attention_bias)
+        linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases)
         for name, (rows, width) in a.projections().items()
     ]
-    if s.rotary:
-        made = [rotate(g, (s.tokens, s.attention_size + s.kv_size), made[0]), *made[1:]]
+    if s.rotary_size:
+        made = [rotate(g, _rotated(s), made[0]), *made[1:]]
+    if s.batch.cached:
+        g.rearrange("cache", (s.tokens, 2 * s.kv_size), made[-1])
+        return made[0], "@keys", "@values"
     return made[0], made[len(made) // 2], made[-1]
+
+
+def _rotated(s: LayerShape) -> tuple[int, int]:
+    """Shape of what is rotated of queries and keys."""
+    return s.tokens, (s.shard_heads + s.shard_kv_heads) * s.rotary_size
 
 
 def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
     """Hide what is not to be seen; a bias for distances comes on top.
 
-    One row per sequence is broadcast; a square, per pack or causal, is laid out like the scores first.
+    One row per sequence is broadcast; a square, per pack or causal, is laid out like the scores first,
+    but for steps of text generation, which find it laid out.
     """
     s = a.layer
     if s.relative_bias and a.memory_length is None:
@@ -133,40 +150,44 @@ def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
         return scores
     if s.mask == "padding" or a.memory_length is not None:
         return g.elementwise("bias_add", a.scores, (scores, "@mask"), name="mask")
-    mask = g.rearrange("mask/broadcast", a.scores, "@mask")
+    mask = "@mask" if s.batch.is_step else g.rearrange("mask/broadcast", a.scores, "@mask")
     return g.elementwise("add", a.scores, (scores, mask), name="mask")
 
 
-def _backward(a: Attention) -> tuple[Op, ...]:
+def _backward(a: Attention) -> GraphBuilder:
+    """Nothing in a step of text generation."""
     s, g = a.layer, a.layer.graph(f"{a.name}_backward")
+    if s.batch.is_step:
+        return g
     gradient, residual = start_backward(g, s)
-    gradient = linear_backward(
-        g, "projection", s.tokens, s.attention_size, s.hidden_size, gradient, bias=s.attention_bias
-    )
+    sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
+    gradient = linear_backward(g, "projection", *sizes, gradient, bias=bias)
     grad_p = g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value"))
     grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient))
-    if s.attention_dropout:
+    if s.batch.attention_dropout:
         grad_p = g.elementwise("dropout", a.scores, (grad_p,), name="probabilities/dropout")
     grad_s = softmax_backward(g, math.prod(a.scores[:2]), a.key_count, "@probabilities", grad_p)
     grad_s = g.elementwise("scale", a.scores, (grad_s,))
     grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"))
     grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"))
-    if s.rotary:
-        grad_q = rotate(g, (s.tokens, s.attention_size + s.kv_size), grad_q)
+    if s.rotary_size:
+        grad_q = rotate(g, _rotated(s), grad_q)
     gradients = {"query": grad_q, "key": grad_k, "value": grad_v, "qkv": grad_q, "key_value": grad_k}
     _project_backward(g, a, gradients, residual)
-    return g.ops()
+    return g
 
 
 def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:
     """Back through the projections to the block's input, and to the memory that it attends to."""
     s = a.layer
     parts = {
-        name: linear_backward(g, name, rows, s.hidden_size, width, gradients[name], bias=s.attention_bias)
+        name: linear_backward(g, name, rows, s.hidden_size, width, gradients[name], bias="qkv" in s.biases)
         for name, (rows, width) in a.projections().items()
     }
     if memory := parts.pop("key_value", ""):
-        g.elementwise(
-            "add", (a.scores[0] // s.kv_head_count * a.key_count, s.hidden_size), (memory, "@memory_gradient")
-        )
-    finish_backward(g, s, list(parts.values()), residual)
+        shape = (s.batch.size * a.key_count, s.hidden_size)
+        g.elementwise("add", shape, (add_up(g, s, memory), "@memory_gradient"))
+    inner, beside = list(parts.values()), list[str]()
+    if s.parallel:
+        (inner if s.parallel == "one_norm" else beside).append("@feed_forward_gradient")
+    finish_backward(g, s, inner, residual, beside)

@@ -14,7 +14,7 @@ from podsim.workload.op import DType
 from podsim.workload.transformer.build import layered
 from podsim.workload.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.workload.transformer.head import ClassHead, Head, PretrainingHead, SpanHead, head_block
-from podsim.workload.transformer.shape import INT32_BYTES, LayerShape
+from podsim.workload.transformer.shape import INT32_BYTES, LAYER_BIASES, Batch, LayerShape
 
 Task = Literal["pretraining", "span", "classes"]
 # Token ids, position ids, segment ids and labels or mask.
@@ -100,22 +100,18 @@ def bert(shape: BertShape, name: str = "BERT") -> Workload:
 
 
 def _layer(s: BertShape) -> LayerShape:
+    batch = Batch(s.micro_batch_size, s.sequence_length, s.dropout, s.attention_dropout, s.dtype, s.accumulator_dtype)
     return LayerShape(
-        micro_batch_size=s.micro_batch_size,
-        sequence_length=s.sequence_length,
+        batch=batch,
         layer_count=s.layer_count,
         hidden_size=s.hidden_size,
         feed_forward_size=s.feed_forward_size,
         head_count=s.head_count,
         kv_head_count=s.head_count,
-        attention_size=s.hidden_size,
+        head_size=s.hidden_size // s.head_count,
         mask="packs" if s.packed else "padding",
-        attention_bias=s.attention_bias,
+        biases=LAYER_BIASES if s.attention_bias else ("feed_forward",),
         split_qkv=s.split_qkv,
-        dropout=s.dropout,
-        attention_dropout=s.attention_dropout,
-        dtype=s.dtype,
-        accumulator_dtype=s.accumulator_dtype,
     )
 
 

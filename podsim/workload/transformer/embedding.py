@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podsim.workload.block import Block, Parameter
-from podsim.workload.layers import layer_norm, layer_norm_backward, linear
+from podsim.workload.layers import GraphBuilder, layer_norm, layer_norm_backward, linear
 from podsim.workload.op import Op
+from podsim.workload.transformer.residual import add_up
 from podsim.workload.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
@@ -20,18 +21,22 @@ class TokenEmbedding:
         position_count: Rows of the table of positions; 0 without one.
         token_type_count: Rows of the table of segments; 0 without one.
         norm: Whether a norm follows.
-        handed_on: Elements that are handed on beside the hidden state.
+        scaled: Whether words are scaled by the root of the width.
     """
 
     vocabulary_size: int
     position_count: int = 0
     token_type_count: int = 0
     norm: bool = False
-    handed_on: int = 0
+    scaled: bool = False
 
-    def tables(self) -> dict[str, int]:
-        """Rows of each table."""
-        rows = {"word": self.vocabulary_size, "position": self.position_count, "segment": self.token_type_count}
+    def tables(self, s: LayerShape) -> dict[str, int]:
+        """Rows of each table; shards divide the words."""
+        rows = {
+            "word": s.share(self.vocabulary_size),
+            "position": self.position_count,
+            "segment": self.token_type_count,
+        }
         return {name: count for name, count in rows.items() if count}
 
 
@@ -67,41 +72,50 @@ class PatchEmbedding:
 
 def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
     """Tables looked up and added."""
-    tables = tuple(Parameter(name, (rows, s.hidden_size)) for name, rows in e.tables().items())
+    tables = tuple(Parameter(name, (rows, s.hidden_size)) for name, rows in e.tables(s).items())
+    forward, backward = _tokens_forward(s, e), _tokens_backward(s, e)
     return Block(
         name="embedding",
-        forward=_tokens_forward(s, e),
-        backward=_tokens_backward(s, e),
+        forward=forward.ops(),
+        backward=backward.ops(),
         parameters=tables + (norm_parameters("norm", s.hidden_size) if e.norm else ()),
-        output_elements=s.activation_elements + e.handed_on,
+        output_elements=s.activation_elements,
         saved_elements=s.activation_elements,
         live_elements=2 * s.activation_elements,
+        partial_sums=forward.partial_sums(),
     )
 
 
-def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> tuple[Op, ...]:
+def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
     g = s.graph("embedding")
-    found = [g.gather(name, s.hidden, rows, (f"@{name}", f"@{name}_ids")) for name, rows in e.tables().items()]
+    found = [g.gather(name, s.hidden, rows, (f"@{name}", f"@{name}_ids")) for name, rows in e.tables(s).items()]
     out, *others = found
+    add_up(g, s, out)
+    if e.scaled:
+        out = g.elementwise("scale", s.hidden, (out,))
     for other in others:
         out = g.elementwise("add", s.hidden, (out, other))
     if e.norm:
         out = layer_norm(g, "norm", *s.hidden, out)
-    if s.dropout:
+    if s.batch.dropout:
         g.elementwise("dropout", s.hidden, (out,))
-    return g.ops()
+    return g
 
 
-def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> tuple[Op, ...]:
+def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
+    """Nothing in a step of text generation."""
     g = s.graph("embedding_backward")
+    if s.batch.is_step:
+        return g
     gradient = "@gradient"
-    if s.dropout:
+    if s.batch.dropout:
         gradient = g.elementwise("dropout", s.hidden, (gradient,))
     if e.norm:
         gradient = layer_norm_backward(g, "norm", *s.hidden, gradient)
-    for table, rows in e.tables().items():
-        g.scatter_add(table, s.hidden, rows, (gradient, f"@{table}_ids"), accumulate=True)
-    return g.ops()
+    for table, rows in e.tables(s).items():
+        source = g.elementwise("scale", s.hidden, (gradient,)) if e.scaled and table == "word" else gradient
+        g.scatter_add(table, s.hidden, rows, (source, f"@{table}_ids"), accumulate=True)
+    return g
 
 
 def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
@@ -111,7 +125,7 @@ def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
         Parameter("class_token", (s.hidden_size,)),
         Parameter("position", (e.sequence_length, s.hidden_size)),
     )
-    pixels = s.micro_batch_size * e.channel_count * e.image_size**2
+    pixels = s.batch.size * e.channel_count * e.image_size**2
     return Block(
         name="embedding",
         forward=_patches_forward(s, e),
@@ -124,21 +138,21 @@ def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
 
 
 def _patches_forward(s: LayerShape, e: PatchEmbedding) -> tuple[Op, ...]:
-    g, rows = s.graph("embedding"), s.micro_batch_size * e.patch_count
+    g, rows = s.graph("embedding"), s.batch.size * e.patch_count
     patches = g.rearrange("patches", (rows, e.patch_elements), "@images")
     out = linear(g, "patch", rows, e.patch_elements, s.hidden_size, patches)
     out = g.rearrange("class_token", s.hidden, out)
     out = g.elementwise("add", s.hidden, (out, "@position"))
-    if s.dropout:
+    if s.batch.dropout:
         g.elementwise("dropout", s.hidden, (out,))
     return g.ops()
 
 
 def _patches_backward(s: LayerShape, e: PatchEmbedding) -> Iterator[Op]:
     """No gradient of the images."""
-    g, rows = s.graph("embedding_backward"), s.micro_batch_size * e.patch_count
+    g, rows = s.graph("embedding_backward"), s.batch.size * e.patch_count
     gradient, count = "@gradient", s.hidden_size
-    if s.dropout:
+    if s.batch.dropout:
         gradient = g.elementwise("dropout", s.hidden, (gradient,))
     positions = g.reduce("position_grad", (e.sequence_length, count), s.activation_elements, gradient)
     g.accumulate("position", (e.sequence_length, count), positions)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from podsim.workload.block import Block, Parameter
 from podsim.workload.layers import GraphBuilder, layer_norm, layer_norm_backward, linear, linear_backward, softmax
-from podsim.workload.transformer.residual import norm, norm_backward
+from podsim.workload.transformer.residual import add_up, norm, norm_backward
 from podsim.workload.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 _NEXT_SENTENCE_CLASSES = 2
@@ -38,7 +38,8 @@ def head_block(s: LayerShape, head: Head) -> Block:
     """The head as the last block of a model."""
     forward, backward = s.graph("head"), s.graph("head_backward")
     head.forward(forward, s)
-    head.backward(backward, s)
+    if not s.batch.is_step:
+        head.backward(backward, s)
     return Block(
         name="head",
         forward=forward.ops(),
@@ -47,6 +48,7 @@ def head_block(s: LayerShape, head: Head) -> Block:
         output_elements=0,
         saved_elements=head.saved_elements(s),
         live_elements=head.live_elements(s),
+        partial_sums=backward.partial_sums(),
     )
 
 
@@ -67,11 +69,11 @@ class PretrainingHead:
     next_sentence: ClassHead | None
 
     def _masked(self, s: LayerShape) -> tuple[int, int]:
-        return s.micro_batch_size * self.masked_token_count, s.hidden_size
+        return s.batch.size * self.masked_token_count, s.hidden_size
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
-        """Trained tensors; the decoder's weights are those of the embedding."""
-        yield Parameter("decoder/weight", (self.vocabulary_size, s.hidden_size), tied_to="embedding/word")
+        """Trained tensors; the decoder's weights are those of the embedding, whose words shards divide."""
+        yield Parameter("decoder/weight", (s.share(self.vocabulary_size), s.hidden_size), tied_to="embedding/word")
         if self.next_sentence:
             yield from self.next_sentence.parameters(s)
         if self.transform:
@@ -80,23 +82,22 @@ class PretrainingHead:
 
     def forward(self, g: GraphBuilder, s: LayerShape) -> None:
         """Masked positions are gathered before the decoder."""
-        masked = self._masked(s)
+        masked, words = self._masked(s), s.share(self.vocabulary_size)
         rows = g.gather("masked", masked, s.tokens, ("@input", "@masked_positions"))
         if self.transform:
             rows = linear(g, "transform", *masked, s.hidden_size, rows)
             rows = g.elementwise("gelu", masked, (rows,))
             rows = layer_norm(g, "transform/norm", *masked, rows)
-        logits = linear(g, "decoder", *masked, self.vocabulary_size, rows, bias=False)
-        softmax(g, masked[0], self.vocabulary_size, logits)
+        logits = linear(g, "decoder", *masked, words, rows, bias=False)
+        softmax(g, masked[0], words, logits)
         if self.next_sentence:
             self.next_sentence.forward(g, s)
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
         """In the same order."""
-        masked = self._masked(s)
-        shape = (masked[0], self.vocabulary_size)
-        gradient = g.elementwise("sub", shape, ("@probabilities", "@labels"), name="loss")
-        gradient = linear_backward(g, "decoder", *masked, self.vocabulary_size, gradient, bias=False)
+        masked, words = self._masked(s), s.share(self.vocabulary_size)
+        gradient = g.elementwise("sub", (masked[0], words), ("@probabilities", "@labels"), name="loss")
+        gradient = add_up(g, s, linear_backward(g, "decoder", *masked, words, gradient, bias=False))
         if self.transform:
             gradient = layer_norm_backward(g, "transform/norm", *masked, gradient)
             gradient = g.elementwise("gelu_grad", masked, (gradient,))
@@ -108,11 +109,11 @@ class PretrainingHead:
     def saved_elements(self, s: LayerShape) -> int:
         """Rows of the transform, and the probabilities."""
         rows, width = self._masked(s)
-        return 4 * rows * width + rows * self.vocabulary_size
+        return 4 * rows * width + rows * s.share(self.vocabulary_size)
 
     def live_elements(self, s: LayerShape) -> int:
         """Logits and probabilities."""
-        return 2 * self._masked(s)[0] * self.vocabulary_size + s.activation_elements
+        return 2 * self._masked(s)[0] * s.share(self.vocabulary_size) + s.activation_elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class ClassHead:
     final_norm: bool = False
 
     def _first(self, s: LayerShape) -> tuple[int, int]:
-        return s.micro_batch_size * self.sequences_per_row, s.hidden_size
+        return s.batch.size * self.sequences_per_row, s.hidden_size
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
         """Trained tensors."""
@@ -179,7 +180,7 @@ class SpanHead:
     """Where an answer starts and ends: two scores for every token [devlin2018]."""
 
     def _scores(self, s: LayerShape) -> tuple[int, int]:
-        return s.micro_batch_size * _SPAN_ENDS, s.sequence_length
+        return s.batch.size * _SPAN_ENDS, s.batch.sequence_length
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
         """Trained tensors."""
@@ -205,43 +206,55 @@ class SpanHead:
 
 @dataclass(frozen=True, slots=True)
 class TokenHead:
-    """The next word for every token [radford2019].
+    """The next word for every token, or for the last one of each sequence in a step of generation [radford2019].
 
     Attributes:
         vocabulary_size: Words.
         tied: Whether the weights are those of the embedding.
         final_norm: A norm in front.
+        bias: A bias for each word.
     """
 
     vocabulary_size: int
     tied: bool
     final_norm: bool = True
+    bias: bool = False
+
+    def _rows(self, s: LayerShape) -> int:
+        return s.batch.size if s.batch.is_step else s.tokens
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
-        """Trained tensors."""
-        shape, owner = (self.vocabulary_size, s.hidden_size), "embedding/word" if self.tied else None
-        yield Parameter("decoder/weight", shape, tied_to=owner)
+        """Trained tensors; shards divide the words."""
+        words, owner = s.share(self.vocabulary_size), "embedding/word" if self.tied else None
+        yield Parameter("decoder/weight", (words, s.hidden_size), tied_to=owner)
+        if self.bias:
+            yield Parameter("decoder/bias", (words,))
         if self.final_norm:
             yield from norm_parameters("norm", s.hidden_size, s.norm)
 
     def forward(self, g: GraphBuilder, s: LayerShape) -> None:
-        """Norm, decoder, softmax."""
-        source = norm(g, s, "@input") if self.final_norm else "@input"
-        logits = linear(g, "decoder", *s.hidden, self.vocabulary_size, source, bias=False)
-        softmax(g, s.tokens, self.vocabulary_size, logits)
+        """Norm, decoder, softmax; in a step the host takes the logits."""
+        rows, words, source = self._rows(s), s.share(self.vocabulary_size), "@input"
+        if rows < s.tokens:
+            source = g.gather("last", (rows, s.hidden_size), s.tokens, (source,))
+        if self.final_norm:
+            source = norm(g, s, source, rows=rows)
+        logits = linear(g, "decoder", rows, s.hidden_size, words, source, bias=self.bias)
+        if not s.batch.is_step:
+            softmax(g, rows, words, logits)
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
         """From the labels of all tokens."""
-        shape = (s.tokens, self.vocabulary_size)
-        gradient = g.elementwise("sub", shape, ("@probabilities", "@labels"), name="loss")
-        gradient = linear_backward(g, "decoder", *s.hidden, self.vocabulary_size, gradient, bias=False)
+        words = s.share(self.vocabulary_size)
+        gradient = g.elementwise("sub", (s.tokens, words), ("@probabilities", "@labels"), name="loss")
+        gradient = add_up(g, s, linear_backward(g, "decoder", *s.hidden, words, gradient, bias=self.bias))
         if self.final_norm:
             norm_backward(g, s, gradient)
 
     def saved_elements(self, s: LayerShape) -> int:
         """What was normalised, and the probabilities."""
-        return s.tokens * self.vocabulary_size + s.activation_elements
+        return self._rows(s) * s.share(self.vocabulary_size) + s.activation_elements
 
     def live_elements(self, s: LayerShape) -> int:
         """Logits in place of which the probabilities come, and the hidden state."""
-        return s.tokens * self.vocabulary_size + s.activation_elements
+        return self._rows(s) * s.share(self.vocabulary_size) + s.activation_elements

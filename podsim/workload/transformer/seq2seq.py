@@ -32,7 +32,7 @@ class Seq2SeqShape:
         encoder_layer_count: Layers of the encoder.
         decoder_layer_count: Layers of the decoder.
         hidden_size: Width.
-        attention_size: Width of all heads together.
+        head_size: Width of a head; heads need not add up to the width of the model.
         feed_forward_size: Inner width of the feed-forward blocks.
         head_count: Attention heads.
         vocabulary_size: Rows of the embedding that both share.
@@ -43,7 +43,7 @@ class Seq2SeqShape:
     encoder_layer_count: int
     decoder_layer_count: int
     hidden_size: int
-    attention_size: int
+    head_size: int
     feed_forward_size: int
     head_count: int
     vocabulary_size: int
@@ -60,11 +60,12 @@ def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name:
         target_length: Tokens of a target sequence.
         name: Of the model.
     """
-    encoder = _layers(shape, batch, batch.sequence_length, shape.encoder_layer_count)
-    decoder = replace(encoder, sequence_length=target_length, layer_count=shape.decoder_layer_count, mask="causal")
+    encoder = _layers(shape, batch, shape.encoder_layer_count)
+    target = replace(batch, sequence_length=target_length)
+    decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")
     aside, memory = decoder.activation_elements, encoder.activation_elements
     embedding = TokenEmbedding(shape.vocabulary_size)
-    both = replace(encoder, sequence_length=batch.sequence_length + target_length)
+    both = replace(encoder, batch=replace(batch, sequence_length=batch.sequence_length + target_length))
     blocks = (
         token_embedding(both, embedding),
         attention(Attention(encoder, ENCODER[0], handed_on=aside)),
@@ -98,28 +99,23 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
         output_elements=parts[-1].output_elements + memory,
         saved_elements=sum(part.saved_elements for part in parts),
         live_elements=max(part.live_elements for part in parts),
+        partial_sums=tuple(name for part in parts for name in part.partial_sums),
     )
 
 
-def _layers(shape: Seq2SeqShape, batch: Batch, sequence_length: int, layer_count: int) -> LayerShape:
+def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int) -> LayerShape:
     return LayerShape(
-        micro_batch_size=batch.size,
-        sequence_length=sequence_length,
+        batch=batch,
         layer_count=layer_count,
         hidden_size=shape.hidden_size,
         feed_forward_size=shape.feed_forward_size,
         head_count=shape.head_count,
         kv_head_count=shape.head_count,
-        attention_size=shape.attention_size,
+        head_size=shape.head_size,
         norm="rms",
         pre_norm=True,
         gated=shape.gated,
         activation="gelu" if shape.gated else "relu",
         relative_bias=True,
-        attention_bias=False,
-        feed_forward_bias=False,
-        dropout=batch.dropout,
-        attention_dropout=batch.attention_dropout,
-        dtype=batch.dtype,
-        accumulator_dtype=batch.accumulator_dtype,
+        biases=(),
     )

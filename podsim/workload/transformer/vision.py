@@ -48,20 +48,15 @@ def vision_transformer(
         name: Of the model.
     """
     layer = LayerShape(
-        micro_batch_size=batch.size,
-        sequence_length=shape.patches.sequence_length,
+        batch=batch,
         layer_count=shape.layer_count,
         hidden_size=shape.hidden_size,
         feed_forward_size=shape.feed_forward_size,
         head_count=shape.head_count,
         kv_head_count=shape.head_count,
-        attention_size=shape.hidden_size,
+        head_size=shape.hidden_size // shape.head_count,
         pre_norm=True,
         mask="none",
-        dropout=batch.dropout,
-        attention_dropout=batch.attention_dropout,
-        dtype=batch.dtype,
-        accumulator_dtype=batch.accumulator_dtype,
     )
     head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True)
     pixels = batch.size * shape.patches.image_size**2

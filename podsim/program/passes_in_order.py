@@ -1,0 +1,68 @@
+"""Which operations a pass is made of, in the order they run: what a timeline shows inside a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from podsim.cost.model import OpCost
+from podsim.plan.forward import ForwardPlan
+from podsim.plan.inference import InferencePlan
+from podsim.plan.placement import Segment
+from podsim.plan.plan import Plan
+from podsim.plan.stage_cost import StageCost
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Operations that run one after the other, all of them several times over.
+
+    Attributes:
+        count: How often, 1 or more.
+        operations: (block, operation with its cost), in order.
+    """
+
+    count: int
+    operations: tuple[tuple[str, OpCost], ...]
+
+
+Passes = Mapping[str, tuple[Repeat, ...]]
+"""By name of a task, what it is made of."""
+
+
+def training_passes(plan: Plan) -> Passes:
+    """Forward, recomputed and backward passes of every stage; the backward pass goes from end to start."""
+    return {
+        f"{name} {cost.stage.index}": repeats
+        for cost in plan.stages
+        for name, repeats in (
+            ("forward", tuple(_ahead(cost, cost.stage.segments))),
+            ("recompute", tuple(_ahead(cost, cost.recomputed))),
+            ("backward", tuple(_back(cost))),
+        )
+    }
+
+
+def forward_passes(plan: ForwardPlan) -> Passes:
+    """The pass of every stage."""
+    return {f"stage {cost.stage.index}": tuple(_ahead(cost, cost.stage.segments)) for cost in plan.stages}
+
+
+def step_passes(plan: InferencePlan) -> Passes:
+    """The parts of a decode step."""
+    blocks = plan.decode.blocks
+    return {
+        name.replace("feed_forward", "feed-forward"): (Repeat(1, tuple((name, cost) for cost in costs)),)
+        for name, costs in blocks.items()
+    }
+
+
+def _ahead(cost: StageCost, segments: Iterable[Segment]) -> Iterator[Repeat]:
+    for each in segments:
+        yield Repeat(each.count, tuple((name, op) for name in each.blocks for op in cost.blocks[name].forward))
+
+
+def _back(cost: StageCost) -> Iterator[Repeat]:
+    for each in reversed(cost.stage.segments):
+        blocks = reversed(each.blocks)
+        yield Repeat(each.count, tuple((name, op) for name in blocks for op in cost.blocks[name].backward))

@@ -1,0 +1,116 @@
+"""What results of every kind have in common: what they are about, what they stand on, and how they are written."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from podsim.parallelism.choice import Choice
+from podsim.report.rows import Reference
+from podsim.report.simulated import Simulated
+
+if TYPE_CHECKING:
+    from podsim.engine.trace import Trace
+    from podsim.program.passes_in_order import Passes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The common part of all results.
+
+    Attributes:
+        name: Name of the scenario.
+        description: Its description, as the file has it.
+        version: Version of podsim that made the result.
+        simulated: Pod, chip, clock and software stack, and what differs from the file.
+        references: Measured and published figures to compare with.
+        warnings: What a reader must know before using the numbers.
+        assumptions: Every input that is neither published nor measured: `key`, `value`, `basis`, …
+        inputs: Path and SHA-256 of every file read.
+        event_count: Events that the engine handled, where one engine ran.
+        scenario: The scenario as resolved.
+        choice: How the division was chosen, if that was left open.
+        trace: The timeline, if recorded; not part of the JSON.
+        passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
+    """
+
+    name: str
+    description: str
+    version: str
+    simulated: Simulated
+    references: tuple[Reference, ...] = ()
+    warnings: tuple[str, ...] = ()
+    assumptions: tuple[Mapping[str, object], ...]
+    inputs: tuple[tuple[str, str], ...]
+    event_count: int | None = None
+    scenario: Mapping[str, object]
+    choice: Choice | None = None
+    trace: Trace | None = None
+    passes: Passes | None = None
+
+    @property
+    def title(self) -> str:
+        """The description, marked as that of the file if something was changed; without any the name."""
+        return self.simulated.titled(self.description) or self.name
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """Two lines under the title: the machine, and where the scenario comes from with what was changed."""
+        return self.simulated.machine, f"{self.name}, podsim {self.version}; {self.simulated.difference}"
+
+    @abstractmethod
+    def own(self) -> Mapping[str, object]:
+        """What only this kind of result tells, in a fixed order of keys."""
+
+    def predicted(self, quantity: str) -> float | None:
+        """One of its numbers, if it has it."""
+        value = getattr(self, quantity)
+        return None if value is None else float(value)
+
+    def error_of(self, reference: Reference) -> float | None:
+        """Predicted ÷ measured - 1, or None if the result has no such number."""
+        predicted = self.predicted(reference.quantity)
+        return None if predicted is None else predicted / reference.measured - 1
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain types only, in a fixed order of keys; the trace is left out."""
+        common: dict[str, object] = {
+            "name": self.name,
+            "description": self.description,
+            "version": self.version,
+            "simulated": self.simulated,
+            "warnings": self.warnings,
+            "references": [_plain_fields(each) | {"error": self.error_of(each)} for each in self.references],
+            **self.own(),
+            "assumptions": self.assumptions,
+            "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
+        }
+        if self.event_count is not None:
+            common["event_count"] = self.event_count
+        common["scenario"] = self.scenario
+        if self.choice is not None:
+            common["choice"] = self.choice
+        return {key: plain(value) for key, value in common.items()}
+
+    def to_json(self) -> str:
+        """The result as JSON text, the same bytes for the same result."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: object) -> object:
+    """Dataclasses, mappings and sequences as dictionaries and lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain_fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def _plain_fields(value: object) -> dict[str, object]:
+    assert is_dataclass(value)
+    return {field.name: plain(getattr(value, field.name)) for field in fields(value)}

@@ -1,0 +1,116 @@
+"""What all charts of results have in common: title, what was simulated and warnings, above the drawing.
+
+Figures are made directly, without pyplot and its global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from textwrap import wrap
+from typing import Final
+
+from matplotlib import rc_context, rcdefaults, rcParams
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure, SubFigure
+
+from podsim.errors import OutputError
+from podsim.report.base import Result
+from podsim.report.files import check_writable, write_atomically
+
+PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
+WIDTH_INCHES: Final = 14.0
+
+_DOTS_PER_INCH: Final = 150
+_LUMINANCE: Final = (0.299, 0.587, 0.114)
+_LEFT_INCHES, _TOP_INCHES, _POINTS_PER_INCH, _SPACING = 0.14, 0.1, 72, 1.35
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How lines of the head are written: size [points], weight, colour, and where they are broken."""
+
+    points: float
+    weight: str
+    colour: str
+    characters: int
+
+
+_TITLE: Final = _Style(13, "bold", "black", 115)
+_ABOUT: Final = _Style(9.5, "normal", "#555555", 165)
+_WARNING: Final = _Style(9.5, "normal", "#9a4a00", 165)
+
+
+def framed(result: Result, title: str, body_inches: float) -> tuple[Figure, SubFigure]:
+    """A figure with its head written, and the part below it to draw in.
+
+    Args:
+        result: What it is about.
+        title: What the chart shows, in one line or more.
+        body_inches: Height of the part below the head.
+    """
+    lines = list(_head(result, title))
+    heights = [_SPACING * style.points / _POINTS_PER_INCH for _, style in lines]
+    head_inches = _TOP_INCHES + sum(heights) + _TOP_INCHES
+    figure = Figure(figsize=(WIDTH_INCHES, head_inches + body_inches), layout="constrained")
+    head, body = figure.subfigures(2, 1, squeeze=False, height_ratios=[head_inches, body_inches]).flat
+    below_inches = _TOP_INCHES
+    for (text, style), height in zip(lines, heights, strict=True):
+        place = _LEFT_INCHES / WIDTH_INCHES, 1 - below_inches / head_inches
+        head.text(*place, text, va="top", fontsize=style.points, fontweight=style.weight, color=style.colour)
+        below_inches += height
+    return figure, body
+
+
+def _head(result: Result, title: str) -> Iterator[tuple[str, _Style]]:
+    warnings = [f"warning: {warning}" for warning in result.warnings]
+    for texts, style in ((title.splitlines(), _TITLE), (result.about, _ABOUT), (warnings, _WARNING)):
+        for text in texts:
+            for line in wrap(text, style.characters):
+                # A dollar sign would begin a formula.
+                yield line.replace("$", r"\$"), style
+
+
+def check_plot_path(path: str | Path) -> None:
+    """Refuse a path that cannot hold a chart, before the work whose result it is to show.
+
+    Raises:
+        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
+    """
+    suffix = Path(path).suffix
+    if suffix.lower() not in PLOT_SUFFIXES:
+        what = f"`{suffix}` is not a format for charts" if suffix else "the name of a chart needs a suffix"
+        raise OutputError(what, where=str(path), do=f"end the name in {', '.join(PLOT_SUFFIXES)}")
+    check_writable(path)
+
+
+def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
+    """Write a figure as the suffix says, undated; it is drawn once the path has been checked.
+
+    Raises:
+        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
+    """
+    check_plot_path(path)
+    suffix = Path(path).suffix.lower()
+    undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
+    buffer = BytesIO()
+    with rc_context():
+        rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
+        rcParams["svg.hashsalt"] = "podsim"
+        draw().savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
+    write_atomically(path, buffer.getvalue())
+
+
+def plain_frame(axes: Axes) -> None:
+    """Only the horizontal axis, with small numbers."""
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="x", labelsize=8.5)
+
+
+def ink(background: str) -> str:
+    """Black or white, whichever reads better."""
+    luminance = sum(weight * part for weight, part in zip(_LUMINANCE, to_rgb(background), strict=True))
+    return "white" if luminance < 0.5 else "black"

@@ -1,0 +1,63 @@
+"""The common part of a result, made from a loaded scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from podsim._version import __version__
+from podsim.parallelism.choice import Choice
+from podsim.report.references import references_of
+from podsim.report.rows import Reference
+from podsim.report.simulated import Simulated, simulated
+from podsim.report.usage import Usage, unused_ipus
+from podsim.specs import LoadedScenario, assumptions
+from podsim.specs.changes import Change
+
+
+class Shared(TypedDict):
+    """The fields of `Result` that follow from the scenario."""
+
+    name: str
+    description: str
+    version: str
+    simulated: Simulated
+    references: tuple[Reference, ...]
+    warnings: tuple[str, ...]
+    assumptions: tuple[Mapping[str, object], ...]
+    inputs: tuple[tuple[str, str], ...]
+    scenario: Mapping[str, object]
+    choice: Choice | None
+
+
+def shared(
+    loaded: LoadedScenario,
+    usage: Usage,
+    *,
+    warnings: Sequence[str] = (),
+    files: tuple[tuple[str, str], ...] = (),
+    choice: Choice | None = None,
+    changes: tuple[Change, ...] = (),
+) -> Shared:
+    """What results of every kind say about a scenario.
+
+    Args:
+        loaded: The scenario, its division chosen.
+        usage: IPUs that the figures stand for.
+        warnings: What this kind of result has to say, beside what is said of all.
+        files: (path, SHA-256) of what was read beside the scenario.
+        choice: How the division was chosen, if that was left open.
+        changes: What was given beside the file, variant and overrides.
+    """
+    return Shared(
+        name=loaded.name,
+        description=loaded.spec.description,
+        version=__version__,
+        simulated=simulated(loaded, usage.ipus_used, changes),
+        references=() if changes else references_of(loaded),
+        warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
+        assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
+        inputs=(*loaded.inputs, *files),
+        scenario=loaded.resolved,
+        choice=choice,
+    )

@@ -1,0 +1,28 @@
+"""Somebody who watches long work: names of its steps pass through, and may be shown on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Watch = Callable[[Sequence[str]], Iterable[str]]
+"""Passes names on, and may show how far along they are."""
+
+_Item = TypeVar("_Item")
+_PORTION = 1000
+
+
+def silent(names: Sequence[str]) -> Iterable[str]:
+    """Watch nothing."""
+    return names
+
+
+def in_portions(items: Sequence[_Item], what: str, watch: Watch) -> Iterator[_Item]:
+    """Pass items on, with a name for each thousand of them.
+
+    >>> list(in_portions(["a", "b"], "letters", silent))
+    ['a', 'b']
+    """
+    starts = {f"{what} {start + 1:,} of {len(items):,}": start for start in range(0, len(items), _PORTION)}
+    for name in watch(list(starts)):
+        yield from items[starts[name] : starts[name] + _PORTION]

@@ -1,0 +1,86 @@
+"""The search for a division: what it expects of a setting, and that it passes nothing over that might win."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from podsim.parallelism.chain import bare_chain
+from podsim.parallelism.prices import price
+from podsim.parallelism.search import Found, Search
+from podsim.parallelism.setting import Setting
+from podsim.parallelism.slices import Slices
+from podsim.plan.job import training_job
+from podsim.plan.placement import Segment
+from podsim.specs import ScenarioSpec, load_scenario
+from tests.examples import Mapping, small_bert, small_cnn, small_pod
+
+
+def search_of(scenario: Mapping) -> Search:
+    loaded = load_scenario(scenario)
+    assert isinstance(loaded.spec, ScenarioSpec)
+    return Search(loaded, loaded.spec)
+
+
+def bert_search(**parallelism: object) -> Search:
+    """The small BERT with four layers on two machines, undivided."""
+    scenario = small_bert(small_pod(2), [4], accumulation=32)
+    del scenario["memory"]
+    return search_of(scenario | {"parallelism": {"auto": True, **parallelism}, "batch_size": 32})
+
+
+def explored(search: Search) -> Search:
+    for group in search.space.groups():
+        search.explore(group)
+    return search
+
+
+def test_a_bound_counts_the_cycles_in_which_the_pipeline_fills() -> None:
+    """Micro-batches and IPUs less one: 8 + 4 - 1 cycles are half of 19 + 4 - 1; on one IPU 8 are half of 16."""
+    search = explored(bert_search())
+    setting = next(iter(search.found.values())).setting
+
+    def bound_s(ipus: int, micro_batches: int) -> float:
+        return search.bound_s(replace(setting, ipus_per_replica=ipus, accumulation_factor=micro_batches))
+
+    assert bound_s(4, 19) / bound_s(4, 8) == pytest.approx(2)
+    assert bound_s(1, 16) / bound_s(1, 8) == pytest.approx(2)
+
+
+def test_no_plan_is_faster_than_its_bound() -> None:
+    search = explored(bert_search())
+    assert len(search.found) > 5
+    for found in search.found.values():
+        assert search.bound_s(found.setting) <= found.pipeline_s * (1 + 1e-9)  # for rounding
+
+
+def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
+    """Without computation nothing else is left. Behind the first convolution and its pooling lie 4 x 8 x 8 x 8
+    halves; a rung carries 6 x 16 GB/s at 85 %, at 1.33 GHz; a stage pays for half a sync at either end."""
+    job = training_job(load_scenario(small_cnn("ipu_pod4")).spec)
+    workload, machine = job.workload_of(4), job.system.machine
+    order = workload.order
+    slices = Slices(
+        bare_chain(workload), lambda start, stop: (Segment(order[start:stop]),), recompute=False, recompute_last=False
+    )
+    setting = Setting(2, 1, 4, 8, recompute=False, storage="in_processor_memory", sharded=False)
+    prices = price(setting, slices, setting.options(job.options, 4), job.system, job.software)
+    cycles, _ = prices.parts[0]
+    transfer = 4 * 8 * 8 * 8 * 2 / (6 * 16e9 * 0.85) * 1.33e9
+    assert cycles[0, 0, 1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)
+
+
+def test_a_bound_as_tight_as_the_truth_discards_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each setting takes 3 % less time than the one looked at before it, and its bound is its time: the last wins."""
+    times: dict[Setting, float] = {}
+    evaluate = Search._evaluate
+
+    def timed(search: Search, setting: Setting) -> Found:
+        return replace(evaluate(search, setting), pipeline_s=times[setting], update_s=0.0)
+
+    monkeypatch.setattr(Search, "bound_s", lambda _, setting: times.setdefault(setting, 0.97 ** len(times)))
+    monkeypatch.setattr(Search, "_evaluate", timed)
+    search = explored(bert_search(ipus_per_replica=2))
+    assert len(times) > 5
+    assert search.best_s == min(times.values())

@@ -1,0 +1,190 @@
+"""What was asked is what results say: pod, chip, changes, IPUs in use and published figures."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from podsim.specs.shipped import is_shipped
+from rich.console import Console
+
+import podsim
+from podsim.cli import main
+from podsim.report.forward_table import print_forward
+from podsim.report.generation_table import print_generation
+from podsim.report.serving_table import print_serving
+from podsim.report.simulated import Simulated
+from podsim.report.table import print_result
+from podsim.specs import load_scenario
+from podsim.specs.library import data_file
+from podsim.validation.reference_data import submissions
+
+TRAINING, GENERATION, FORWARD = "bert_v1.1_pod16_open", "llama2_7b_pods", "e5_large_pod4"
+SERVED = "serving_llama2_7b_pod64"
+
+
+def text_of(result: object) -> str:
+    """The tables of a result, on lines that hold all of it."""
+    show = {
+        podsim.RunResult: print_result,
+        podsim.GenerationResult: print_generation,
+        podsim.ForwardResult: print_forward,
+        podsim.ServingResult: print_serving,
+    }[type(result)]
+    buffer = io.StringIO()
+    show(result, Console(file=buffer, width=400, color_system=None))
+    return buffer.getvalue()
+
+
+def results(pod: str) -> list[podsim.RunResult | podsim.GenerationResult | podsim.ForwardResult | podsim.ServingResult]:
+    """One of each kind, on a pod that the file does not name; what is served has one copy there."""
+    asked = [f"system={pod}"]
+    return [
+        podsim.simulate(TRAINING, overrides=asked),
+        podsim.generate(GENERATION, overrides=asked),
+        podsim.infer(FORWARD, overrides=asked),
+        podsim.serve(SERVED, overrides=[*asked, "serving.replicas=1", "serving.request_count=20"], loads=[0.5]),
+    ]
+
+
+def test_every_kind_says_what_was_simulated_and_what_differs() -> None:
+    for result, before in zip(results("bow_pod64"), ("ipu_pod16", "ipu_pod16", "ipu_pod4", "ipu_pod64"), strict=True):
+        title, machine, difference, *_ = text_of(result).splitlines()
+        assert title.startswith(f"Changed from: {result.description}")
+        assert machine.startswith("Bow Pod64, ")
+        assert "Bow at 1.85 GHz; " in machine
+        assert f"system {before} → bow_pod64" in difference
+        told = json.loads(result.to_json())["simulated"]
+        assert (told["system"], told["ipu"], told["clock_hz"]) == ("Bow Pod64", "Bow", 1.85e9)
+        assert told["changes"][0] == {"key": "system", "before": before, "after": "bow_pod64"}
+
+
+def test_every_kind_warns_of_ipus_that_are_not_used() -> None:
+    """16, 16, 4 and, of one copy on 32 IPUs, 32 of 64."""
+    for result, used in zip(results("bow_pod64"), (16, 16, 4, 32), strict=True):
+        assert result.simulated.ipus_used == used
+        assert any(warning.startswith(f"uses {used} of 64 IPUs: ") for warning in result.warnings)
+        assert f"warning: uses {used} of 64 IPUs: " in text_of(result)
+        assert json.loads(result.to_json())["warnings"] == list(result.warnings)
+
+
+def test_shipped_scenarios_of_training_use_their_pods() -> None:
+    """16 of 16: nothing to say, and one MFU."""
+    result = podsim.simulate(TRAINING)
+    assert (result.warnings, result.mfu_of_pod) == ((), result.mfu)
+    assert "as the file says" in text_of(result)
+    assert "of all 16 IPUs" not in text_of(result)
+
+
+def test_the_advice_uses_all_ipus_with_the_same_batch() -> None:
+    """64 replicas of 4 IPUs; 4 x 192 micro-batches among 64 are 12 for each."""
+    small = podsim.simulate(TRAINING, overrides=["system=ipu_pod256"])
+    settings = ["parallelism.replication_factor=64", "parallelism.accumulation_factor=12"]
+    assert f"`--set {settings[0]} --set {settings[1]}` would use all" in small.warnings[0]
+    assert "the same batch of 1,536; the first alone makes it 24,576" in small.warnings[0]
+    assert small.mfu_of_pod == pytest.approx(small.mfu * 16 / 256)
+    large = podsim.simulate(TRAINING, overrides=["system=ipu_pod256", *settings])
+    assert (large.simulated.ipus_used, large.warnings) == (256, ())
+
+
+def test_an_accumulation_that_would_not_be_whole_is_not_advised() -> None:
+    """80 micro-batches for 4 replicas; 16 would have 5 each, fewer than the 2·5 - 1 that five stages need."""
+    asked = ["system=ipu_pod64", "parallelism.accumulation_factor=20"]
+    (warning,) = podsim.simulate(TRAINING, overrides=asked).warnings
+    assert warning.endswith(
+        "`--set parallelism.replication_factor=16` would use all, with a batch of 640 rather than 160"
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "before", "after"),
+    [
+        ("parallelism.accumulation_factor=96", 192, 96),
+        ("system.machine.ipu.clock=1.5 GHz", "1.33 GHz", "1.5 GHz"),
+        ("batch_size=1536", None, 1536),
+    ],
+)
+def test_a_change_has_the_value_before_wherever_it_stood(override: str, before: object, after: object) -> None:
+    (change,) = load_scenario(TRAINING, overrides=[override]).changes
+    assert (change.key, change.before, change.after) == (override.partition("=")[0], before, after)
+
+
+def test_an_override_that_changes_nothing_is_no_change() -> None:
+    loaded = load_scenario(TRAINING, overrides=["system=ipu_pod16", "parallelism.accumulation_factor=192"])
+    assert loaded.changes == ()
+
+
+def test_a_variant_that_describes_itself_does_so_until_it_is_changed() -> None:
+    """The file's variant `pod4` has another description."""
+    plain = podsim.generate(GENERATION, variant="pod4")
+    assert plain.title == plain.description == "LLaMa2-7B on 4 IPUs, weights streamed"
+    assert "system" in {change.key for change in plain.simulated.changes}
+    assert "; variant pod4: " in plain.about[1]
+    changed = podsim.generate(GENERATION, variant="pod4", overrides=["system=bow_pod4"])
+    assert changed.title == f"Changed from: {plain.description}"
+
+
+def test_a_description_that_is_given_is_that_of_the_run() -> None:
+    asked = ["system=bow_pod16", "description=on Bow"]
+    assert podsim.simulate(TRAINING, overrides=asked).title == "on Bow"
+
+
+def test_a_variant_without_words_of_its_own_borrows_those_of_the_file() -> None:
+    about = Simulated(system="P", ipu="C", clock_hz=1e9, software="S", ipus_used=1, ipu_count=1, variant="small")
+    assert about.titled("A model") == "Variant small of: A model"
+
+
+def test_published_figures_are_beside_unchanged_results_of_every_kind() -> None:
+    """LLM-001 and LLM-002 are 7 and 7.02 tokens/s; HFNB-015 is 864.65 sequences/s."""
+    generated = podsim.generate("llama2_7b_pod16_streamed")
+    assert [each.measured for each in generated.references] == [7.0, 7.02]
+    assert generated.error_of(generated.references[0]) == pytest.approx(generated.steps_per_s / 7 - 1)
+    assert text_of(generated).count("measured 7") == 2
+    (passed,) = (podsim.infer(FORWARD),)
+    assert [each.measured for each in passed.references] == [864.65]
+    assert "measured 864.6/s, error" in text_of(passed)
+    (row,) = (
+        row for row in submissions("bert") if (row["round"], row["ipus"], row["division"]) == ("v1.1", "16", "open")
+    )
+    update = podsim.simulate(TRAINING).references[0]
+    assert (update.measured, update.role) == (float(row["step_ms_median"]) / 1000, row["role"])
+
+
+def test_the_command_line_prints_the_json_of_the_library(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["podsim", "run", TRAINING, "--format", "json"])
+    with suppress(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out) == json.loads(podsim.simulate(TRAINING).to_json())
+
+
+def test_only_the_shipped_scenario_as_it_is_has_published_figures(tmp_path: Path) -> None:
+    assert is_shipped(load_scenario(TRAINING))
+    assert not is_shipped(load_scenario(TRAINING, overrides=["system=bow_pod16"]))
+    assert not is_shipped(load_scenario({"base": TRAINING}))
+    copy = tmp_path / f"{TRAINING}.yaml"
+    shutil.copy(data_file(f"scenarios/mlperf/{TRAINING}.yaml"), copy)
+    assert podsim.simulate(str(copy)).references == ()
+
+
+def test_a_pod_of_the_same_name_is_not_the_shipped_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file beside the run that shadows a shipped pod takes the published figures away."""
+    monkeypatch.chdir(tmp_path)
+    Path("ipu_pod16.yaml").write_text("base: ipu_pod64\nname: another\n", encoding="utf-8")
+    loaded = load_scenario(TRAINING)
+    assert is_shipped(loaded) == (loaded.spec.system.name == "IPU-POD16")
+
+
+def test_rates_given_to_serve_are_changes() -> None:
+    result = podsim.serve(SERVED, overrides=["serving.request_count=20"], rate=2.0, loads=[0.5])
+    assert {change.key: change.after for change in result.simulated.changes} == {
+        "serving.request_count": 20,
+        "serving.rate": 2.0,
+        "serving.loads": (0.5,),
+    }
