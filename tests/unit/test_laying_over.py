@@ -26,7 +26,7 @@ VERBS = {
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _parsed_once: None) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     variants = "variants:\n  dry: {data: {dropout: 0.0}}\n  bow: {system: bow_pod16}\n"
     Path("good.yaml").write_text(SCENARIO + variants)
