@@ -27,8 +27,8 @@ echo "podsim $*" >> "$(dirname "$0")/called"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout after `./dev demo` has made `.venv`, with a `podsim` that only notes how it is called."""
-    for name in ("dev", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path / name)
+    for path in (ROOT / "dev", ROOT / "pyproject.toml", *ROOT.glob("*.lock")):
+        shutil.copy(path, tmp_path / path.name)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
     loader = importlib.machinery.SourceFileLoader("dev_of_checkout", str(tmp_path / "dev"))
     spec = importlib.util.spec_from_loader("dev_of_checkout", loader)
