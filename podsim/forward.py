@@ -10,9 +10,11 @@ from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.graph import read_graph
-from podsim.plan.forward import ForwardPlan, plan_forward
+from podsim.influence import StandsOn
+from podsim.plan.forward import ForwardPlan, forward_cost_model, plan_forward
 from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
+from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.breakdown import mean_account
@@ -22,7 +24,7 @@ from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.step import StepReport
-from podsim.specs import ForwardScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs import ForwardScenarioSpec, LoadedScenario, load_scenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
 from podsim.workload import Workload
 
@@ -36,6 +38,7 @@ def infer(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
 ) -> ForwardResult:
     """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
 
@@ -45,6 +48,7 @@ def infer(
         overrides: `key.path=value` texts that replace keys of the scenario.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -59,12 +63,15 @@ def infer(
         )
     model = _model(loaded, spec)
     try:
-        plan = plan_forward(forward_job(spec, model.workload))
+        job = forward_job(spec, model.workload)
+        costs = forward_cost_model(job)
+        plan = plan_forward(job, costs)
         batch = execute(compile_one_batch(plan))
         call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
-    return _result(loaded, spec, model, plan, batch, call)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs), anew=influence)
+    return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,13 @@ def _file(loaded: LoadedScenario, spec: GraphScenarioSpec) -> Path:
 
 
 def _result(
-    loaded: LoadedScenario, spec: ForwardScenarioSpec, model: _Model, plan: ForwardPlan, batch: Trace, call: Trace
+    loaded: LoadedScenario,
+    spec: ForwardScenarioSpec,
+    model: _Model,
+    plan: ForwardPlan,
+    batch: Trace,
+    call: Trace,
+    stands_on: StandsOn,
 ) -> ForwardResult:
     options, ipu = plan.options, plan.system.machine.ipu
     peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
@@ -120,7 +133,7 @@ def _result(
         memory=memory_report(plan.memory),
         operations=tuple(_operations(plan)),
         warnings=(*model.warnings, *_waits(call)),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
+        assumptions=stands_on,
         inputs=(*loaded.inputs, *model.files),
         event_count=batch.event_count + call.event_count,
         scenario=loaded.resolved,

@@ -8,19 +8,20 @@ from pathlib import Path
 from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.influence import StandsOn
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice, Watch, silent
-from podsim.plan.inference import StepCost, plan_inference
+from podsim.plan.inference import StepCost, inference_cost_model, plan_inference
 from podsim.plan.inference_job import inference_job
+from podsim.probes import GenerationProbe
 from podsim.program.inference import compile_step
-from podsim.program.passes import BUBBLE
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
-from podsim.report.step import StepReport
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.report.step import StepReport, longest_stage_ps
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
 
 
 def generate(
@@ -30,6 +31,7 @@ def generate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
 ) -> GenerationResult:
     """Simulate text generation: the step that takes in a prompt, and the step that makes one more token.
@@ -40,6 +42,7 @@ def generate(
         overrides: `key.path=value` texts that replace keys of the scenario.
         explicit: Simulate every layer; the result is the same, more slowly.
         record: Keep the timeline of a decode step, for `GenerationResult.trace`.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
@@ -56,7 +59,9 @@ def generate(
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert isinstance(spec, InferenceScenarioSpec)
-        plan = plan_inference(inference_job(spec))
+        job = inference_job(spec)
+        model = inference_cost_model(job)
+        plan = plan_inference(job, model)
         prefill, decode = (
             execute(compile_step(plan, cost, explicit=explicit), explicit=explicit, record=record)
             for cost in (plan.prefill, plan.decode)
@@ -73,7 +78,7 @@ def generate(
         prefill=_report(plan.prefill, prefill),
         decode=_report(plan.decode, decode),
         memory=memory_report(plan.memory),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
+        assumptions=StandsOn(spec, GenerationProbe(inference_job, model), anew=influence),
         inputs=loaded.inputs,
         event_count=prefill.event_count + decode.event_count,
         scenario=loaded.resolved,
@@ -92,8 +97,3 @@ def _report(cost: StepCost, trace: Trace) -> StepReport:
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(trace),
     )
-
-
-def longest_stage_ps(trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]"""
-    return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

@@ -9,11 +9,14 @@ from pathlib import Path
 from podsim._version import __version__
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
+from podsim.influence import StandsOn
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice, Watch, silent
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
+from podsim.plan.plan import cost_model
 from podsim.plan.stage_cost import StageCost
+from podsim.probes import TrainingProbe
 from podsim.program.compile import compile_program
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
@@ -21,7 +24,7 @@ from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, OperationRow, Reference
 from podsim.report.warnings import warnings_of
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, load_scenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
 
@@ -33,6 +36,7 @@ def simulate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
 ) -> RunResult:
     """Simulate one weight update of a scenario and the run it belongs to.
@@ -43,6 +47,7 @@ def simulate(
         overrides: `key.path=value` texts that replace keys of the scenario.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline, for `RunResult.trace`.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
@@ -62,18 +67,26 @@ def simulate(
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
-        plan = make_plan(training_job(spec))
+        job = training_job(spec)
+        model = cost_model(job)
+        plan = make_plan(job, model)
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
     except (ModelError, MissingDataError) as error:
         raise error.at(loaded.where(*error.key.split("."))) from None
     except InfeasibleError as error:
         raise error.at(loaded.where("parallelism")) from None
-    return _result(loaded, plan, trace, outcome, choice)
+    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome), anew=influence)
+    return _result(loaded, plan, trace, outcome, stands_on, choice)
 
 
 def _result(
-    loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingOutcome, choice: Choice | None
+    loaded: LoadedScenario,
+    plan: Plan,
+    trace: Trace,
+    outcome: TrainingOutcome,
+    stands_on: StandsOn,
+    choice: Choice | None,
 ) -> RunResult:
     update_s = ps_to_seconds(trace.makespan_ps)
     return RunResult(
@@ -92,7 +105,7 @@ def _result(
         memory=memory_report(plan.memory),
         operations=_operations(plan),
         warnings=tuple(warnings_of(plan, trace)),
-        assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
+        assumptions=stands_on,
         inputs=loaded.inputs,
         event_count=trace.event_count,
         scenario=loaded.resolved,

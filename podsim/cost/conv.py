@@ -333,7 +333,7 @@ def _vertex_cycles(
     tiles = c.groups * c.rows.tiles[c.index] * c.kernel * c.inner * c.out * c.out_slices * c.in_slices
     products = method.shape.flop / 2 / tiles
     estimate = _estimate(ipu, method, c, first, positions, dtype, partials)
-    return np.maximum(estimate, products / ipu.products_per_cycle(dtype))
+    return np.asarray(np.maximum(estimate, products / ipu.products_per_cycle(dtype)))
 
 
 def _estimate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class GenerationResult:
     decode: StepReport
     memory: MemoryReport
     references: tuple[Reference, ...] = ()
-    assumptions: tuple[Mapping[str, object], ...]
+    assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     event_count: int
     scenario: Mapping[str, object]

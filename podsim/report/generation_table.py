@@ -7,11 +7,12 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from podsim.report.assumption_table import assumption_table
 from podsim.report.choice_table import choice_table
 from podsim.report.format import format_count, format_duration_s, format_error, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.step import StepReport
-from podsim.report.table import assumption_table, breakdown_table, memory_lines
+from podsim.report.table import breakdown_table, memory_lines
 from podsim.report.tables import heading
 
 _DIGITS = 4

@@ -1,7 +1,7 @@
 """The result of a run: every number with what it stands on."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -89,7 +89,7 @@ class RunResult:
     operations: tuple[OperationRow, ...]
     references: tuple[Reference, ...] = ()
     warnings: tuple[str, ...] = ()
-    assumptions: tuple[Mapping[str, object], ...]
+    assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     event_count: int
     scenario: Mapping[str, object]
@@ -130,6 +130,7 @@ class RunResult:
     def to_dict(self) -> dict[str, object]:
         """Plain types only, in a fixed order of keys; the trace is left out."""
         result = {key: _plain(getattr(self, key)) for key in _JSON_KEYS}
+        result["assumptions"] = [_plain(each) for each in self.assumptions]
         result["ipus"] = [_ipu_dict(account) for account in self.ipus]
         result["inputs"] = [{"path": path, "sha256": digest} for path, digest in self.inputs]
         result["references"] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ class ServingResult:
     outcome: ServingOutcome
     saturation: Saturation
     points: tuple[LoadPoint, ...]
-    assumptions: tuple[Mapping[str, object], ...]
+    assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     scenario: Mapping[str, object]
 

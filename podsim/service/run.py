@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from podsim._version import __version__
+from podsim.cost.model import CostModel
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.influence import StandsOn
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Watch, silent
-from podsim.plan.inference import InferencePlan, plan_inference
+from podsim.plan.inference import InferenceJob, InferencePlan, inference_cost_model, plan_inference
 from podsim.plan.inference_job import inference_job
+from podsim.probes import GenerationProbe
 from podsim.report.serving import ServingResult
 from podsim.service.requests import Demand, drawn, replayed
 from podsim.service.step_times import PlannedSteps
@@ -27,7 +31,7 @@ from podsim.serving import (
 )
 from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, assumptions, load_scenario
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
 from podsim.specs.serving import ServingSpec
 
 _MARGIN: Final = 0.05
@@ -44,6 +48,7 @@ def serve(
     rate: float | None = None,
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
+    influence: bool = False,
     watch: Watch = silent,
 ) -> ServingResult:
     """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
@@ -55,6 +60,7 @@ def serve(
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
@@ -74,10 +80,13 @@ def serve(
         assert isinstance(spec, InferenceScenarioSpec)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     try:
-        plan = _plan(spec, demand)
+        job_of = partial(_job, demand=demand)
+        model = inference_cost_model(job_of(spec))
+        plan = _plan(spec, job_of(spec), model)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads)
+    stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, tuple(loads) or spec.served.loads, stands_on)
 
 
 def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
@@ -117,7 +126,7 @@ def _demand(
     return demand if replay else replace(demand, replay=None)
 
 
-def _plan(spec: InferenceScenarioSpec, demand: Demand) -> InferencePlan:
+def _job(spec: InferenceScenarioSpec, demand: Demand) -> InferenceJob:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
     job, size = inference_job(spec), spec.served.batch_size
     prompt = demand.longest_prompt
@@ -127,10 +136,14 @@ def _plan(spec: InferenceScenarioSpec, demand: Demand) -> InferencePlan:
         prompt_tokens=prompt,
         output_tokens=spec.generation.sequence_length - prompt,
     )
+    return replace(job, options=options)
+
+
+def _plan(spec: InferenceScenarioSpec, job: InferenceJob, model: CostModel) -> InferencePlan:
     try:
-        return plan_inference(replace(job, options=options))
+        return plan_inference(job, model)
     except InfeasibleError as error:
-        if size and error.do:
+        if spec.served.batch_size and error.do:
             error.do = error.do.replace("generation.batch_size", "serving.batch_size")
         raise
 
@@ -142,6 +155,7 @@ def _result(
     demand: Demand,
     rate: float | None,
     loads: Sequence[float],
+    stands_on: StandsOn,
 ) -> ServingResult:
     serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
     copies = serving.replicas or spec.copy_count
@@ -164,7 +178,7 @@ def _result(
         outcome=outcome,
         saturation=limit,
         points=load_curve(service, load, [share * limit.rate_per_s for share in loads]),
-        assumptions=tuple(each.to_dict() for each in assumptions(spec)),
+        assumptions=stands_on,
         inputs=loaded.inputs + demand.inputs,
         scenario=loaded.resolved,
     )

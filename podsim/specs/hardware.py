@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import model_validator
 
@@ -10,6 +10,7 @@ from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import (
     Count,
+    Info,
     SourcedBandwidth,
     SourcedBytes,
     SourcedCount,
@@ -110,12 +111,15 @@ class IpuLinkSpec(Spec):
     """What each further hop adds."""
 
 
+_BEHIND_GATEWAY = Info("the bandwidths behind the gateway are those of an IPU, its link included")
+
+
 class GatewayLinkSpec(Spec):
     """An IPU's link to the gateway of its machine."""
 
-    bandwidth_per_direction: SourcedBandwidth
+    bandwidth_per_direction: Annotated[SourcedBandwidth, _BEHIND_GATEWAY]
     """Raw bandwidth in one direction."""
-    efficiency: SourcedShare
+    efficiency: Annotated[SourcedShare, _BEHIND_GATEWAY]
     """Share left for data after the protocol."""
     latency: SourcedTime
     """Before the first byte arrives."""

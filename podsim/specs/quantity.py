@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.wording import known_here, shown
 from podsim.units import EXAMPLES, UNITS, parse_quantity
 
+INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
 
 
@@ -35,6 +39,29 @@ class Sourced(Spec):
     def __int__(self) -> int:
         """The number rounded to a whole one."""
         return round(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Marks a quantity that is kept as information: no model reads it, and no result stands on it.
+
+    Attributes:
+        reason: Why no model reads it.
+    """
+
+    reason: str
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """For the reference."""
+        return handler(core_schema) | {INFORMATION: self.reason}
+
+
+def dimension_of(declared: FieldInfo) -> str:
+    """Dimension of a field that holds a quantity, or may do without one."""
+    marks = (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
+    (reader,) = (mark.func for mark in marks if isinstance(mark, BeforeValidator))
+    assert isinstance(reader, partial)
+    return str(reader.args[0])
 
 
 _SOURCED_KEYS = ("basis", "note", "range", "source", "value")

@@ -26,7 +26,7 @@ class SoftwareSpec(Spec):
     inference_code_memory_per_tile: SourcedBytes
     """The same for inference."""
     collective_both_ways: Flag = False
-    """Whether rings use both directions of their links."""
+    """Whether rings of tensor-parallel IPUs use both directions of their links."""
     collective_step_latency: SourcedTime
     """Least time of one step of a collective."""
     token_call: SourcedTime | None = None
