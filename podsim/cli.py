@@ -81,6 +81,7 @@ def run(
     explicit: Annotated[bool, typer.Option(help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
 ) -> None:
     """Simulate a scenario."""
     from podsim.report.files import check_distinct, check_writable
@@ -99,9 +100,15 @@ def run(
     loaded = load_scenario(scenario, variant, overrides or ())
     record = trace is not None or plot is not None
     if isinstance(loaded.spec, InferenceScenarioSpec | ForwardScenarioSpec):
-        _infer(loaded, output_format, explicit=explicit, trace=trace, plot=plot)
+        _infer(loaded, output_format, explicit=explicit, influence=influence, trace=trace, plot=plot)
         return
-    result = simulate(loaded, explicit=explicit, record=record, watch=lambda names: track(names, "choosing: trying"))
+    result = simulate(
+        loaded,
+        explicit=explicit,
+        record=record,
+        influence=influence,
+        watch=lambda names: track(names, "choosing: trying"),
+    )
     if variant is None and not overrides:
         result = with_references(result, references_for(result.name))
     if trace is not None:
@@ -121,7 +128,13 @@ def run(
 
 
 def _infer(
-    loaded: LoadedScenario, output_format: Format, *, explicit: bool, trace: Path | None, plot: Path | None
+    loaded: LoadedScenario,
+    output_format: Format,
+    *,
+    explicit: bool,
+    influence: bool,
+    trace: Path | None,
+    plot: Path | None,
 ) -> None:
     """Text generation and forward passes: the same options, other results."""
     from podsim.errors import PodsimError
@@ -138,13 +151,14 @@ def _infer(
     if isinstance(loaded.spec, ForwardScenarioSpec):
         if plot is not None:
             raise PodsimError("there is no chart of a forward pass", do="leave --plot out; --trace writes a timeline")
-        result = passed = infer(loaded, explicit=explicit, record=trace is not None)
+        result = passed = infer(loaded, explicit=explicit, record=trace is not None, influence=influence)
         show = partial(print_forward, passed)
     else:
         result = generated = generate(
             loaded,
             explicit=explicit,
             record=trace is not None,
+            influence=influence,
             watch=lambda names: track(names, "choosing: trying"),
         )
         show = partial(print_generation, generated)
@@ -176,6 +190,7 @@ def serve(
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.report.files import check_distinct
@@ -187,7 +202,13 @@ def serve(
 
         check_plot_path(plot)
     result = serve_scenario(
-        scenario, variant=variant, overrides=overrides or (), rate=rate, arrivals=arrivals, loads=loads or ()
+        scenario,
+        variant=variant,
+        overrides=overrides or (),
+        rate=rate,
+        arrivals=arrivals,
+        loads=loads or (),
+        influence=influence,
     )
     if plot is not None:
         from podsim.report.serving_plot import write_serving_plot

@@ -3,7 +3,7 @@
 Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
 that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives
 the same slope as choosing anew. Inputs of the chip for which splits have no meaning, such as its tiles, are
-moved on request alone, since every product is then planned anew.
+moved on request alone, since every product is then planned anew; so are all inputs of long simulations.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Measure:
     """What a run comes to.
 
     Attributes:
-        headline: The figure that stands for it.
+        headline: The figure that stands for it; None if it was left out because it takes long.
         others: All else that an input may move, to be compared.
     """
 
-    headline: float
+    headline: float | None
     others: object
 
 
@@ -62,26 +62,26 @@ class StandsOn(Sequence[_Row]):
     @cached_property
     def _rows(self) -> tuple[_Row, ...]:
         base = self._probe(self._spec, anew=True)
-        assert base is not None
+        assert base is not None and base.headline
         rows = [row for each in assumptions(self._spec) if (row := self._row(each, base)) is not None]
         return tuple(sorted(rows, key=_rank))
 
     def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
         """An assumption with its influence, or None if it moves nothing."""
         ends = [self._moved(assumption.key, bound) for bound in assumption.bounds]
-        if _UNKNOWN in ends:
-            return assumption.to_dict() | {"influence": None}
-        if all(end == base for end in ends):
+        if all(isinstance(end, Measure) and end.others == base.others for end in ends):
             return None
-        low, high = (end.headline / base.headline - 1 if isinstance(end, Measure) else None for end in ends)
+        if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends):
+            return assumption.to_dict() | {"influence": None}
+        low, high = (_change(end, base) for end in ends)
         return assumption.to_dict() | {"influence": {"metric": self._probe.metric, "low": low, "high": high}}
 
-    def _moved(self, key: str, value: float) -> Measure | str:
-        """The run with another number at a key, or why there is none."""
+    def _moved(self, key: str, value: float) -> Measure | Exception | None:
+        """The run with another number at a key, or why it is impossible."""
         try:
-            return self._probe(with_number(self._spec, key, value), anew=self._anew) or _UNKNOWN
-        except (PodsimError, ValidationError):
-            return _IMPOSSIBLE
+            return self._probe(with_number(self._spec, key, value), anew=self._anew)
+        except (PodsimError, ValidationError) as error:
+            return error
 
     @overload
     def __getitem__(self, index: int) -> _Row: ...
@@ -114,7 +114,11 @@ class StandsOn(Sequence[_Row]):
         return {name: value for name, value in self.__dict__.items() if name != "_rows"}
 
 
-_UNKNOWN, _IMPOSSIBLE = "unknown", "impossible"
+def _change(end: Measure | Exception | None, base: Measure) -> float | None:
+    """Of the headline, as a share; None for a run that is impossible."""
+    if not isinstance(end, Measure) or end.headline is None or base.headline is None:
+        return None
+    return end.headline / base.headline - 1
 
 
 def _rank(row: _Row) -> tuple[bool, float]:

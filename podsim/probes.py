@@ -7,7 +7,7 @@ pickled. A program that equals the last one is not simulated again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
@@ -33,22 +33,28 @@ from podsim.workload import Workload
 
 @dataclass
 class _Traces:
-    """Traces of programs that came up, by a name for what they do: mostly one more is equal to the first."""
+    """Traces of programs that differ little: most are equal to the first."""
 
-    known: dict[str, tuple[Program, Trace]] = field(default_factory=dict)
+    first: tuple[Program, Trace] | None = None
 
-    def of(self, name: str, program: Program) -> Trace:
-        """The trace of a program."""
-        first = self.known.get(name)
-        if first is not None and first[0] == program:
-            return first[1]
+    def of(self, program: Program, *, anew: bool) -> Trace | None:
+        """The trace of a program; None if it would take long and `anew` does not allow it."""
+        if self.first is not None and self.first[0] == program:
+            return self.first[1]
+        if self.first is not None and self.first[1].event_count > _MANY_EVENTS and not anew:
+            return None
         trace = execute(program, explicit=False)
-        self.known.setdefault(name, (program, trace))
+        if self.first is None:
+            self.first = program, trace
         return trace
 
 
-def _figures(*traces: Trace) -> object:
-    return [(trace.makespan_ps, mean_account(trace.lanes)) for trace in traces]
+_MANY_EVENTS = 5000
+"""Events of a program beyond which it is simulated again on request alone."""
+
+
+def _figures(trace: Trace) -> object:
+    return trace.makespan_ps, mean_account(trace.lanes)
 
 
 class _Probe:
@@ -101,8 +107,11 @@ class TrainingProbe(_Probe):
         model = self._costs(cost_model(job), anew=anew)
         if model is None:
             return None
-        plan = make_plan(job, model)
-        trace = self._traces.of("update", compile_program(plan))
+        plan = make_plan(job, model, advise=False)
+        program = compile_program(plan)
+        trace = self._traces.of(program, anew=anew)
+        if trace is None:
+            return Measure(None, (program, plan.memory))
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         return Measure(
@@ -133,11 +142,15 @@ class GenerationProbe(_Probe):
         model = self._costs(inference_cost_model(job), anew=anew)
         if model is None:
             return None
-        plan = plan_inference(job, model)
-        prefill, decode = (self._traces.of(cost.name, compile_step(plan, cost)) for cost in (plan.prefill, plan.decode))
+        plan = plan_inference(job, model, advise=False)
+        prefill, decode = (compile_step(plan, cost) for cost in (plan.prefill, plan.decode))
+        others = (prefill, decode, plan.memory)
+        trace = self._traces.of(decode, anew=anew)
+        if trace is None:
+            return Measure(None, others)
         in_flight = job.options.batches_in_flight
-        interval_ps = max(decode.makespan_ps, in_flight * longest_stage_ps(decode))
-        return Measure(in_flight * job.options.batch_size / interval_ps, (_figures(prefill, decode), plan.memory))
+        interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(trace))
+        return Measure(in_flight * job.options.batch_size / interval_ps, others)
 
 
 class ForwardProbe(_Probe):
@@ -163,9 +176,7 @@ class ForwardProbe(_Probe):
         model = self._costs(forward_cost_model(job), anew=anew)
         if model is None:
             return None
-        plan = plan_forward(job, model)
-        batch, call = (
-            self._traces.of(name, program)
-            for name, program in (("batch", compile_one_batch(plan)), ("call", compile_calls(plan)))
-        )
-        return Measure(1 / call.makespan_ps, (_figures(batch, call), plan.memory))
+        plan = plan_forward(job, model, advise=False)
+        batch, call = compile_one_batch(plan), compile_calls(plan)
+        trace = self._traces.of(call, anew=anew)
+        return Measure(1 / trace.makespan_ps if trace else None, (batch, call, plan.memory))

@@ -111,12 +111,13 @@ def forward_cost_model(job: ForwardJob) -> CostModel:
     return CostModel(job.system.machine.ipu, job.software.layout_change_cycles_per_byte, job.options.partials)
 
 
-def plan_forward(job: ForwardJob, model: CostModel | None = None) -> ForwardPlan:
+def plan_forward(job: ForwardJob, model: CostModel | None = None, *, advise: bool = True) -> ForwardPlan:
     """Cost every block, cut them into stages and check that these fit.
 
     Args:
         job: What is to be planned.
         model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
 
     Raises:
         NoPlanError: There are fewer blocks than stages.
@@ -126,7 +127,9 @@ def plan_forward(job: ForwardJob, model: CostModel | None = None) -> ForwardPlan
     stages, memory = _stages_and_memory(job, job.options, costs, model)
     if not all(ipu.fits for ipu in memory):
         changes = _changes(job)
-        raise does_not_fit(memory, job.options, changes, lambda changed: _stages_and_memory(job, changed, costs)[1])
+        raise does_not_fit(
+            memory, job.options, changes, lambda changed: _stages_and_memory(job, changed, costs)[1], advise=advise
+        )
     return ForwardPlan(job.system, job.software, job.workload, job.options, stages, memory)
 
 

@@ -150,12 +150,13 @@ class InferencePlan:
     memory: tuple[IpuMemory, ...]
 
 
-def plan_inference(job: InferenceJob, model: CostModel | None = None) -> InferencePlan:
+def plan_inference(job: InferenceJob, model: CostModel | None = None, *, advise: bool = True) -> InferencePlan:
     """Cost both kinds of step and check that the model fits.
 
     Args:
         job: What is to be planned.
         model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
 
     Raises:
         DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
@@ -163,7 +164,11 @@ def plan_inference(job: InferenceJob, model: CostModel | None = None) -> Inferen
     prefill, decode, memory = _costs_and_memory(job, job.options, model)
     if not all(ipu.fits for ipu in memory):
         raise does_not_fit(
-            memory, job.options, _changes(job.options), lambda changed: _costs_and_memory(job, changed)[2]
+            memory,
+            job.options,
+            _changes(job.options),
+            lambda changed: _costs_and_memory(job, changed)[2],
+            advise=advise,
         )
     layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
     return InferencePlan(job.system, job.software, job.shape, job.options, prefill, decode, layers, memory)

@@ -72,12 +72,13 @@ def cost_model(job: TrainingJob) -> CostModel:
     )
 
 
-def make_plan(job: TrainingJob, model: CostModel | None = None) -> Plan:
+def make_plan(job: TrainingJob, model: CostModel | None = None, *, advise: bool = True) -> Plan:
     """Cost every stage and check that a replica fits.
 
     Args:
         job: What is to be planned.
         model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
 
     Raises:
         DoesNotFitError: An IPU's memory or its streaming memory is too small; names the largest
@@ -86,7 +87,9 @@ def make_plan(job: TrainingJob, model: CostModel | None = None) -> Plan:
     system, options, model = job.system, job.options, model or cost_model(job)
     workload, costs, memory = _costs_and_memory(job, model, options)
     if not all(ipu.fits for ipu in memory):
-        raise does_not_fit(memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2])
+        raise does_not_fit(
+            memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2], advise=advise
+        )
     threshold = job.software.sharding_threshold
     updates = model.once(
         workload,

@@ -65,7 +65,7 @@ def _lines(assumptions: Sequence[Mapping[str, object]], moving: Sequence[Mapping
     """What the table leaves out."""
     lines = ["at the ends of its range, or a tenth either way; products keep their splits"]
     if any(_influence(each) == _UNKNOWN for each in moving):
-        lines.append("those not measured change how products are split: `--influence` measures them too")
+        lines.append("not measured: what needs new splits or long simulations; `--influence` measures it")
     if (more := len(moving) - _MOST) > 0:
         lines.append(f"and {more} more; `--format json` lists them all")
     if (others := len(assumptions) - len(moving)) > 0:
