@@ -128,9 +128,9 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
     for key, value in schema["properties"].items():
         found = _definitions(value, definitions)
         meaning = value.get("description") or (found[0].get("description", "") if found else "")
-        yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
         if reason := value.get(INFORMATION):
             meaning += f" Information: read by no model; {reason}."
+        yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
         whole = level == 2 and title in _SCENARIOS.values()
         path = key if whole else f"{title.split(' of kind ')[0].strip('`')}.{key}"
         inner += [(f"`{path}`{_family(each)}", each) for each in found]
