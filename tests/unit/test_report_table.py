@@ -70,7 +70,7 @@ def test_many_ipus_and_assumptions_are_cut_short() -> None:
     )
     text = result_text(many)
     assert "and 4 more IPUs" in text
-    assert "and 3 more; `--format json` lists them all" in text
+    assert "and 1 more; `--format json` lists them all" in text
     assert "warning: numbers are rough" in text
 
 
