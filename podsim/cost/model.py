@@ -102,6 +102,8 @@ class CostModel:
             return None
         if self._parameters == splits._parameters:
             return splits
+        if not old.superstep_overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
+            return None
         for key, products in splits._plans.items():
             self._plans[key] = {
                 share: replace(plan, account=self._held(plan, splits)) for share, plan in products.items()
