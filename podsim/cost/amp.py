@@ -40,8 +40,8 @@ def amp_vertex_cycles(
     vertex, workers = ipu.vertices.amp, ipu.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
-    block_later = out_groups * (vertex.out_group[0] + pass_count * (vertex.pass_[0] + load + later))
-    block_first = out_groups * (vertex.out_group[1] + pass_count * (vertex.pass_[1] + load + first))
+    block_later = out_groups * (vertex.out_group.later + pass_count * (vertex.pass_.later + load + later))
+    block_first = out_groups * (vertex.out_group.first + pass_count * (vertex.pass_.first + load + first))
     per_group = vertex.conv_group + (in_groups - 1) * (vertex.in_group + block_later)
     per_group = per_group + vertex.conv_group_last + block_first
     start = workers * (vertex.worker_fixed + vertex.worker_per_in_group * (in_groups * conv_groups - 1))
@@ -80,7 +80,8 @@ def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> An
     """Worker cycles for a number of positions."""
     vertex, amp = ipu.vertices.amp, ipu.amp
     half = dtype == "fp16"
-    table = np.asarray((vertex.half_worker if half else vertex.single_worker)[first_pass])
+    passes = vertex.half_worker if half else vertex.single_worker
+    table = np.asarray(passes.first if first_pass else passes.later)
     unit = amp.half_cycles_per_position if half else amp.single_cycles_per_position
     slope = unit + (vertex.single_first_cycles_per_position if first_pass and not half else 0)
     saving = vertex.retention_saving if half else 0

@@ -74,7 +74,7 @@ def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float
     copies = (
         ceil_div(share * vertex.cycles, vertex.elements) if cycles_per_byte is None else byte_count * cycles_per_byte
     )
-    return float(ipu.vertices.copy_cycles + copies + ceil_div(byte_count, ipu.exchange_bytes_per_cycle))
+    return float(ipu.vertices.call.copy_cycles + copies + ceil_div(byte_count, ipu.exchange_bytes_per_cycle))
 
 
 def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvShape, int]]:

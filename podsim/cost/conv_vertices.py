@@ -110,7 +110,7 @@ def nx1_cycles(
     """
     v, count = ipu.vertices.nx1, ipu.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
-    load += v.filter_load[filter_height.bit_length() - 1] + v.pass_
+    load += v.filter_load.of(filter_height) + v.pass_
     taps = share.kernel_rows * share.kernel_width
     slowest, fastest = workers
     inner = share.kernel_rows * v.kernel_row + taps * (v.kernel_position + passes * load)
@@ -133,8 +133,8 @@ def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
 def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: str) -> Cycles:
     """Slowest worker for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
     vertex = ipu.vertices.slic
-    passes = vertex.passes[partials == "fp32"]
-    short, slope = vertex.row_positions[stride - 1], vertex.row_cycles_per_position[stride - 1]
+    passes = vertex.passes.of(partials)
+    short, slope = vertex.row_positions.of(stride), vertex.row_cycles_per_position.of(stride)
     cycles = segments.worker_cycles(
         lambda n: vertex.work_item + passes * (vertex.row + slope * np.maximum(n - short, 0))
     )
@@ -163,7 +163,7 @@ def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
     vertex, count = ipu.vertices.vmac, ipu.worker_count
     vectors = group_width // vertex.half_width
     segments = ceil_div(share.positions * share.kernel_rows, count)
-    worker = vertex.worker[vectors - 1] + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
+    worker = vertex.worker.of(vectors) + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
     clear = ceil_div(share.positions * group_width * DTYPE_BYTES["fp16"], ipu.vector_width_bytes)
     reduce = vertex.reduce + vertex.reduce_cycles_per_output * share.positions
     one = vertex.group + clear + share.in_groups * (vertex.in_channel + count * worker) + reduce
@@ -176,7 +176,7 @@ def hmac_cycles(ipu: Ipu, share: TileShare) -> Cycles:
     taps = share.kernel_rows * share.kernel_width
     outputs = ceil_div(share.conv_groups * share.positions * share.out_groups, ipu.worker_count)
     worker = outputs * taps * (vertex.output + share.in_groups)
-    return np.asarray(ipu.vertices.launch_cycles + ipu.worker_count * worker)
+    return np.asarray(ipu.vertices.call.launch + ipu.worker_count * worker)
 
 
 def outer_product_cycles(ipu: Ipu, share: TileShare) -> Cycles:
@@ -185,7 +185,7 @@ def outer_product_cycles(ipu: Ipu, share: TileShare) -> Cycles:
     more = ceil_div(np.maximum(share.out_groups - vertex.position_channels, 0), vertex.channels_per_cycle)
     positions = ceil_div(share.positions, ipu.worker_count)
     worker = vertex.fixed + share.conv_groups * (vertex.group + positions * (vertex.position + more))
-    return np.asarray(ipu.vertices.launch_cycles + ipu.worker_count * worker)
+    return np.asarray(ipu.vertices.call.launch + ipu.worker_count * worker)
 
 
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
@@ -204,4 +204,4 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
     vectors: int = ceil_div(ceil_div(elements, ipu.worker_count), per_vector)
     rows: int = ceil_div(vectors, width)
     per_tap = vertex.backward_tap if backward else vertex.forward_tap
-    return ipu.vertices.launch_cycles + ipu.worker_count * (rows * vertex.row + vectors * taps * per_tap)
+    return ipu.vertices.call.launch + ipu.worker_count * (rows * vertex.row + vectors * taps * per_tap)

@@ -169,7 +169,7 @@ class CostModel:
     def layout_change(self, byte_count: float) -> Account:
         """A tensor moves to another layout: exchange, and copies before and after it."""
         share = byte_count / self.ipu.tile_count
-        copies = self.ipu.vertices.copy_cycles + self.layout_change_cycles_per_byte * share
+        copies = self.ipu.vertices.call.copy_cycles + self.layout_change_cycles_per_byte * share
         return Account(
             rearrange=copies + share / self.ipu.exchange_bytes_per_cycle,
             superstep=2 * self.ipu.superstep_overhead_cycles,

@@ -63,9 +63,9 @@ def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
 
     Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
     """
-    vertex, single = ipu.vertices.reduction, int(dtype == "fp32")
-    vectors = ceil_div(ceil_div(outputs, vertex.output_vector[single]), ipu.worker_count)
-    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead[single]
+    vertex = ipu.vertices.reduction
+    vectors = ceil_div(ceil_div(outputs, vertex.output_vector.of(dtype)), ipu.worker_count)
+    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead.of(dtype)
     return vertex.fixed + ipu.worker_count * (vertex.worker_fixed + vectors * per_vector)
 
 

@@ -18,8 +18,6 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     launch + workers x (fixed + cycles x ceil(ceil(n / workers) / vector)); source: [poplibs_estimators].
     """
     vertex = ipu.vertices.elementwise[function]
-    half = dtype == "fp16"
-    cycles = vertex.half_cycles if half else vertex.single_cycles
-    vector = vertex.half_elements if half else vertex.single_elements
+    cycles, vector = vertex.half if dtype == "fp16" else vertex.single
     steps: int = ceil_div(ceil_div(elements_per_tile, ipu.worker_count), vector)
-    return ipu.vertices.launch_cycles + ipu.worker_count * (vertex.fixed + cycles * steps)
+    return ipu.vertices.call.launch + ipu.worker_count * (vertex.fixed + cycles * steps)

@@ -20,6 +20,7 @@ _NEEDS = {
     "string_type": ("text", "write a word, or text in quotes"),
     "bool_type": ("true or false", "write `true` or `false`"),
     "list_type": ("a list", "write for example `[6, 6, 6, 6]`"),
+    "tuple_type": ("a list", "write for example `[6, 6, 6, 6]`"),
     "dict_type": ("a mapping of keys to values", "write `key: value` lines under it"),
     "model_type": ("a mapping of keys to values", "write `key: value` lines under it"),
     "model_attributes_type": ("a mapping of keys to values", "write `key: value` lines under it"),

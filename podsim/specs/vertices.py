@@ -10,9 +10,9 @@ from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Basis, Count, CountOrZero, Info
 
-Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
-Three = Annotated[list[Count], Field(min_length=3, max_length=3)]
-Four = Annotated[list[Count], Field(min_length=4, max_length=4)]
+Pair = Annotated[tuple[Count, ...], Field(min_length=2, max_length=2)]
+Three = Annotated[tuple[Count, ...], Field(min_length=3, max_length=3)]
+Four = Annotated[tuple[Count, ...], Field(min_length=4, max_length=4)]
 
 
 class Passes(Spec):
@@ -41,8 +41,12 @@ class ByFormat(Spec):
     single: CountOrZero
     """Single precision."""
 
+    def of(self, dtype: str) -> int:
+        """For a format, `fp16` or `fp32`."""
+        return self.half if dtype == "fp16" else self.single
 
-class ElementsByFormat(Spec):
+
+class ElementsByFormat(ByFormat):
     """Elements per format, at least one."""
 
     half: Count
@@ -109,6 +113,10 @@ class ByFilterHeight(Spec):
     four: CountOrZero
     """Four rows."""
 
+    def of(self, rows: int) -> int:
+        """For so many rows: 1, 2 or 4."""
+        return {1: self.one, 2: self.two, 4: self.four}[rows]
+
 
 class ByStride(Spec):
     """A number for each output stride."""
@@ -118,6 +126,10 @@ class ByStride(Spec):
     two: Count
     """Every other position."""
 
+    def of(self, stride: int) -> int:
+        """For a stride of 1 or 2."""
+        return {1: self.one, 2: self.two}[stride]
+
 
 class ByWidth(Spec):
     """Cycles by width of the vectors."""
@@ -126,6 +138,10 @@ class ByWidth(Spec):
     """Half width."""
     full_width: CountOrZero
     """Full width."""
+
+    def of(self, halves: int) -> int:
+        """For vectors of so many half widths: 1 or 2."""
+        return {1: self.half_width, 2: self.full_width}[halves]
 
 
 class Nx1VertexSpec(Spec):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
 from podsim.specs.software import SoftwareSpec
-from podsim.system.build_vertices import build_vertices
 from podsim.system.machine import Amp, Host, Ipu, Link, Machine, Software, StreamingMemory, System
 
 
@@ -71,7 +70,7 @@ def build_ipu(spec: IpuSpec) -> Ipu:
         tiles_per_exchange_bus=int(spec.exchange.tiles_per_bus),
         superstep_overhead_cycles=spec.superstep.overhead.value,
         multi_ipu_sync_cycles=spec.multi_ipu_sync.value,
-        vertices=build_vertices(spec.vertices),
+        vertices=spec.vertices,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.system.vertices import Vertices
+from podsim.specs.vertices import VerticesSpec
 
 _FLOP_PER_MULTIPLY_ADD = 2
 _HALF_BYTES, _SINGLE_BYTES = 2, 4
@@ -65,7 +65,7 @@ class Ipu:
     tiles_per_exchange_bus: int
     superstep_overhead_cycles: float
     multi_ipu_sync_cycles: float
-    vertices: Vertices
+    vertices: VerticesSpec
 
     @property
     def memory_bytes(self) -> int:

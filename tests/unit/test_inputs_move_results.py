@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
@@ -165,8 +166,8 @@ _OPS: dict[str, tuple[Op, ...]] = {
     "amp": (*_SHARES, *_PRODUCTS),
     **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS)),
     **dict.fromkeys(("nx1", "slic", "vmac", "hmac", "outer_product"), _CONVS),
-    **dict.fromkeys(("pool", "gather", "launch_cycles"), _OTHERS),
-    "copy_cycles": _CONVS,
+    **dict.fromkeys(("pool", "gather"), _OTHERS),
+    "call": (*_OTHERS, *_CONVS),
 }
 
 
@@ -174,10 +175,10 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to every number of the vertices."""
     if isinstance(value, int):
         yield path
-    elif is_dataclass(value):
-        for each in fields(value):
-            yield from leaves(getattr(value, each.name), (*path, each.name))
-    else:
+    elif isinstance(value, BaseModel):
+        for name, each in value:
+            yield from leaves(each, (*path, name))
+    elif not isinstance(value, str):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from leaves(value[key], (*path, key))
 
@@ -187,8 +188,8 @@ def changed(value: Any, path: tuple[Any, ...], factor: float) -> Any:
     if not path:
         return max(1, round(value * factor)) if factor < 1 else round(value * factor) + 1
     head, *rest = path
-    if is_dataclass(value):
-        return replace(value, **{head: changed(getattr(value, head), tuple(rest), factor)})  # type: ignore[type-var]
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={head: changed(getattr(value, head), tuple(rest), factor)})
     if isinstance(value, dict):
         return value | {head: changed(value[head], tuple(rest), factor)}
     return tuple(changed(each, tuple(rest), factor) if place == head else each for place, each in enumerate(value))
