@@ -15,9 +15,9 @@ import pytest
 
 from podsim.cost.conv import plan_conv
 from podsim.cost.matmul import plan_matmul
+from podsim.specs.ipu import Ipu
 from podsim.specs.library import data_root
 from podsim.specs.yaml_source import Document, read_yaml
-from podsim.system import Ipu
 
 _Plan = TypeVar("_Plan")
 

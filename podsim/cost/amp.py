@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.cost.vector import ceil_div
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 
 Cycles = NDArray[Any]
 
@@ -37,7 +37,7 @@ def amp_vertex_cycles(
         dtype: Format of the operands.
         partials: Format of the partial results.
     """
-    vertex, workers = ipu.vertices.amp, ipu.worker_count
+    vertex, workers = ipu.vertices.amp, ipu.tile.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
     block_later = out_groups * (vertex.out_group.later + pass_count * (vertex.pass_.later + load + later))
@@ -57,7 +57,7 @@ def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
     else:
         units = amp.half_partials_float_conv_units if partials == "fp32" else amp.half_conv_units
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
-    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_bytes_per_cycle
+    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_width_bytes
     return int(ceil_div(amp.half_conv_units, units)), load
 
 
@@ -68,7 +68,7 @@ def _coefficient_bytes_per_unit(ipu: Ipu, dtype: str) -> int:
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
     """Cycles of the worker loop over the positions of one block."""
-    workers = ipu.worker_count
+    workers = ipu.tile.worker_count
     fullest = ceil_div(rows, workers)
     # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
     last = np.maximum(rows - (workers - 1) * fullest, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 
 
 def ceil_div(numerator: Any, denominator: Any) -> Any:
@@ -19,5 +19,5 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     """
     vertex = ipu.vertices.elementwise[function]
     cycles, vector = vertex.half if dtype == "fp16" else vertex.single
-    steps: int = ceil_div(ceil_div(elements_per_tile, ipu.worker_count), vector)
-    return ipu.vertices.call.launch + ipu.worker_count * (vertex.fixed + cycles * steps)
+    steps: int = ceil_div(ceil_div(elements_per_tile, ipu.tile.worker_count), vector)
+    return ipu.vertices.call.launch + ipu.tile.worker_count * (vertex.fixed + cycles * steps)

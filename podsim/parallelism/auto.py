@@ -162,7 +162,7 @@ def _keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of a scenario that say how it is divided, as they are written."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     parallelism["recomputation"] = spec.parallelism.recomputation
-    parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
+    parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
     memory: dict[str, Any] = {"available_memory_proportion": spec.memory.available_memory_proportion}
     if not isinstance(spec, ImageScenarioSpec):
         memory["optimizer_state"] = spec.memory.optimizer_state.model_dump(mode="json")

@@ -14,7 +14,8 @@ from podsim.parallelism.slices import Slices
 from podsim.parallelism.split import Costs, Split, least_maximum, most_even
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import stash_depth
-from podsim.system import Software, System
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,8 @@ def price(
         pinned: A share of memory for each IPU, if those are given.
     """
     ipu, chain = system.machine.ipu, slices.chain
-    compute_tiles = ipu.tile_count - options.io_tiles
-    capacity = compute_tiles * (ipu.tile_memory_bytes - software.code_bytes_per_tile)
+    compute_tiles = ipu.tile.count - options.io_tiles
+    capacity = compute_tiles * (ipu.tile.memory_bytes - software.code_bytes_per_tile)
     held = chain.held_bytes(options, software.sharding_threshold)
     folded = setting.ipus_per_replica > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, system) if setting.ipus_per_replica > 1 else np.zeros(slices.size + 1)
@@ -179,5 +180,5 @@ def _nothing(slices: Slices) -> tuple[Costs, Costs]:
 def _hand_over_cycles(slices: Slices, system: System) -> Costs:
     """Half a sync, and the transfers of activations and gradients over each cut. [cycles]"""
     ipu = system.machine.ipu
-    over = slices.chain.input_bytes / system.machine.rung.bandwidth_bytes_per_s * ipu.clock_hz
+    over = slices.chain.input_bytes / system.machine.rung_bytes_per_s * ipu.clock_hz
     return np.asarray(np.append(over, 0.0) + ipu.multi_ipu_sync_cycles / 2)

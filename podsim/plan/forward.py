@@ -12,7 +12,8 @@ from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant, parameters_per_ipu
 from podsim.plan.placement import Segment, Stage
 from podsim.plan.stage_cost import BlockCost, StageCost, block_cost, stage_cost
-from podsim.system import Software, System
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
 from podsim.workload import Workload
 
 _TIGHT_PROPORTION = 0.1
@@ -194,7 +195,7 @@ class _Sizes:
     def __init__(self, job: ForwardJob, options: ForwardOptions, costs: Mapping[str, BlockCost]) -> None:
         self._job, self._options, self._costs = job, options, costs
         self._ipu = job.system.machine.ipu
-        self._code_bytes = job.software.inference_code_bytes_per_tile * self._ipu.tile_count
+        self._code_bytes = job.software.inference_code_bytes_per_tile * self._ipu.tile.count
         self.room_bytes = self._ipu.memory_bytes - self._code_bytes
 
     def piece(self, place: int) -> Piece:
@@ -207,7 +208,7 @@ class _Sizes:
     def memory(self, stages: Sequence[Stage]) -> tuple[IpuMemory, ...]:
         """The tenants of every IPU of a replica."""
         counts = parameters_per_ipu(stages, self._job.workload, len(stages))
-        streaming = self._job.system.machine.streaming.capacity_per_ipu_bytes
+        streaming = self._job.system.machine.streaming_memory.capacity_per_ipu_bytes
         result, place = [], 0
         for stage, count in zip(stages, counts, strict=True):
             places = range(place, place := place + len(stage.segments))
@@ -228,7 +229,7 @@ class _Sizes:
         before = workload.blocks[workload.order[place - 1]].output_elements if place else 0
         size = workload.activation_bytes
         inputs = before * size if place else workload.host_input_bytes
-        temporaries = self._costs[block.name].temporary_bytes_per_tile * self._ipu.tile_count
+        temporaries = self._costs[block.name].temporary_bytes_per_tile * self._ipu.tile.count
         return inputs + block.live_elements * size, temporaries
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from podsim.plan.forward import ForwardJob, ForwardOptions
 from podsim.specs import ForwardScenarioSpec
 from podsim.specs.forward import GraphScenarioSpec
-from podsim.system import build_software, build_system
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 
@@ -19,12 +18,12 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> ForwardJob:
         spec: The scenario.
         workload: Its model, for one batch.
     """
-    system, parallelism = build_system(spec.system), spec.parallelism
+    system, parallelism = spec.system, spec.parallelism
     given = spec.data.samples_per_batch if isinstance(spec, GraphScenarioSpec) else None
     samples = given or workload.samples_per_micro_batch
     return ForwardJob(
         system=system,
-        software=build_software(spec.software),
+        software=spec.software,
         workload=replace(workload, samples_per_micro_batch=samples),
         options=ForwardOptions(
             pipeline_stages=parallelism.pipeline_stages,

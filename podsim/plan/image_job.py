@@ -11,9 +11,10 @@ from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import stages_of_splits
 from podsim.plan.plan import TrainingJob
 from podsim.specs import ImageScenarioSpec
+from podsim.specs.hardware import System
 from podsim.specs.image import EfficientNetSpec, NormSpec, ResNetSpec
+from podsim.specs.software import Software
 from podsim.specs.wording import known_here
-from podsim.system import Software, System, build_software, build_system
 from podsim.workload import Block, Workload
 from podsim.workload.convnet import (
     ConductivityShape,
@@ -39,7 +40,7 @@ def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
-    system, software = build_system(spec.system), build_software(spec.software)
+    system, software = spec.system, spec.software
 
     workload_of = workload_of or lru_cache(lambda micro_batch_size: _workload(spec, micro_batch_size))
     options = _options(spec, system, software)
@@ -141,7 +142,7 @@ def _options(spec: ImageScenarioSpec, system: System, software: Software) -> Tra
         optimizer_storage="in_processor_memory",
         replicated_tensor_sharding=False,
         gradient_clipping=False,
-        reduction_merge_bytes=int(merged) if merged else software.reduction_merge_bytes,
+        reduction_merge_bytes=merged or software.reduction_merge_bytes or 0,
         updates_per_session_call=mean_updates_per_call(spec.data.samples_per_epoch, batch, calls),
         io_tiles=memory.io_tiles,
         prefetch_depth=spec.data.prefetch_depth,

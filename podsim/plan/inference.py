@@ -10,7 +10,9 @@ from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
 from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant
-from podsim.system import Ipu, Software, System
+from podsim.specs.hardware import System
+from podsim.specs.ipu import Ipu
+from podsim.specs.software import Software
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import DTYPE_BYTES, DType
 from podsim.workload.transformer.weights import Weights, unpack_ops
@@ -233,7 +235,7 @@ def stage_memory(job: InferenceJob, costs: Sequence[StepCost]) -> tuple[IpuMemor
 def _compute(job: InferenceJob) -> Ipu:
     """The tiles that compute."""
     ipu = job.system.machine.ipu
-    return replace(ipu, tile_count=ipu.tile_count - job.options.io_tiles)
+    return ipu.with_tiles(ipu.tile.count - job.options.io_tiles)
 
 
 def _steps(options: InferenceOptions) -> Iterator[tuple[str, Batch]]:
@@ -288,9 +290,9 @@ def _memory(stage: int, job: InferenceJob, stored: Weights, steps: Sequence[Step
     if options.kv_cache != "none":
         tenants += _kv_tenants(job.shape, options, layers)
     temporaries = max(_temporary_bytes(cost, compute) for cost in steps)
-    code = job.software.inference_code_bytes_per_tile * compute.tile_count
+    code = job.software.inference_code_bytes_per_tile * compute.tile.count
     tenants += [Tenant("temporaries", temporaries), Tenant("code", code)]
-    streaming = job.system.machine.streaming.capacity_per_ipu_bytes
+    streaming = job.system.machine.streaming_memory.capacity_per_ipu_bytes
     return IpuMemory(stage * options.tensor_parallel, tuple(tenants), compute.memory_bytes, streaming)
 
 
@@ -308,4 +310,4 @@ def _temporary_bytes(cost: StepCost, ipu: Ipu) -> int:
     """Peak of activations and temporaries of operations while a layer runs. [B]"""
     widest = max(each.op.byte_count for costs in cost.blocks.values() for each in costs)
     largest = max(each.temporary_bytes_per_tile for costs in cost.blocks.values() for each in costs)
-    return _LIVE_TENSORS * cost.hidden_bytes + 2 * widest + largest * ipu.tile_count
+    return _LIVE_TENSORS * cost.hidden_bytes + 2 * widest + largest * ipu.tile.count

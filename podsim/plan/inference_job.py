@@ -5,15 +5,14 @@ from __future__ import annotations
 from podsim.plan.inference import InferenceJob, InferenceOptions
 from podsim.plan.models import decoder_shape
 from podsim.specs import InferenceScenarioSpec
-from podsim.system import build_software, build_system
 
 
 def inference_job(spec: InferenceScenarioSpec) -> InferenceJob:
     """The job that a scenario describes."""
     model, generation, parallelism, memory = spec.model, spec.generation, spec.parallelism, spec.memory
     return InferenceJob(
-        system=build_system(spec.system),
-        software=build_software(spec.software),
+        system=spec.system,
+        software=spec.software,
         shape=decoder_shape(model),
         options=InferenceOptions(
             batch_size=generation.batch_size,

@@ -14,7 +14,6 @@ from podsim.plan.plan import TrainingJob
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.families import Seq2SeqScenarioSpec
 from podsim.specs.scenario import TransformerScenarioSpec
-from podsim.system import build_software, build_system
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 
@@ -41,13 +40,13 @@ def _workloads(spec: TransformerScenarioSpec) -> Callable[[int], Workload]:
 
 
 def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> TrainingJob:
-    system = build_system(spec.system)
+    system = spec.system
     stages = _stages(spec)
     options = _options(spec, stages, system.domain_ipu_count)
 
     return TrainingJob(
         system=system,
-        software=build_software(spec.software),
+        software=spec.software,
         workload_of=workload_of,
         stages=stages,
         options=options,

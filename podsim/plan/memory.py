@@ -9,7 +9,8 @@ from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Segment, Stage, stash_depth
 from podsim.plan.stage_cost import StageCost
 from podsim.plan.update import state_bytes, updated_sizes
-from podsim.system import Ipu, Software
+from podsim.specs.ipu import Ipu
+from podsim.specs.software import Software
 from podsim.workload import Workload
 
 
@@ -112,7 +113,7 @@ def memory_plan(
                     "temporaries",
                     _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options),
                 ),
-                Tenant("code", software.code_bytes_per_tile * ipu.tile_count),
+                Tenant("code", software.code_bytes_per_tile * ipu.tile.count),
             ),
             capacity_bytes=ipu.memory_bytes,
             streaming_capacity_bytes=streaming_capacity_bytes,
@@ -144,7 +145,7 @@ def _temporary_bytes(costs: Sequence[StageCost], workload: Workload, ipu: Ipu, o
         segment_peak_bytes(
             segment,
             workload,
-            {name: block.temporary_bytes_per_tile * ipu.tile_count for name, block in cost.blocks.items()},
+            {name: block.temporary_bytes_per_tile * ipu.tile.count for name, block in cost.blocks.items()},
             recompute=options.recompute,
         )
         for cost in costs

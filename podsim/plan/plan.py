@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from podsim.cost.collective import Neighbours
 from podsim.cost.model import CostModel
@@ -13,7 +13,8 @@ from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage
 from podsim.plan.stage_cost import StageCost, stage_costs
 from podsim.plan.update import UpdateCost, update_costs
-from podsim.system import Software, System
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
 from podsim.workload import Workload
 
 
@@ -65,10 +66,10 @@ def cost_model(job: TrainingJob) -> CostModel:
     """Costs of single operations on the tiles that compute."""
     ipu = job.system.machine.ipu
     return CostModel(
-        replace(ipu, tile_count=ipu.tile_count - job.options.io_tiles),
+        ipu.with_tiles(ipu.tile.count - job.options.io_tiles),
         job.software.layout_change_cycles_per_byte,
         job.options.partials,
-        Neighbours(job.software.collective_step_latency_s, job.system.machine.rung.bandwidth_bytes_per_s),
+        Neighbours(job.software.collective_step_latency_s, job.system.machine.rung_bytes_per_s),
     )
 
 
@@ -127,6 +128,6 @@ def _costs_and_memory(
         model.ipu,
         options,
         job.software,
-        job.system.machine.streaming.capacity_per_ipu_bytes,
+        job.system.machine.streaming_memory.capacity_per_ipu_bytes,
     )
     return workload, costs, memory

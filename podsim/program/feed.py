@@ -18,7 +18,8 @@ from podsim.plan.stage_cost import StageCost
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
-from podsim.system import Channel, System, streaming_channels
+from podsim.specs.hardware import System
+from podsim.system import Channel, streaming_channels
 from podsim.units import cycles_to_ps, seconds_to_ps
 from podsim.workload import Workload
 
@@ -127,8 +128,8 @@ class Feed:
         if not plan.options.io_tiles:
             return (Exchange((host_load(plan.system, self._replicas.ipu(replica, 0), byte_count),)),)
         # Every I/O tile sends its share; the compute tiles receive theirs meanwhile.
-        cycles = byte_count / plan.options.io_tiles / ipu.exchange_bytes_per_cycle
-        account = Account(exchange=cycles, superstep=ipu.superstep_overhead_cycles)
+        cycles = byte_count / plan.options.io_tiles / ipu.exchange.bytes_per_cycle
+        account = Account(exchange=cycles, superstep=ipu.superstep.overhead_cycles)
         parts = tuple((kind, cycles_to_ps(part, ipu.clock_hz)) for kind, part in account.parts())
         return (Work("copy from I/O tiles", parts),)
 

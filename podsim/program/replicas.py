@@ -13,7 +13,7 @@ from math import lcm
 from typing import Protocol
 
 from podsim.program.rings import peripheral_ring
-from podsim.system import System
+from podsim.specs.hardware import System
 
 
 class Replication(Protocol):

@@ -1,4 +1,4 @@
-"""The base of all models at the door."""
+"""The bases of all models at the door."""
 
 from __future__ import annotations
 
@@ -9,3 +9,26 @@ class Spec(BaseModel):
     """Frozen, and refuses unknown keys; the text under a field says what it means."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False, validate_default=True)
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, str]:
+    """The attribute behind each key of a file."""
+    return {declared.alias or name: name for name, declared in model.model_fields.items()}
+
+
+_UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s")
+
+
+def key_of(name: str) -> str:
+    """The key in a file of an attribute whose name ends in its unit.
+
+    >>> key_of("clock_hz"), key_of("hop_latency_s"), key_of("ipu_count")
+    ('clock', 'hop_latency', 'ipu_count')
+    """
+    return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)
+
+
+class HardwareSpec(Spec):
+    """A part of a system or of its software: numbers in SI units, whose keys in files are without unit."""
+
+    model_config = ConfigDict(alias_generator=key_of)

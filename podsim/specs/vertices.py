@@ -55,7 +55,7 @@ class ElementsByFormat(ByFormat):
     """Single precision."""
 
 
-class CallSpec(Spec):
+class Call(Spec):
     """Starting programs."""
 
     launch: CountOrZero
@@ -64,7 +64,7 @@ class CallSpec(Spec):
     """Cycles of an on-tile copy call, data apart."""
 
 
-class AmpVertexSpec(Spec):
+class AmpVertex(Spec):
     """The 1x1 matrix vertex."""
 
     fixed: CountOrZero
@@ -95,7 +95,7 @@ class AmpVertexSpec(Spec):
     """Cycles between the fastest worker's end and the next start."""
 
     @model_validator(mode="after")
-    def _saving_is_possible(self) -> AmpVertexSpec:
+    def _saving_is_possible(self) -> AmpVertex:
         least = min(self.half_worker.later + self.half_worker.first)
         if self.retention_saving > least:
             what = f"retention_saving {self.retention_saving} is above the {least} cycles of half_worker"
@@ -144,7 +144,7 @@ class ByWidth(Spec):
         return {1: self.half_width, 2: self.full_width}[halves]
 
 
-class Nx1VertexSpec(Spec):
+class Nx1Vertex(Spec):
     """The matrix vertex for spatial kernels."""
 
     fixed: CountOrZero
@@ -189,14 +189,14 @@ class Nx1VertexSpec(Spec):
     """Cycles between the fastest worker's end and the next start."""
 
     @model_validator(mode="after")
-    def _saving_is_possible(self) -> Nx1VertexSpec:
+    def _saving_is_possible(self) -> Nx1Vertex:
         least = self.segment + min(self.half_segment + self.single_segment)
         if self.segment_saving > least:
             raise BadValueError(f"segment_saving {self.segment_saving} is above the {least} of a segment", "lower it")
         return self
 
 
-class SlicVertexSpec(Spec):
+class SlicVertex(Spec):
     """The vertex for short kernels of grouped convolutions."""
 
     fixed: CountOrZero
@@ -221,7 +221,7 @@ class SlicVertexSpec(Spec):
     """Passes over the input, by format of the partials."""
 
 
-class VmacVertexSpec(Spec):
+class VmacVertex(Spec):
     """Vector multiply-adds over convolution groups."""
 
     fixed: CountOrZero
@@ -244,7 +244,7 @@ class VmacVertexSpec(Spec):
     """Its cycles per output position."""
 
 
-class HmacVertexSpec(Spec):
+class HmacVertex(Spec):
     """Dot products over few channels."""
 
     output: CountOrZero
@@ -255,7 +255,7 @@ class HmacVertexSpec(Spec):
     """Products per worker cycle, single."""
 
 
-class OuterProductVertexSpec(Spec):
+class OuterProductVertex(Spec):
     """Products with a single input channel, in worker cycles."""
 
     fixed: CountOrZero
@@ -270,7 +270,7 @@ class OuterProductVertexSpec(Spec):
     """Further output channels per cycle."""
 
 
-class PoolVertexSpec(Spec):
+class PoolVertex(Spec):
     """Pooling, in worker cycles."""
 
     row: CountOrZero
@@ -281,7 +281,7 @@ class PoolVertexSpec(Spec):
     """The same, backward."""
 
 
-class TransformVertexSpec(Spec):
+class TransformVertex(Spec):
     """Copies that fold or regroup an operand."""
 
     cycles: CountOrZero
@@ -290,7 +290,7 @@ class TransformVertexSpec(Spec):
     """Elements per step."""
 
 
-class ReductionVertexSpec(Spec):
+class ReductionVertex(Spec):
     """Sums of partial results."""
 
     fixed: CountOrZero
@@ -311,7 +311,7 @@ class ReductionVertexSpec(Spec):
     """Cycles of a general reduction beside its supersteps and its data."""
 
 
-class SliceVertexSpec(Spec):
+class SliceVertex(Spec):
     """Dynamic slices of serialised operands."""
 
     fixed: CountOrZero
@@ -322,7 +322,7 @@ class SliceVertexSpec(Spec):
     """Elements copied per cycle and tile."""
 
 
-class GatherVertexSpec(Spec):
+class GatherVertex(Spec):
     """Row look-ups and row updates, in worker cycles."""
 
     worker_fixed: CountOrZero
@@ -343,7 +343,7 @@ class GatherVertexSpec(Spec):
     """A row to update that lies elsewhere."""
 
 
-class ElementwiseSpec(Spec):
+class ElementwiseVertex(Spec):
     """One elementwise vertex: [worker cycles, elements] per step."""
 
     half: Pair
@@ -354,7 +354,7 @@ class ElementwiseSpec(Spec):
     """Worker cycles before the first step."""
 
 
-class VerticesSpec(Spec):
+class Vertices(Spec):
     """All vertices of one generation of tiles; one source for the whole file."""
 
     kind: Literal["vertices"] = "vertices"
@@ -365,29 +365,29 @@ class VerticesSpec(Spec):
     """Key of the bibliography."""
     basis: Basis
     """Where the cycles come from."""
-    call: CallSpec
+    call: Call
     """Starting programs."""
-    amp: AmpVertexSpec
+    amp: AmpVertex
     """The matrix vertex."""
-    nx1: Nx1VertexSpec
+    nx1: Nx1Vertex
     """The matrix vertex for spatial kernels."""
-    slic: SlicVertexSpec
+    slic: SlicVertex
     """Short kernels of grouped convolutions."""
-    vmac: VmacVertexSpec
+    vmac: VmacVertex
     """Vector multiply-adds over groups."""
-    hmac: HmacVertexSpec
+    hmac: HmacVertex
     """Dot products."""
-    outer_product: OuterProductVertexSpec
+    outer_product: OuterProductVertex
     """A single input channel."""
-    pool: PoolVertexSpec
+    pool: PoolVertex
     """Pooling."""
-    transform: Annotated[TransformVertexSpec, Info("the software stack says what copies cost")]
+    transform: Annotated[TransformVertex, Info("the software stack says what copies cost")]
     """Copies of operands."""
-    reduction: ReductionVertexSpec
+    reduction: ReductionVertex
     """Sums of partials."""
-    slice: SliceVertexSpec
+    slice: SliceVertex
     """Serialised operands."""
-    gather: GatherVertexSpec
+    gather: GatherVertex
     """Rows of tables."""
-    elementwise: dict[str, ElementwiseSpec]
+    elementwise: dict[str, ElementwiseVertex]
     """Elementwise vertices by function."""
