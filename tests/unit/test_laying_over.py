@@ -123,7 +123,7 @@ def test_a_source_that_is_no_scenario(source: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({5: 1}, 'a key must be text, not `5`\n  do: write for example `{"data": {"dropout": 0.1}}`'),
+        ({5: 1}, '[scenario]: a key must be text, not `5`\n  do: write for example `{"data": {"dropout": 0.1}}`'),
         ({"model": {"layer_count": 10**5000}}, "[model.layer_count]: a number of more than 50 digits\n"),
         ({"model": object()}, "[model]: needs text, a number, a list or a mapping, not object\n"),
     ],
