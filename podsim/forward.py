@@ -128,7 +128,7 @@ def _result(
         peak_flop_per_s=peak,
         batch=_step("batch", batch),
         call=_step("call", call),
-        ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
+        ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
         memory=memory_report(plan.memory),
         operations=tuple(_operations(plan)),
         event_count=batch.event_count + call.event_count,

@@ -114,7 +114,8 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
     """The IPUs of the first replica."""
     labels: dict[int, list[str]] = {}
     for cost in plan.stages:
-        labels.setdefault(cost.stage.ipu, []).append(cost.stage.label)
+        for ipu in cost.stage.ipus:
+            labels.setdefault(ipu, []).append(cost.stage.label)
     return tuple(
         IpuAccount(ipu, f"ipu{ipu}", "; ".join(labels[ipu]), trace.lanes[f"ipu{ipu}"])
         for ipu in range(plan.options.ipus_per_replica)

@@ -26,7 +26,7 @@ def hand_over_s(plan: Plan) -> float:
     rounds = 2 if plan.software.schedule == "grouped" else 1
     slowest_ps = 0
     for cost, following in pairwise(plan.stages):
-        source, target = cost.stage.ipu, following.stage.ipu
+        source, target = cost.stage.ipus.start, following.stage.ipus.start
         if source != target:
             byte_count = plan.workload.blocks[cost.stage.last_block].output_elements * plan.workload.activation_bytes
             sent = link_transfer(plan.system, "activations", INTER_IPU, source, target, byte_count)
@@ -38,7 +38,8 @@ def pipeline_s(plan: Plan) -> float:
     """All pipeline cycles of a weight update, transfers between stages apart. [s]"""
     grouped = plan.software.schedule == "grouped"
     passes = [
-        (cost.stage.ipu, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles) for cost in plan.stages
+        (cost.stage.ipus.start, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles)
+        for cost in plan.stages
     ]
     cycles = pipeline_cycles(passes, plan.options.accumulation_factor, grouped=grouped)
     return cycles / plan.system.machine.ipu.clock_hz

@@ -13,7 +13,7 @@ from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.split import Costs, Split, least_maximum, most_even
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import stash_depth
+from podsim.plan.stage import stash_depth
 from podsim.system import Software, System
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import stash_depth
+from podsim.plan.stage import stash_depth
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
 

@@ -1,8 +1,8 @@
 """How a workload is divided over IPUs, and whether it fits."""
 
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage, make_stage, stages_of_layers, stash_depth
 from podsim.plan.plan import Plan, TrainingJob, make_plan
+from podsim.plan.stage import Stage, stash_depth
 
 __all__ = [
     "Plan",
@@ -10,7 +10,5 @@ __all__ = [
     "TrainingJob",
     "TrainingOptions",
     "make_plan",
-    "make_stage",
-    "stages_of_layers",
     "stash_depth",
 ]

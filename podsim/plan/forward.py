@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from podsim.cost.model import CostModel
 from podsim.errors import NoPlanError
-from podsim.plan.cuts import Piece, even_cuts
+from podsim.plan.cuts import cuts_at, stages_of
+from podsim.plan.even_cuts import Piece, even_cuts
 from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant, parameters_per_ipu
-from podsim.plan.placement import Segment, Stage
+from podsim.plan.stage import Stage
 from podsim.plan.stage_cost import BlockCost, StageCost, block_cost, stage_cost
 from podsim.system import Software, System
 from podsim.workload import Workload
@@ -157,20 +158,13 @@ def _stages_and_memory(
     if proportion not in known:
         known[proportion] = {name: block_cost(name, job.workload, model, proportion) for name in job.workload.blocks}
     sizes = _Sizes(job, options, known[proportion])
-    cuts = even_cuts([sizes.piece(place) for place in range(len(order))], count, sizes.room_bytes)
-    parts = [order[start:end] for start, end in zip((0, *cuts), (*cuts, len(order)), strict=True)]
-    stages = tuple(_stage(index, names) for index, names in enumerate(parts))
+    starts = even_cuts([sizes.piece(place) for place in range(len(order))], count, sizes.room_bytes)
+    stages = stages_of(job.workload, cuts_at((0, *starts), len(order)))
     return tuple(_stage_cost(stage, known[proportion]) for stage in stages), sizes.memory(stages)
 
 
 def _stage_cost(stage: Stage, blocks: Mapping[str, BlockCost]) -> StageCost:
     return stage_cost(stage, {name: blocks[name] for name, _ in stage.blocks})
-
-
-def _stage(index: int, names: Sequence[str]) -> Stage:
-    first, last = names[0], names[-1]
-    label = first if len(names) == 1 else f"{first} to {last}"
-    return Stage(index, index, tuple(Segment((name,)) for name in names), label)
 
 
 class _Sizes:
@@ -193,17 +187,16 @@ class _Sizes:
         """The tenants of every IPU of a replica."""
         counts = parameters_per_ipu(stages, self._job.workload, len(stages))
         streaming = self._job.system.machine.streaming.capacity_per_ipu_bytes
-        result, place = [], 0
+        result = []
         for stage, count in zip(stages, counts, strict=True):
-            places = range(place, place := place + len(stage.segments))
-            activations, temporaries = max(map(self._running_bytes, places), key=sum)
+            activations, temporaries = max(map(self._running_bytes, stage.places), key=sum)
             tenants = (
                 Tenant("weights", count * self._options.weight_bytes),
                 Tenant("activations", activations),
                 Tenant("temporaries", temporaries),
                 Tenant("code", self._code_bytes),
             )
-            result.append(IpuMemory(stage.ipu, tenants, self._ipu.memory_bytes, streaming))
+            result.append(IpuMemory(stage.ipus.start, tenants, self._ipu.memory_bytes, streaming))
         return tuple(result)
 
     def _running_bytes(self, place: int) -> tuple[int, int]:

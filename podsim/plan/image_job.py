@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from podsim.errors import ModelError
+from podsim.plan.cuts import cuts_before, stages_of
 from podsim.plan.fit import recomputation_on, smaller_temporaries
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import stages_of_splits
 from podsim.plan.plan import TrainingJob
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.image import EfficientNetSpec, NormSpec, ResNetSpec
@@ -42,14 +42,15 @@ def image_job(spec: ImageScenarioSpec) -> TrainingJob:
         return _workload(spec, micro_batch_size)
 
     options = _options(spec, system, software)
-    order = workload_of(spec.parallelism.micro_batch_size).order
+    workload = workload_of(spec.parallelism.micro_batch_size)
+    order = workload.order
     splits = _known(spec.parallelism.pipeline_splits, order, "pipeline_splits")
     checkpoints = _known(spec.parallelism.checkpoints, order, "checkpoints")
     return TrainingJob(
         system=system,
         software=software,
         workload_of=workload_of,
-        stages=stages_of_splits(order, splits, checkpoints),
+        stages=stages_of(workload, cuts_before(order, splits, checkpoints)),
         options=options,
         changes=(*recomputation_on(options, "segment"), *smaller_temporaries(options)),
     )

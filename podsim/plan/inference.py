@@ -8,6 +8,7 @@ from typing import Literal
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
+from podsim.plan.cuts import even_layers
 from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant
 from podsim.system import Ipu, Software, System
@@ -160,18 +161,8 @@ def plan_inference(job: InferenceJob) -> InferencePlan:
         raise does_not_fit(
             memory, job.options, _changes(job.options), lambda changed: _costs_and_memory(job, changed)[2]
         )
-    layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
+    layers = even_layers(job.shape.layer_count, job.options.pipeline_stages)
     return InferencePlan(job.system, job.software, job.shape, job.options, prefill, decode, layers, memory)
-
-
-def layers_per_stage(layer_count: int, stage_count: int) -> tuple[int, ...]:
-    """As even as can be, the first stages one more.
-
-    >>> layers_per_stage(10, 4)
-    (3, 3, 2, 2)
-    """
-    share, rest = divmod(layer_count, stage_count)
-    return tuple(share + (stage < rest) for stage in range(stage_count))
 
 
 def _changes(options: InferenceOptions) -> Iterator[Change]:
@@ -263,7 +254,7 @@ def _step_cost(name: str, batch: Batch, shape: DecoderShape, options: InferenceO
 def _memory(stage: int, job: InferenceJob, stored: Weights, steps: Sequence[StepCost], compute: Ipu) -> IpuMemory:
     """The tenants of one IPU of a stage."""
     options, last = job.options, job.options.pipeline_stages - 1
-    layers = layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage]
+    layers = even_layers(job.shape.layer_count, options.pipeline_stages)[stage]
     layer = options.weight_bytes(stored.layer)
     ends = [options.weight_bytes(stored.embedding)] if stage == 0 or job.shape.tied_embedding else []
     ends += [options.weight_bytes(stored.head)] if stage == last else []

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 
+from podsim.plan.cuts import Cuts, cuts_of_counts, cuts_of_layers, stages_of
 from podsim.plan.fit import less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.image_job import image_job
 from podsim.plan.models import transformer_workload
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage, make_stage, stages_of_layers
 from podsim.plan.plan import TrainingJob
 from podsim.specs import ImageScenarioSpec
-from podsim.specs.families import Seq2SeqScenarioSpec
+from podsim.specs.division import StageSpec
 from podsim.specs.scenario import TransformerScenarioSpec
 from podsim.system import build_software, build_system
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 
 def training_job(spec: TransformerScenarioSpec | ImageScenarioSpec) -> TrainingJob:
@@ -29,44 +31,47 @@ def training_job(spec: TransformerScenarioSpec | ImageScenarioSpec) -> TrainingJ
 
 def _transformer_job(spec: TransformerScenarioSpec) -> TrainingJob:
     system = build_system(spec.system)
-    stages = _stages(spec)
-    options = _options(spec, stages, system.domain_ipu_count)
 
     @lru_cache
     def workload_of(micro_batch_size: int) -> Workload:
         return transformer_workload(spec, micro_batch_size)
 
+    workload = workload_of(spec.parallelism.micro_batch_size)
+    cuts = _cuts(spec, workload)
+    options = _options(spec, cuts.ipus_per_replica, system.domain_ipu_count)
+
     return TrainingJob(
         system=system,
         software=build_software(spec.software),
         workload_of=workload_of,
-        stages=stages,
+        stages=stages_of(workload, cuts),
         options=options,
         changes=(*recomputation_on(options, "layer"), *less_state_on_chip(options), *smaller_temporaries(options)),
     )
 
 
-def _stages(spec: TransformerScenarioSpec) -> tuple[Stage, ...]:
+def _cuts(spec: TransformerScenarioSpec, workload: Workload) -> Cuts:
     if spec.parallelism.layers_per_ipu is not None:
-        decoder = spec.decoder_layer_count if isinstance(spec, Seq2SeqScenarioSpec) else 0
-        return stages_of_layers(spec.parallelism.layers_per_ipu, decoder, head_on_first_ipu=spec.head_on_first_ipu)
-    return tuple(
-        make_stage(
-            index,
-            stage.ipu,
-            stage.attention_count,
-            stage.feed_forward_count,
-            decoder=stage.decoder_layers,
-            embedding=stage.embedding,
-            head=stage.head,
-        )
-        for index, stage in enumerate(spec.parallelism.stages or ())
-    )
+        return cuts_of_layers(workload, spec.parallelism.layers_per_ipu, head_apart=spec.head_on_first_ipu)
+    stages = spec.parallelism.stages or ()
+    return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
 
 
-def _options(spec: TransformerScenarioSpec, stages: tuple[Stage, ...], domain_ipu_count: int) -> TrainingOptions:
+def _held(stage: StageSpec) -> Counter[str]:
+    """Blocks of a stage as it is written."""
+    attention, feed_forward = ENCODER
+    counts = {
+        EMBEDDING: int(stage.embedding),
+        attention: stage.attention_count,
+        feed_forward: stage.feed_forward_count,
+        DECODER[0]: stage.decoder_layers,
+        HEAD: int(stage.head),
+    }
+    return +Counter(counts)
+
+
+def _options(spec: TransformerScenarioSpec, ipus_per_replica: int, domain_ipu_count: int) -> TrainingOptions:
     parallelism, optimizer, precision = spec.parallelism, spec.optimizer, spec.precision
-    ipus_per_replica = len({stage.ipu for stage in stages})
     proportion = spec.memory.available_memory_proportion
     state = spec.memory.optimizer_state
     moments = (optimizer.first_moment, optimizer.second_moment)[: 1 if optimizer.kind == "sgd" else 2]

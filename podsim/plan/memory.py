@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Segment, Stage, stash_depth
+from podsim.plan.stage import Segment, Stage, stash_depth
 from podsim.plan.stage_cost import StageCost
 from podsim.plan.update import state_bytes, updated_sizes
 from podsim.system import Ipu, Software
@@ -63,12 +64,12 @@ def parameters_per_ipu(stages: Sequence[Stage], workload: Workload, ipu_count: i
     A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere.
     """
     counts = [0] * ipu_count
-    held = [{name for stage in stages if stage.ipu == ipu for name, _ in stage.blocks} for ipu in range(ipu_count)]
+    held = [{name for stage in stages if ipu in stage.ipus for name, _ in stage.blocks} for ipu in range(ipu_count)]
     for stage in stages:
         for name, repeats in stage.blocks:
-            for parameter in workload.blocks[name].parameters:
-                shared = parameter.tied_to is not None and parameter.tied_to.split("/")[0] in held[stage.ipu]
-                counts[stage.ipu] += 0 if shared else repeats * parameter.element_count
+            for parameter, ipu in product(workload.blocks[name].parameters, stage.ipus):
+                shared = parameter.tied_to is not None and parameter.tied_to.split("/")[0] in held[ipu]
+                counts[ipu] += 0 if shared else repeats * parameter.element_count
     return tuple(counts)
 
 
@@ -106,11 +107,11 @@ def memory_plan(
                 ),
                 Tenant(
                     "stash",
-                    _stash_bytes([s for s in stages if s.ipu == index], len(stages), workload, options),
+                    _stash_bytes([s for s in stages if index in s.ipus], len(stages), workload, options),
                 ),
                 Tenant(
                     "temporaries",
-                    _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options),
+                    _temporary_bytes([c for c in costs if index in c.stage.ipus], workload, ipu, options),
                 ),
                 Tenant("code", software.code_bytes_per_tile * ipu.tile_count),
             ),

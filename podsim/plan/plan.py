@@ -10,7 +10,7 @@ from podsim.cost.model import CostModel
 from podsim.plan.fit import Change, does_not_fit
 from podsim.plan.memory import IpuMemory, memory_plan
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage
+from podsim.plan.stage import Stage
 from podsim.plan.stage_cost import StageCost, stage_costs
 from podsim.plan.update import UpdateCost, update_costs
 from podsim.system import Software, System

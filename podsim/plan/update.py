@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel
 from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage
+from podsim.plan.stage import Stage
 from podsim.workload import Workload
 from podsim.workload.op import Elementwise, Op, Reduce
 
@@ -84,7 +84,8 @@ def updated_sizes(stages: Sequence[Stage], workload: Workload, ipu_count: int) -
     """Elements of every tensor that each IPU of a replica updates."""
     held: tuple[list[int], ...] = tuple([] for _ in range(ipu_count))
     for stage in stages:
-        held[stage.ipu].extend(_tensor_sizes(stage, workload))
+        for ipu in stage.ipus:
+            held[ipu].extend(_tensor_sizes(stage, workload))
     return held
 
 

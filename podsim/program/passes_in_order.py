@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from podsim.cost.model import OpCost
 from podsim.plan.forward import ForwardPlan
 from podsim.plan.inference import InferencePlan
-from podsim.plan.placement import Segment
 from podsim.plan.plan import Plan
+from podsim.plan.stage import Segment
 from podsim.plan.stage_cost import StageCost
 
 

@@ -13,7 +13,7 @@ import podsim
 from podsim.cost.model import CostModel
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, PodsimError, SpecError
-from podsim.plan.cuts import Piece, even_cuts
+from podsim.plan.even_cuts import Piece, even_cuts
 from podsim.plan.forward import ForwardJob, ForwardOptions, ForwardPlan, plan_forward
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.perfetto import write_trace

@@ -12,7 +12,7 @@ from podsim.parallelism.search import Found, Search
 from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.plan.job import training_job
-from podsim.plan.placement import Segment
+from podsim.plan.stage import Segment
 from podsim.specs import ScenarioSpec, load_scenario
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 

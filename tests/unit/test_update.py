@@ -10,7 +10,7 @@ import pytest
 from podsim.cost.account import Account
 from podsim.cost.model import CostModel
 from podsim.plan import Plan
-from podsim.plan.placement import stages_of_splits
+from podsim.plan.cuts import cuts_before, stages_of
 from podsim.plan.update import UpdateCost, update_costs
 from podsim.program.compile import compile_program
 from podsim.program.task import Exchange, Phase
@@ -46,7 +46,11 @@ def update(plan: Plan, sizes: Sequence[int], **options: object) -> UpdateCost:
     workload = Workload("one block", {"only": block}, ("only",), 1, 0)
     model = CostModel(plan.system.machine.ipu, RATE)
     (cost,) = update_costs(
-        stages_of_splits(("only",), (), ()), workload, model, replace(plan.options, **options), sharding_threshold=8192
+        stages_of(workload, cuts_before(("only",), (), ())),
+        workload,
+        model,
+        replace(plan.options, **options),
+        sharding_threshold=8192,
     )
     return cost
 
