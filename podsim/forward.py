@@ -9,9 +9,11 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.graph import read_graph
-from podsim.plan.forward import ForwardPlan, plan_forward
+from podsim.influence import StandsOn
+from podsim.plan.forward import ForwardPlan, forward_cost_model, plan_forward
 from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
+from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
@@ -41,6 +43,7 @@ def infer(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     follow: Follow = unseen,
     watch: Watch = silent,
 ) -> ForwardResult:
@@ -52,6 +55,7 @@ def infer(
         overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline of a call, for `ForwardResult.trace`.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
         watch: Passes on the names of portions of a graph that is read.
 
@@ -68,7 +72,9 @@ def infer(
         )
     model = _model(loaded, spec, watch)
     try:
-        plan = plan_forward(forward_job(spec, model.workload))
+        job = forward_job(spec, model.workload)
+        costs = forward_cost_model(job)
+        plan = plan_forward(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = (
             follow(explicit_event_count(compile_calls(plan), Replicas(plan.system, plan.options, explicit=False)))
@@ -78,7 +84,8 @@ def infer(
         call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record, watch=seen)
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
-    return _result(loaded, spec, model, plan, batch, call)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs), anew=influence)
+    return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +121,20 @@ def _file(loaded: LoadedScenario, spec: GraphScenarioSpec) -> Path:
 
 
 def _result(
-    loaded: LoadedScenario, spec: ForwardScenarioSpec, model: _Model, plan: ForwardPlan, batch: Trace, call: Trace
+    loaded: LoadedScenario,
+    spec: ForwardScenarioSpec,
+    model: _Model,
+    plan: ForwardPlan,
+    batch: Trace,
+    call: Trace,
+    stands_on: StandsOn,
 ) -> ForwardResult:
     options, ipu = plan.options, plan.system.machine.ipu
     peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
-        **shared(loaded, replicas_in_use(spec), warnings=(*model.warnings, *_waits(call)), files=model.files),
+        **shared(
+            loaded, replicas_in_use(spec), stands_on, warnings=(*model.warnings, *_waits(call)), files=model.files
+        ),
         samples_per_batch=plan.workload.samples_per_micro_batch,
         batches_per_call=options.batches_per_call,
         replication_factor=options.replication_factor,

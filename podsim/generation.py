@@ -7,12 +7,13 @@ from pathlib import Path
 
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.influence import StandsOn
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
-from podsim.plan.inference import InferencePlan, StepCost, plan_inference
+from podsim.plan.inference import InferencePlan, StepCost, inference_cost_model, plan_inference
 from podsim.plan.inference_job import inference_job
-from podsim.program.inference import compile_step, compile_turn, stages_interfere
-from podsim.program.passes import BUBBLE
+from podsim.probes import GenerationProbe
+from podsim.program.inference import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
@@ -20,7 +21,7 @@ from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.shared import shared
-from podsim.report.step import StepReport
+from podsim.report.step import StepReport, longest_stage_ps
 from podsim.report.usage import one_copy
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
 from podsim.watch import Watch, silent
@@ -33,6 +34,7 @@ def generate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
 ) -> GenerationResult:
     """Simulate text generation: the step that takes in a prompt, and the step that makes one more token.
@@ -43,6 +45,7 @@ def generate(
         overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every layer; the result is the same, more slowly.
         record: Keep the timeline of a decode step, for `GenerationResult.trace`.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
 
     Raises:
@@ -59,7 +62,9 @@ def generate(
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert isinstance(spec, InferenceScenarioSpec)
-        plan = plan_inference(inference_job(spec))
+        job = inference_job(spec)
+        model = inference_cost_model(job)
+        plan = plan_inference(job, model)
         prefill, decode = (
             execute(compile_step(plan, cost, explicit=explicit), explicit=explicit, record=record)
             for cost in (plan.prefill, plan.decode)
@@ -67,7 +72,12 @@ def generate(
     except (InfeasibleError, MissingDataError) as error:
         raise error.at(loaded.where("parallelism")) from None
     return GenerationResult(
-        **shared(loaded, one_copy(spec), choice=choice),
+        **shared(
+            loaded,
+            one_copy(spec),
+            StandsOn(spec, GenerationProbe(inference_job, model), anew=influence),
+            choice=choice,
+        ),
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
@@ -90,16 +100,3 @@ def _report(plan: InferencePlan, cost: StepCost, trace: Trace) -> StepReport:
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(plan, cost, trace),
     )
-
-
-def longest_stage_ps(plan: InferencePlan, cost: StepCost, trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]
-
-    Args:
-        plan: The model on its IPUs.
-        cost: The step.
-        trace: The step of one batch while no other is under way.
-    """
-    if stages_interfere(plan):
-        return execute(compile_turn(plan, cost)).makespan_ps
-    return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
+from podsim.influence import StandsOn
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
+from podsim.plan.plan import cost_model
 from podsim.plan.stage_cost import StageCost
+from podsim.probes import TrainingProbe
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
 from podsim.program.size import Follow, explicit_event_count, unseen
@@ -36,6 +39,7 @@ def simulate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
 ) -> RunResult:
@@ -47,6 +51,7 @@ def simulate(
         overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica; the result is the same, more slowly.
         record: Keep the timeline, for `RunResult.trace`.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
 
@@ -67,7 +72,9 @@ def simulate(
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
-        plan = make_plan(training_job(spec))
+        job = training_job(spec)
+        model = cost_model(job)
+        plan = make_plan(job, model)
         seen = follow(explicit_event_count(compile_program(plan), replicas_of(plan))) if explicit else ()
         trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
@@ -75,15 +82,27 @@ def simulate(
         raise error.at(loaded.where(*error.key.split("."))) from None
     except InfeasibleError as error:
         raise error.at(loaded.where("parallelism")) from None
-    return _result(loaded, plan, trace, outcome, choice)
+    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome), anew=influence)
+    return _result(loaded, plan, trace, outcome, stands_on, choice)
 
 
 def _result(
-    loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingOutcome, choice: Choice | None
+    loaded: LoadedScenario,
+    plan: Plan,
+    trace: Trace,
+    outcome: TrainingOutcome,
+    stands_on: StandsOn,
+    choice: Choice | None,
 ) -> RunResult:
     update_s = ps_to_seconds(trace.makespan_ps)
     return RunResult(
-        **shared(loaded, replicas_in_use(loaded.spec), warnings=tuple(warnings_of(plan, trace)), choice=choice),
+        **shared(
+            loaded,
+            replicas_in_use(loaded.spec),
+            stands_on,
+            warnings=tuple(warnings_of(plan, trace)),
+            choice=choice,
+        ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),

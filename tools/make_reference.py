@@ -11,7 +11,9 @@ import typer.main
 from prediction_pages import bow_page, llama_page
 
 from podsim.cli import app
+from podsim.command_line.ending import EXIT_CODES
 from podsim.specs import part_schema
+from podsim.specs.quantity import INFORMATION
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
@@ -127,6 +129,8 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
     for key, value in schema["properties"].items():
         found = _definitions(value, definitions)
         meaning = value.get("description") or (found[0].get("description", "") if found else "")
+        if reason := value.get(INFORMATION):
+            meaning += f" Information: read by no model; {reason}."
         yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
         whole = level == 2 and title in _SCENARIOS.values()
         path = key if whole else f"{title.split(' of kind ')[0].strip('`')}.{key}"
@@ -158,8 +162,10 @@ def schema_page(title: str, intro: str, kinds: dict[str, str]) -> str:
 
 def command_page() -> str:
     """A page about the command line."""
-    lines = [_NOTE, "\n# Command line\n", "`podsim COMMAND --help` says the same.\n"]
-    lines.append("Exit codes: 0 done; 2 an input or an output is wrong; 3 the plan is impossible, which is an answer.")
+    lines = [_NOTE, "\n# Command line\n", "`podsim COMMAND -h` says the same; `python -m podsim` does as `podsim`.\n"]
+    lines.append("Results go to standard output; what was written, progress and errors go to standard error.\n")
+    lines.append("| exit code | meaning |\n|---|---|")
+    lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
     for name, command in _commands(typer.main.get_command(app), "podsim"):
         lines += [f"\n## `{name}`\n", _one_line(command.help or ""), ""]
         lines += ["| argument | default | meaning |\n|---|---|---|"] if _shown(command) else []

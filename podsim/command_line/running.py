@@ -66,12 +66,14 @@ class Wishes:
         explicit: Whether every IPU of every replica is simulated.
         trace: Where the timeline goes.
         plot: Where the chart goes.
+        influence: Whether all that the result stands on is measured.
     """
 
     output_format: Format
     explicit: bool
     trace: Path | None
     plot: Path | None
+    influence: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def _train(loaded: LoadedScenario, wishes: Wishes) -> _Made:
     result = simulate(
         loaded,
         explicit=wishes.explicit,
+        influence=wishes.influence,
         record=wishes.trace is not None or wishes.plot is not None,
         watch=lambda names: track(names, "choosing: trying"),
         follow=lambda count: follow(count, say),
@@ -133,6 +136,7 @@ def _generate(loaded: LoadedScenario, wishes: Wishes) -> _Made:
     result = generate(
         loaded,
         explicit=wishes.explicit,
+        influence=wishes.influence,
         record=wishes.trace is not None,
         watch=lambda names: track(names, "choosing: trying"),
     )
@@ -153,6 +157,7 @@ def _infer(loaded: LoadedScenario, wishes: Wishes) -> _Made:
     result = infer(
         loaded,
         explicit=wishes.explicit,
+        influence=wishes.influence,
         record=wishes.trace is not None or wishes.plot is not None,
         follow=lambda count: follow(count, say),
         watch=lambda names: track(names, "reading:"),

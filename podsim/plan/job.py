@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 
 from podsim.plan.cuts import Cuts, cuts_of_counts, cuts_of_layers, stages_of
@@ -20,26 +21,33 @@ from podsim.workload.op import DTYPE_BYTES
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 
-def training_job(spec: TransformerScenarioSpec | ImageScenarioSpec) -> TrainingJob:
+def training_job(
+    spec: TransformerScenarioSpec | ImageScenarioSpec, workload_of: Callable[[int], Workload] | None = None
+) -> TrainingJob:
     """The job that a scenario describes.
+
+    Args:
+        spec: The scenario.
+        workload_of: Its model, where another job has it already.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
-    return image_job(spec) if isinstance(spec, ImageScenarioSpec) else _transformer_job(spec)
+    if isinstance(spec, ImageScenarioSpec):
+        return image_job(spec, workload_of)
+    return _transformer_job(spec, workload_of or _workloads(spec))
 
 
-def _transformer_job(spec: TransformerScenarioSpec) -> TrainingJob:
+def _workloads(spec: TransformerScenarioSpec) -> Callable[[int], Workload]:
+    return lru_cache(lambda micro_batch_size: transformer_workload(spec, micro_batch_size))
+
+
+def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> TrainingJob:
     system = build_system(spec.system)
-
-    @lru_cache
-    def workload_of(micro_batch_size: int) -> Workload:
-        return transformer_workload(spec, micro_batch_size)
 
     workload = workload_of(spec.parallelism.micro_batch_size)
     cuts = _cuts(spec, workload)
     options = _options(spec, cuts.ipus_per_replica, system.domain_ipu_count)
-
     return TrainingJob(
         system=system,
         software=build_software(spec.software),

@@ -10,9 +10,9 @@ from typing import Final
 
 from podsim.engine import execute
 from podsim.errors import InfeasibleError
-from podsim.generation import longest_stage_ps
 from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_cost, step_costs
 from podsim.program.inference import compile_step
+from podsim.report.step import longest_stage_ps
 from podsim.units import ps_to_seconds
 
 MOST_SEQUENCES: Final = 1024

@@ -23,6 +23,8 @@ ORDER = [
     "training",
     "serving",
     "report",
+    "influence",
+    "probes",
     "simulation",
     "generation",
     "forward",
