@@ -6,6 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from podsim.cost.model import CostModel
+from podsim.errors import NoPlanError
+from podsim.plan.cuts import Cuts, cuts_at
+from podsim.plan.layout import Job
+from podsim.plan.memory import running_bytes
+from podsim.plan.stage_cost import block_cost
+
 _HALVINGS = 40
 
 
@@ -22,6 +29,28 @@ class Piece:
     cycles: float
     kept_bytes: int
     running_bytes: int
+
+
+def cuts_of_even_time(job: Job, model: CostModel) -> Cuts:
+    """The forward pass of a model cut into a stage for each IPU.
+
+    Raises:
+        NoPlanError: There are fewer blocks than stages.
+    """
+    workload, count, proportion = job.workload, job.layout.ipus_per_replica, job.layout.available_memory_proportion[0]
+    if count > len(workload.order):
+        what = f"{count} pipeline stages for a model that can be cut into {len(workload.order)} parts"
+        raise NoPlanError(what, do=f"use at most {1 << len(workload.order).bit_length() - 1} pipeline stages")
+    costs = {name: block_cost(name, workload, model, proportion) for name in workload.blocks}
+
+    def piece(place: int, name: str) -> Piece:
+        stored = sum(parameter.element_count for parameter in workload.blocks[name].parameters)
+        running = sum(running_bytes(place, workload, costs[name], model.ipu))
+        return Piece(costs[name].forward_account.cycles, job.precision.weight_bytes(stored), running)
+
+    pieces = [piece(place, name) for place, name in enumerate(workload.order)]
+    room_bytes = model.ipu.memory_bytes - job.code_bytes_per_tile * model.ipu.tile_count
+    return cuts_at((0, *even_cuts(pieces, count, room_bytes)), len(pieces))
 
 
 def even_cuts(pieces: Sequence[Piece], stage_count: int, room_bytes: int) -> tuple[int, ...]:

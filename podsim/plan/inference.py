@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
 from podsim.plan.cuts import even_layers
-from podsim.plan.fit import Change, does_not_fit
+from podsim.plan.fit import does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant
 from podsim.system import Ipu, Software, System
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
@@ -174,19 +174,26 @@ def plan_inference(job: InferenceJob, model: CostModel | None = None, *, advise:
     return InferencePlan(job.system, job.software, job.shape, job.options, prefill, decode, layers, memory)
 
 
-def _changes(options: InferenceOptions) -> Iterator[Change]:
+_Change = tuple[str, Callable[[InferenceOptions], InferenceOptions]]
+
+
+def _changed(words: str, **fields: Any) -> _Change:
+    return words, lambda options: replace(options, **fields)
+
+
+def _changes(options: InferenceOptions) -> Iterator[_Change]:
     if not options.weights_streamed:
-        yield "memory.weights: streamed", {"weights_streamed": True}
+        yield _changed("memory.weights: streamed", weights_streamed=True)
     if options.kv_cache == ON_CHIP:
-        yield "generation.kv_cache: streaming_memory", {"kv_cache": STREAMING}
+        yield _changed("generation.kv_cache: streaming_memory", kv_cache=STREAMING)
     if options.weight_format != "int4":
-        yield "precision.weights: int4", {"weight_format": "int4"}
+        yield _changed("precision.weights: int4", weight_format="int4")
     if options.available_memory_proportion > _TIGHT_PROPORTION:
-        change = {"available_memory_proportion": _TIGHT_PROPORTION}
-        yield f"memory.available_memory_proportion: {_TIGHT_PROPORTION}", change
+        words = f"memory.available_memory_proportion: {_TIGHT_PROPORTION}"
+        yield _changed(words, available_memory_proportion=_TIGHT_PROPORTION)
     if options.batch_size > 1:
         half = options.batch_size // 2
-        yield f"generation.batch_size: {half}", {"batch_size": half}
+        yield _changed(f"generation.batch_size: {half}", batch_size=half)
 
 
 def _costs_and_memory(

@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 
-from podsim.plan.cuts import Cuts, cuts_of_counts, cuts_of_layers, stages_of
-from podsim.plan.fit import less_state_on_chip, recomputation_on, smaller_temporaries
+from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
+from podsim.plan.cuts import Cuts, cuts_of_counts, cuts_of_layers
 from podsim.plan.image_job import image_job
+from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Optimizer, Precision
 from podsim.plan.models import transformer_workload
-from podsim.plan.options import TrainingOptions
-from podsim.plan.plan import TrainingJob
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.division import StageSpec
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.scenario import OptimizerSpec, TransformerScenarioSpec
 from podsim.system import build_software, build_system
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
@@ -23,7 +22,7 @@ from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 def training_job(
     spec: TransformerScenarioSpec | ImageScenarioSpec, workload_of: Callable[[int], Workload] | None = None
-) -> TrainingJob:
+) -> Job:
     """The job that a scenario describes.
 
     Args:
@@ -42,19 +41,27 @@ def _workloads(spec: TransformerScenarioSpec) -> Callable[[int], Workload]:
     return lru_cache(lambda micro_batch_size: transformer_workload(spec, micro_batch_size))
 
 
-def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> TrainingJob:
-    system = build_system(spec.system)
-
-    workload = workload_of(spec.parallelism.micro_batch_size)
-    cuts = _cuts(spec, workload)
-    options = _options(spec, cuts.ipus_per_replica, system.domain_ipu_count)
-    return TrainingJob(
+def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> Job:
+    system, precision = build_system(spec.system), spec.precision
+    cuts = _cuts(spec, workload_of(spec.parallelism.micro_batch_size))
+    layout = _layout(spec, cuts, system.domain_ipu_count)
+    return Job(
         system=system,
         software=build_software(spec.software),
         workload_of=workload_of,
-        stages=stages_of(workload, cuts),
-        options=options,
-        changes=(*recomputation_on(options, "layer"), *less_state_on_chip(options), *smaller_temporaries(options)),
+        layout=layout,
+        precision=Precision(
+            WEIGHT_BITS[precision.weights],
+            DTYPE_BYTES[precision.gradient_accumulation],
+            precision.matmul_partials,
+        ),
+        optimizer=_optimizer(spec.optimizer),
+        changes=(
+            *recomputation_on(layout, "layer"),
+            *less_state_on_chip(layout),
+            *smaller_temporaries(layout),
+            *fewer_samples(layout, "parallelism.micro_batch_size"),
+        ),
     )
 
 
@@ -78,33 +85,25 @@ def _held(stage: StageSpec) -> Counter[str]:
     return +Counter(counts)
 
 
-def _options(spec: TransformerScenarioSpec, ipus_per_replica: int, domain_ipu_count: int) -> TrainingOptions:
-    parallelism, optimizer, precision = spec.parallelism, spec.optimizer, spec.precision
-    proportion = spec.memory.available_memory_proportion
-    state = spec.memory.optimizer_state
-    moments = (optimizer.first_moment, optimizer.second_moment)[: 1 if optimizer.kind == "sgd" else 2]
-    return TrainingOptions(
+def _layout(spec: TransformerScenarioSpec, cuts: Cuts, domain_ipu_count: int) -> Layout:
+    parallelism, state = spec.parallelism, spec.memory.optimizer_state
+    ipus, proportion = cuts.ipus_per_replica, spec.memory.available_memory_proportion
+    return Layout(
+        ipus_per_replica=ipus,
+        replication_factor=parallelism.replication_factor,
+        replicas_per_domain=domain_ipu_count // ipus,
+        cuts=cuts,
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
-        replication_factor=parallelism.replication_factor,
-        ipus_per_replica=ipus_per_replica,
-        replicas_per_domain=domain_ipu_count // ipus_per_replica,
         recompute=parallelism.recomputation == "layer",
-        weight_bytes=DTYPE_BYTES[precision.weights],
-        accumulator_bytes=DTYPE_BYTES[precision.gradient_accumulation],
-        state_bytes_per_parameter=sum(DTYPE_BYTES[moment] for moment in moments)
-        + (DTYPE_BYTES["fp32"] if optimizer.master_weights else 0),
-        optimizer_kind=optimizer.kind,
-        optimizer_dtype="fp32",
         optimizer_storage=state.storage,
         replicated_tensor_sharding=state.replicated_tensor_sharding,
-        gradient_clipping=optimizer.gradient_clipping,
-        reduction_merge_bytes=0,
-        io_tiles=0,
-        prefetch_depth=3,
         updates_per_session_call=parallelism.updates_per_session_call,
-        partials=precision.matmul_partials,
-        available_memory_proportion=(
-            (proportion,) * ipus_per_replica if isinstance(proportion, float) else tuple(proportion)
-        ),
+        available_memory_proportion=(proportion,) * ipus if isinstance(proportion, float) else tuple(proportion),
     )
+
+
+def _optimizer(spec: OptimizerSpec) -> Optimizer:
+    moments = (spec.first_moment, spec.second_moment)[: 1 if spec.kind == "sgd" else 2]
+    kept = (*moments, "fp32") if spec.master_weights else moments
+    return Optimizer(spec.kind, "fp32", sum(DTYPE_BYTES[each] for each in kept), spec.gradient_clipping)

@@ -70,7 +70,7 @@ class Pipeline:
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update."""
-        factor, ramp = self._plan.options.accumulation_factor, 2 * (len(self._stages) - 1)
+        factor, ramp = self._plan.layout.accumulation_factor, 2 * (len(self._stages) - 1)
         for cycle in range(min(ramp, factor)):
             yield self._cycle(f"fill {cycle}", cycle, 1)
         if factor > ramp and self._alike:
@@ -91,7 +91,7 @@ class Pipeline:
         if self._plan.software.schedule == "grouped":
             rounds = [(forward, set()), (set(), backward)]
         steps: dict[str, tuple[Step, ...]] = {}
-        for local in range(self._plan.options.ipus_per_replica):
+        for local in range(self._plan.layout.ipus_per_replica):
             lane = self._replicas.lane(self._replica, local)
             steps[lane] = ()
             for ahead, back in rounds:
@@ -102,7 +102,7 @@ class Pipeline:
         return Phase(name, count, steps, wait)
 
     def _active(self, micro_batch: int) -> bool:
-        return 0 <= micro_batch < self._plan.options.accumulation_factor
+        return 0 <= micro_batch < self._plan.layout.accumulation_factor
 
     def _stage_steps(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
         """Host load and stage passes of one IPU, forward stages first."""
@@ -118,7 +118,7 @@ class Pipeline:
 
     def _hand_over(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
         """Sync and merged exchange: activations to the next stage, gradients to the one before."""
-        if self._plan.options.ipus_per_replica == 1:
+        if self._plan.layout.ipus_per_replica == 1:
             return
         yield self._sync
         transfers = tuple(self._outgoing(local, forward, backward))
@@ -141,9 +141,7 @@ class Pipeline:
         if ends[0] == ends[1]:
             return {}
         plan = self._plan
-        upstream = self._stages[min(source, target)].stage
-        block = plan.workload.blocks[upstream.last_block]
-        byte_count = block.output_elements * plan.workload.activation_bytes / len(ends[0])
+        byte_count = plan.handed_over_bytes(min(source, target)) / len(ends[0])
         name = f"{what} {source}→{target}"
 
         def sent(*pair: int) -> tuple[Transfer, ...]:
