@@ -10,7 +10,7 @@ from podsim.cost.model import CostModel
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.parallelism.setting import powers_of_two
+from podsim.parallelism.factors import powers_of_two
 from podsim.plan.fit import misfit_text
 from podsim.plan.generation import Steps, draft_steps, generation_cost_model
 from podsim.plan.generation_job import generation_job
