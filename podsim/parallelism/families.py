@@ -1,10 +1,11 @@
-"""From a chain that has been cut to the keys of a scenario."""
+"""From a layout to the keys of a scenario."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from operator import sub
 from typing import Any
 
@@ -12,30 +13,30 @@ import numpy as np
 
 from podsim.parallelism.chain import Chain
 from podsim.parallelism.checkpoints import CheckpointedSlices
-from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.slices import SegmentsOf, Slices
-from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
+from podsim.plan.cuts import layer_segments
+from podsim.plan.layout import Layout
+from podsim.plan.stage import Segment
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.auto import AutoImageSpec, AutoTextSpec
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.image import ImageParallelismSpec
 from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
-from podsim.workload.transformer import DECODER
+from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
 
 
 @lru_cache(maxsize=8)
-def _segments_of(order: tuple[str, ...]) -> SegmentsOf:
+def _segments_of(order: tuple[str, ...], units: tuple[tuple[str, ...], ...]) -> SegmentsOf:
     """Segments of parts of a transformer; found once for each number of blocks of each kind."""
-    kinds = (ATTENTION, FEED_FORWARD, EMBEDDING, HEAD)
-    kind = [[name in each for name in order] for each in (*((each,) for each in kinds), DECODER)]
+    names = list(dict.fromkeys(order))
+    kind = [[name == each for name in order] for each in names]
     before = [tuple(map(int, column)) for column in np.cumsum(np.pad(kind, ((0, 0), (1, 0))), axis=1).T]
 
     @cache
-    def segments(attention: int, feed_forward: int, embedding: int, head: int, decoder: int) -> tuple[Segment, ...]:
-        ends = {"embedding": embedding > 0, "head": head > 0}
-        return make_stage(0, 0, attention, feed_forward, decoder=decoder, **ends).segments
+    def segments(*counts: int) -> tuple[Segment, ...]:
+        return layer_segments(units, dict(zip(names, counts, strict=True)))
 
     return lambda start, stop: segments(*map(sub, before[stop], before[start]))
 
@@ -50,27 +51,31 @@ class TransformerFamily:
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the model keep."""
-        return Slices(chain, _segments_of(chain.order), recompute=recompute, recompute_last=recompute_last)
+        return Slices(
+            chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
+        )
 
-    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TransformerScenarioSpec:
-        """The scenario with this division."""
-        cuts = pipeline.cuts
+    def divided(self, layout: Layout, order: tuple[str, ...]) -> TransformerScenarioSpec:
+        """The scenario with this layout."""
+        assert layout.cuts is not None
+        bounds = pairwise((*layout.cuts.starts, len(order)))
         stages = [
-            _stage_keys(ipu, Counter(order[start:stop]))
-            for ipu, start, stop in zip(pipeline.ipus, cuts, cuts[1:], strict=False)
+            _stage_keys(ipus.start, Counter(order[start:stop]))
+            for ipus, (start, stop) in zip(layout.cuts.ipus, bounds, strict=True)
         ]
-        setting = pipeline.setting
         where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.layer_count]}
         parallelism = ParallelismSpec.model_validate(
             {
-                **_factors(pipeline),
+                **_factors(layout),
                 **where,
-                "recomputation": self.recomputation if setting.recompute else "none",
+                "recomputation": self.recomputation if layout.recompute else "none",
                 "updates_per_session_call": self.auto.updates_per_session_call or 1,
             }
         )
-        state = OptimizerStateSpec(storage=setting.storage, replicated_tensor_sharding=setting.sharded)
-        share = _proportion(pipeline.proportions)
+        state = OptimizerStateSpec(
+            storage=layout.optimizer_storage, replicated_tensor_sharding=layout.replicated_tensor_sharding
+        )
+        share = _proportion(layout.available_memory_proportion)
         memory = self.spec.memory.model_copy(update={"available_memory_proportion": share, "optimizer_state": state})
         return self.spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
@@ -93,19 +98,20 @@ class ConvnetFamily:
             recompute_last=recompute_last,
         )
 
-    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> ImageScenarioSpec:
-        """The scenario with this division."""
+    def divided(self, layout: Layout, order: tuple[str, ...]) -> ImageScenarioSpec:
+        """The scenario with this layout."""
+        assert layout.cuts is not None
         parallelism = ImageParallelismSpec.model_validate(
             {
-                **_factors(pipeline),
-                "pipeline_splits": tuple(order[cut] for cut in pipeline.cuts[1:-1]),
-                "recomputation": self.recomputation if pipeline.setting.recompute else "none",
-                "checkpoints": tuple(order[cut] for cut in pipeline.checkpoints),
+                **_factors(layout),
+                "pipeline_splits": tuple(order[start] for start in layout.cuts.starts[1:]),
+                "recomputation": self.recomputation if layout.recompute else "none",
+                "checkpoints": tuple(order[place] for place in layout.cuts.checkpoints or ()),
                 "replicas_per_process": self.auto.replicas_per_process,
                 "reduction_merge_size": self.auto.reduction_merge_size,
             }
         )
-        share = _proportion(pipeline.proportions)
+        share = _proportion(layout.available_memory_proportion)
         memory = self.spec.memory.model_copy(update={"available_memory_proportion": share})
         return self.spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
@@ -113,9 +119,9 @@ class ConvnetFamily:
 Family = TransformerFamily | ConvnetFamily
 
 
-def _factors(pipeline: Pipeline) -> dict[str, int]:
+def _factors(layout: Layout) -> dict[str, int]:
     names = ("micro_batch_size", "accumulation_factor", "replication_factor")
-    return {name: getattr(pipeline.setting, name) for name in names}
+    return {name: getattr(layout, name) for name in names}
 
 
 def _proportion(shares: tuple[float, ...]) -> Any:
@@ -124,10 +130,9 @@ def _proportion(shares: tuple[float, ...]) -> Any:
 
 def _stage_keys(ipu: int, counts: Counter[str]) -> dict[str, Any]:
     """The keys of a stage of a scenario: whole layers where it holds nothing else."""
-    attention, feed_forward = counts[ATTENTION], counts[FEED_FORWARD]
-    held: dict[str, Any] = {ATTENTION: attention, FEED_FORWARD: feed_forward}
-    if attention == feed_forward:
-        held = {"layers": attention}
+    held: dict[str, Any] = {name: counts[name] for name in ENCODER}
+    if len(set(held.values())) == 1:
+        held = {"layers": counts[ENCODER[0]]}
     held["decoder_layers"] = sum(counts[name] for name in DECODER)
     ends = {name: True for name in (EMBEDDING, HEAD) if counts[name]}
     return {"ipu": ipu, **{name: count for name, count in held.items() if count}, **ends}

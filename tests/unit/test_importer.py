@@ -16,7 +16,7 @@ from podsim.errors import PodsimError
 from podsim.generation import generate
 from podsim.importer import Request, import_model
 from podsim.importer.huggingface import known_families
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.specs import InferenceScenarioSpec, ScenarioSpec, load_scenario
 from podsim.specs.division import ParallelismSpec
@@ -55,7 +55,7 @@ def line_of(text: str, key: str) -> str:
 
 def parameters_of(spec: InferenceScenarioSpec | TransformerScenarioSpec) -> int:
     if isinstance(spec, InferenceScenarioSpec):
-        return inference_job(spec).shape.parameter_count
+        return generation_job(spec).shape.parameter_count
     return training_job(spec).workload_of(1).parameter_count
 
 

@@ -12,10 +12,9 @@ from pydantic import BaseModel
 from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
 from podsim.influence import Measure, Probe
-from podsim.plan.forward import forward_cost_model
 from podsim.plan.forward_job import forward_job
-from podsim.plan.inference import inference_cost_model
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import generation_cost_model
+from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.plan.models import pass_workload
 from podsim.plan.plan import cost_model
@@ -50,11 +49,11 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[AnyScenario, Probe, Mea
     spec = load_scenario(name, overrides=overrides).spec
     probe: Probe
     if isinstance(spec, InferenceScenarioSpec):
-        probe = GenerationProbe(inference_job, inference_cost_model(inference_job(spec)))
+        probe = GenerationProbe(generation_job, generation_cost_model(generation_job(spec)))
     elif isinstance(spec, ForwardScenarioSpec):
         assert isinstance(spec, TransformerPassSpec)
         workload = pass_workload(spec)
-        probe = ForwardProbe(workload, forward_cost_model(forward_job(spec, workload)))
+        probe = ForwardProbe(workload, cost_model(forward_job(spec, workload)))
     else:
         job = training_job(spec)
         probe = TrainingProbe(job, cost_model(job), TrainingOutcome(1.0, 1.0))
