@@ -9,6 +9,7 @@ made again. Whatever the folder refuses is no error, and all of it may be delete
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import sys
@@ -65,6 +66,14 @@ def source(files: Iterable[Path]) -> bytes:
     """A hash of source files: what they made must be made again when they change."""
     contents = (path.read_bytes() if path.is_file() else b"" for path in sorted(files))
     return digest([__version__.encode(), *contents]).encode()
+
+
+def library(name: str) -> Path:
+    """The first file of a library, which is not imported."""
+    found = importlib.util.find_spec(name)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin)
 
 
 def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]) -> _Value:

@@ -8,7 +8,6 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.influence import StandsOn
-from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
 from podsim.plan.inference import InferencePlan, StepCost, inference_cost_model, plan_inference
 from podsim.plan.inference_job import inference_job
@@ -59,6 +58,8 @@ def generate(
     choice: Choice | None = None
     try:
         if loaded.auto is not None:
+            from podsim.parallelism.auto import choose  # the search is large, and few runs need it
+
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert isinstance(spec, InferenceScenarioSpec)

@@ -60,12 +60,13 @@ DOCUMENTS = Memo(256)
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
 
+DRAWS = Memo(64)
+"""Samples to convergence of imagined runs."""
 SOURCES = Memo(16)
 """Hashes of the code that makes what is kept on disk."""
 
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    DOCUMENTS.forget()
-    PLANS.forget()
-    SOURCES.forget()
+    for each in (DOCUMENTS, PLANS, DRAWS, SOURCES):
+        each.forget()

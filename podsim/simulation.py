@@ -8,7 +8,6 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
 from podsim.influence import StandsOn
-from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
@@ -69,6 +68,8 @@ def simulate(
     choice: Choice | None = None
     try:
         if loaded.auto is not None:
+            from podsim.parallelism.auto import choose  # the search is large, and few runs need it
+
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)

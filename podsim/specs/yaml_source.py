@@ -6,7 +6,6 @@ A file that was parsed before, here or by another process, is not parsed again a
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,13 +46,9 @@ def _read(content: bytes, name: str, digest: str) -> Document:
 
 
 def _parser() -> bytes:
-    """A hash of the code that parses."""
-    library = importlib.util.find_spec("ruamel.yaml")
-    assert library is not None
-    assert library.origin is not None
-    # The first file of the library names its version.
+    """A hash of the code that parses; the first file of the library names its version."""
     ours = (Path(__file__).with_name(f"{each}.py") for each in ("document", "yaml_text"))
-    return disk.source([Path(library.origin), *ours])
+    return disk.source([disk.library("ruamel.yaml"), *ours])
 
 
 def _to_json(document: Document) -> dict[str, Any]:
