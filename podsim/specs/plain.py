@@ -62,4 +62,4 @@ def _scalar(value: Any, path: KeyPath) -> Any:
 
 
 def _problem(path: KeyPath, message: str, do: str) -> SpecError:
-    return SpecError([Problem("", dotted(path), message, do)])
+    return SpecError([Problem("", dotted(path) or "scenario", message, do)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -153,4 +154,5 @@ def test_any_text_is_a_quantity_or_says_what_to_write(text: str | float, dimensi
 @given(st.floats(1e-9, 1e9), st.sampled_from([(d, unit) for d, units in UNITS.items() for unit in units]))
 def test_a_number_with_its_unit_is_that_many_base_units(number: float, unit: tuple[str, str]) -> None:
     dimension, name = unit
-    assert parse_quantity(f"{number!r} {name}", dimension) == number * UNITS[dimension][name]
+    exact = Decimal(repr(number)) * Decimal(repr(UNITS[dimension][name]))
+    assert parse_quantity(f"{number!r} {name}", dimension) == float(exact)
