@@ -109,7 +109,11 @@ class Precision:
         return self.weight_bits < WEIGHT_BITS["fp16"]
 
     def weight_bytes(self, element_count: int, shards: int = 1) -> int:
-        """Bytes of one shard of so many weights. [B]"""
+        """Bytes of one shard of so many weights. [B]
+
+        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4).weight_bytes(9, shards=4)
+        (20, 5, 2)
+        """
         return -(-element_count * self.weight_bits // _BITS_PER_BYTE // shards)
 
 
