@@ -8,7 +8,6 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.influence import StandsOn
-from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
 from podsim.plan import Plan
 from podsim.plan.generation import generation_cost_model, plan_generation
@@ -60,6 +59,8 @@ def generate(
     choice: Choice | None = None
     try:
         if loaded.auto is not None:
+            from podsim.parallelism.auto import choose  # the search is large, and few runs need it
+
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert isinstance(spec, InferenceScenarioSpec)

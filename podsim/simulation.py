@@ -8,7 +8,6 @@ from pathlib import Path
 from podsim.engine import Trace, execute
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
 from podsim.influence import StandsOn
-from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
@@ -69,6 +68,8 @@ def simulate(
     choice: Choice | None = None
     try:
         if loaded.auto is not None:
+            from podsim.parallelism.auto import choose  # the search is large, and few runs need it
+
             loaded, choice = choose(loaded, watch)
         spec = loaded.spec
         assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
@@ -76,13 +77,15 @@ def simulate(
         model = cost_model(job)
         plan = make_plan(job, model)
         seen = follow(explicit_event_count(compile_program(plan), replicas_of(plan))) if explicit else ()
-        trace = execute(compile_program(plan, explicit=explicit), explicit=explicit, record=record, watch=seen)
+        program = compile_program(plan, explicit=explicit)
+        trace = execute(program, explicit=explicit, record=record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
     except (ModelError, MissingDataError) as error:
         raise error.at(loaded.where(*error.key.split("."))) from None
     except InfeasibleError as error:
         raise error.at(loaded.where("parallelism")) from None
-    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome), anew=influence)
+    known = None if explicit else (program, trace)
+    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=influence)
     return _result(loaded, plan, trace, outcome, stands_on, choice)
 
 

@@ -1,10 +1,11 @@
-"""Elementwise passes on one tile."""
+"""Elementwise passes and pools on one tile."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from podsim.specs.ipu import Ipu
+from podsim.workload.op import DTYPE_BYTES
 
 
 def ceil_div(numerator: Any, denominator: Any) -> Any:
@@ -21,3 +22,22 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     cycles, vector = vertex.half if dtype == "fp16" else vertex.single
     steps: int = ceil_div(ceil_div(elements_per_tile, ipu.tile.worker_count), vector)
     return ipu.vertices.call.launch + ipu.tile.worker_count * (vertex.fixed + cycles * steps)
+
+
+def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
+    """Maximum or mean over windows, for the elements of the busiest tile. [cycles]
+
+    Args:
+        ipu: The chip.
+        elements: Results on the tile.
+        width: Results of a row, each a vector of channels.
+        taps: Elements that are read for each result.
+        dtype: Format of the elements.
+        backward: Whether it is the gradient.
+    """
+    vertex = ipu.vertices.pool
+    per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[dtype]
+    vectors: int = ceil_div(ceil_div(elements, ipu.tile.worker_count), per_vector)
+    rows: int = ceil_div(vectors, width)
+    per_tap = vertex.backward_tap if backward else vertex.forward_tap
+    return ipu.vertices.call.launch + ipu.tile.worker_count * (rows * vertex.row + vectors * taps * per_tap)

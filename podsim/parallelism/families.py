@@ -21,6 +21,7 @@ from podsim.specs import ImageScenarioSpec
 from podsim.specs.auto import AutoImageSpec, AutoTextSpec
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.image import ImageParallelismSpec
+from podsim.specs.quantity import Sourced
 from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
@@ -48,6 +49,11 @@ class TransformerFamily:
     spec: TransformerScenarioSpec
     auto: AutoTextSpec
     recomputation = "layer"
+
+    @property
+    def optimizer_state(self) -> OptimizerStateSpec | None:
+        """Where the optimizer's state was written to live."""
+        return self.spec.memory.optimizer_state
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the model keep."""
@@ -88,6 +94,11 @@ class ConvnetFamily:
     auto: AutoImageSpec
     recomputation = "segment"
 
+    @property
+    def optimizer_state(self) -> OptimizerStateSpec | None:
+        """None: it is on the chip, and not chosen."""
+        return None
+
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the network keep."""
         make = CheckpointedSlices if recompute else Slices
@@ -117,6 +128,15 @@ class ConvnetFamily:
 
 
 Family = TransformerFamily | ConvnetFamily
+
+
+def keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys of `parallelism` and `memory` that say how a scenario is divided, as they are written."""
+    parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    parallelism["recomputation"] = spec.parallelism.recomputation
+    parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
+    memory = spec.memory.model_dump(mode="json", include={"optimizer_state"})
+    return parallelism, {"available_memory_proportion": spec.memory.available_memory_proportion, **memory}
 
 
 def _factors(layout: Layout) -> dict[str, int]:

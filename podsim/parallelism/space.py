@@ -171,17 +171,17 @@ class Space:
         return (False, True) if given is None else (given != "none",)
 
     def _storages(self) -> tuple[str, ...]:
-        if isinstance(self.spec, ImageScenarioSpec):
+        state = self.family.optimizer_state
+        if state is None:
             return (ON_CHIP,)
-        if self._gives("memory", "optimizer_state", "storage"):
-            return (self.spec.memory.optimizer_state.storage,)
-        return (ON_CHIP, STREAMING)
+        return (state.storage,) if self._gives("memory", "optimizer_state", "storage") else (ON_CHIP, STREAMING)
 
     def _shardings(self, replicas: int) -> tuple[bool, ...]:
-        if isinstance(self.spec, ImageScenarioSpec):
+        state = self.family.optimizer_state
+        if state is None:
             return (False,)
         if self._gives("memory", "optimizer_state", "replicated_tensor_sharding"):
-            return (self.spec.memory.optimizer_state.replicated_tensor_sharding,)
+            return (state.replicated_tensor_sharding,)
         return (True, False) if replicas > 1 else (False,)
 
     def micro_batches(self, group: Layout) -> Iterator[Layout]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from podsim.plan.changes import longer_pipelines, smaller_temporaries
-from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Precision
+from podsim.plan.layout import Job, Layout, Precision
 from podsim.specs import ForwardScenarioSpec
 from podsim.specs.forward import GraphScenarioSpec
 from podsim.workload import Workload
@@ -34,6 +34,6 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> Job:
         software=spec.software,
         workload_of=lambda _: model,
         layout=layout,
-        precision=Precision(WEIGHT_BITS[spec.precision.weights], partials=spec.precision.matmul_partials),
+        precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
         changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(model.order))),
     )

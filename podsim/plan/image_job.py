@@ -8,7 +8,7 @@ from functools import lru_cache
 from podsim.errors import ModelError
 from podsim.plan.changes import fewer_samples, recomputation_on, smaller_temporaries
 from podsim.plan.cuts import Cuts, cuts_before
-from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Optimizer, Precision
+from podsim.plan.layout import Job, Layout, Optimizer, Precision
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.hardware import System
 from podsim.specs.image import EfficientNetSpec, ImageOptimizerSpec, NormSpec, ResNetSpec
@@ -51,11 +51,7 @@ def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | 
         software=software,
         workload_of=workload_of,
         layout=layout,
-        precision=Precision(
-            WEIGHT_BITS[precision.weights],
-            DTYPE_BYTES[precision.gradient_accumulation],
-            precision.matmul_partials,
-        ),
+        precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=(
             *recomputation_on(layout, "segment"),

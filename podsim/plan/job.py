@@ -9,7 +9,7 @@ from functools import lru_cache
 from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.cuts import Cuts, cuts_of_counts, cuts_of_layers
 from podsim.plan.image_job import image_job
-from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Optimizer, Precision
+from podsim.plan.layout import Job, Layout, Optimizer, Precision
 from podsim.plan.models import transformer_workload
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.division import StageSpec
@@ -49,11 +49,7 @@ def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int],
         software=spec.software,
         workload_of=workload_of,
         layout=layout,
-        precision=Precision(
-            WEIGHT_BITS[precision.weights],
-            DTYPE_BYTES[precision.gradient_accumulation],
-            precision.matmul_partials,
-        ),
+        precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=(
             *recomputation_on(layout, "layer"),
@@ -98,6 +94,7 @@ def _layout(spec: TransformerScenarioSpec, cuts: Cuts, domain_ipu_count: int) ->
         optimizer_storage=state.storage,
         replicated_tensor_sharding=state.replicated_tensor_sharding,
         updates_per_session_call=parallelism.updates_per_session_call,
+        prefetch_depth=3,
         available_memory_proportion=(proportion,) * ipus if isinstance(proportion, float) else tuple(proportion),
     )
 

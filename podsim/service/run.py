@@ -12,7 +12,6 @@ from typing import Final
 from podsim.cost.model import CostModel
 from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.influence import StandsOn
-from podsim.parallelism.auto import choose
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
 from podsim.probes import GenerationProbe
@@ -120,6 +119,8 @@ def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) 
     generation = spec.generation.model_copy(update={"batch_size": size})
     open_ = replace(loaded, spec=spec.model_copy(update={"generation": generation}))
     try:
+        from podsim.parallelism.auto import choose  # the search is large, and few runs need it
+
         chosen, _ = choose(open_, watch)
     except InfeasibleError as error:
         raise error.at(loaded.where("parallelism")) from None

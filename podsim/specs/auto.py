@@ -13,13 +13,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from podsim.errors import BadValueError, Problem
 from podsim.specs.base import Spec
 from podsim.specs.division import SessionCall
+from podsim.specs.document import Document
 from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Count, SourcedBytes
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.wording import shown
-from podsim.specs.yaml_source import Document
 
 AUTO, PARALLELISM, BATCH = "auto", "parallelism", "batch_size"
 _FACTORS = ("micro_batch_size", "accumulation_factor", "replication_factor")

@@ -8,12 +8,20 @@ from pydantic import BaseModel, ConfigDict
 class Spec(BaseModel):
     """Frozen, and refuses unknown keys; the text under a field says what it means."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        arbitrary_types_allowed=False,
+        validate_default=True,
+        defer_build=True,  # of all families of models, a run needs one
+    )
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, str]:
     """The attribute behind each key of a file."""
-    return {declared.alias or name: name for name, declared in model.model_fields.items()}
+    generator = model.model_config.get("alias_generator")
+    given = generator if callable(generator) else str
+    return {declared.alias or given(name): name for name, declared in model.model_fields.items()}
 
 
 _UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s")

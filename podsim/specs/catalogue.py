@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from podsim.specs.document import Document
 from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.library import shipped_files
 from podsim.specs.load import family_of
-from podsim.specs.yaml_source import Document, parse_yaml
+from podsim.specs.yaml_source import parse_yaml
 
 _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")

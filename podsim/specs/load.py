@@ -24,6 +24,7 @@ from podsim.specs.auto import (
 )
 from podsim.specs.changes import Change, changes
 from podsim.specs.checks import cross_check
+from podsim.specs.document import Document
 from podsim.specs.families import (
     SEQ2SEQ_KIND,
     VISION_KIND,
@@ -47,7 +48,6 @@ from podsim.specs.software import Software
 from podsim.specs.vertices import Vertices
 from podsim.specs.wording import dotted, known_here, shown
 from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
-from podsim.specs.yaml_source import Document
 
 KINDS: dict[str, type[BaseModel]] = {
     "scenario": ScenarioSpec,

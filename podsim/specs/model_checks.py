@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.specs.assumptions import AnyScenario
+from podsim.specs.document import KeyPath
 from podsim.specs.families import DecoderTrainingSpec
 from podsim.specs.forward import BertPassSpec, ForwardScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
@@ -13,7 +14,6 @@ from podsim.specs.run import ReferenceConvergence
 from podsim.specs.scenario import ScenarioSpec, TransformerScenarioSpec
 from podsim.specs.serving import ServingSpec
 from podsim.specs.wording import setting
-from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
 TrainingScenario = TransformerScenarioSpec | ImageScenarioSpec

@@ -14,7 +14,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podsim.cost import MatMulShape, plan_matmul
+from podsim.cost import MatMulShape
+from podsim.cost.matmul import plan_matmul
 from podsim.errors import MissingDataError
 from podsim.report.reference_data import rows, scenario_name
 from podsim.simulation import simulate

@@ -15,7 +15,6 @@ from podsim.errors import PodsimError, SpecError
 from podsim.specs import data_file, load_scenario
 from podsim.specs.yaml_source import parse_value, parse_yaml, read_yaml
 from podsim.units import EXAMPLES, UNITS, QuantityError, parse_quantity
-from tests.parsed_once import shipped_files_parsed_once
 
 TEMPLATE = read_yaml(data_file("scenarios/template.yaml")).data
 POD = {
@@ -76,12 +75,6 @@ def _says_where(error: PodsimError) -> bool:
     return isinstance(error, SpecError) and all(
         (problem.key or problem.where or "key `" in problem.message) and problem.do for problem in error.problems
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _shipped_files_are_parsed_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
