@@ -4,11 +4,13 @@ from collections import Counter
 
 import pytest
 
+from podsim import simulate
 from podsim.errors import ModelError
 from podsim.plan import stash_depth
 from podsim.plan.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, stages_of
 from podsim.plan.stage import Segment, Stage
 from podsim.workload import Block, Workload
+from tests.examples import small_bert, small_pod
 
 LAYER = ("attention", "feed_forward")
 
@@ -86,6 +88,16 @@ def test_a_stage_holds_blocks_that_follow_one_another() -> None:
     with pytest.raises(ModelError, match="stage 0 holds 1 embedding, 2 attention, but the blocks that follow") as error:
         cuts_of_counts(model(2), counts, [0, 1])
     assert "1 embedding, 1 attention, 1 feed_forward" in error.value.message
+
+
+def test_the_error_of_such_a_scenario_names_the_key_and_a_cure() -> None:
+    scenario = small_bert(small_pod(), [2])
+    stages = [{"ipu": 0, "embedding": True, "attention": 2}, {"ipu": 1, "feed_forward": 2, "head": True}]
+    factors = {"micro_batch_size": 1, "accumulation_factor": 8, "replication_factor": 1}
+    with pytest.raises(ModelError) as error:
+        simulate(scenario | {"parallelism": factors | {"stages": stages}})
+    assert "[parallelism.stages]" in str(error.value)
+    assert error.value.do == "let each stage hold the blocks that follow those of the stage before it"
 
 
 def test_named_blocks_start_stages_and_segments() -> None:
