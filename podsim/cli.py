@@ -261,9 +261,8 @@ def cost_matmul(
     """Plan one matrix product and show what it costs."""
     from podsim.report.plan_view import show_matmul
     from podsim.specs import load_ipu
-    from podsim.system import build_ipu
 
-    chip = build_ipu(load_ipu(ipu))
+    chip = load_ipu(ipu)
     as_json = output_format is Format.JSON
     echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.specs import load_scenario
-from podsim.system import System, build_system
+from podsim.specs.hardware import System
 
 Mapping = dict[str, object]
 
@@ -98,4 +98,4 @@ def plan_of(scenario: Mapping | str, *overrides: str) -> Plan:
 
 def system_of(pod: Mapping | str) -> System:
     """A pod, shipped or by `small_pod`."""
-    return build_system(load_scenario(small_bert(pod, [1])).spec.system)
+    return load_scenario(small_bert(pod, [1])).spec.system

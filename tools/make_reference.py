@@ -18,12 +18,12 @@ from podsim.specs.quantity import INFORMATION
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
 _FILES = {
-    "HostSpec": "host",
-    "IpuSpec": "ipu",
-    "MachineSpec": "machine",
-    "PodSpec": "pod",
-    "SoftwareSpec": "software",
-    "VerticesSpec": "vertices",
+    "Host": "host",
+    "Ipu": "ipu",
+    "Machine": "machine",
+    "System": "pod",
+    "Software": "software",
+    "Vertices": "vertices",
 }
 _BEYOND_REASON = 10**12
 _SCENARIOS = {

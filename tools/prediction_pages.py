@@ -73,7 +73,7 @@ def _bow_conclusion(rows: Sequence[BowRow]) -> str:
     least, most = (each(row.ratio for row in rows) for each in (min, max))
     by_model = "\n".join(f"| mean of `{model}` | {mean_ratio(own):.3f} |" for model, own in _by_model(rows).items())
     spec = load_scenario(rows[0].name).spec
-    gc200_ghz = spec.system.machine.ipu.clock.value / _GIGA
+    gc200_ghz = spec.system.machine.ipu.clock_hz / _GIGA
     needed_ghz = gc200_ghz * clock / PUBLISHED_MEAN
     text = f"""**The published mean exceeds the ratio of the clocks, so it cannot come from the clock alone.** A
     workload that does nothing but compute gains {clock - 1:.1%}, and every link, host and memory takes from that.
@@ -157,11 +157,11 @@ rate (`--set "system.machine.streaming_memory.bandwidth_per_machine=32 GB/s"`, a
 
 def _sensitivity_conclusion() -> str:
     machine = load_scenario(SCENARIO).spec.system.machine
-    shared = machine.streaming_memory.bandwidth_per_machine
-    most = max(shared.range or (shared.value,)) / _GIGA
+    shared = machine.streaming_memory.machine_bytes_per_s
+    most = max(shared.provenance.range or (shared,)) / _GIGA
     return _paragraph(
         f"""With the memory of a machine as specified, an IPU gains nothing beyond a quarter of it. The plausible range
-        of that memory ends at {most:g} GB/s, which is {most / int(machine.ipu_count):.4g} GB/s for each IPU: further
+        of that memory ends at {most:g} GB/s, which is {most / machine.ipu_count:.4g} GB/s for each IPU: further
         down, the last column is out of reach."""
     )
 

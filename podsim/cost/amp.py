@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.cost.vector import ceil_div
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 
 Cycles = NDArray[Any]
 
@@ -37,11 +37,11 @@ def amp_vertex_cycles(
         dtype: Format of the operands.
         partials: Format of the partial results.
     """
-    vertex, workers = ipu.vertices.amp, ipu.worker_count
+    vertex, workers = ipu.vertices.amp, ipu.tile.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
     later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
-    block_later = out_groups * (vertex.out_group[0] + pass_count * (vertex.pass_[0] + load + later))
-    block_first = out_groups * (vertex.out_group[1] + pass_count * (vertex.pass_[1] + load + first))
+    block_later = out_groups * (vertex.out_group.later + pass_count * (vertex.pass_.later + load + later))
+    block_first = out_groups * (vertex.out_group.first + pass_count * (vertex.pass_.first + load + first))
     per_group = vertex.conv_group + (in_groups - 1) * (vertex.in_group + block_later)
     per_group = per_group + vertex.conv_group_last + block_first
     start = workers * (vertex.worker_fixed + vertex.worker_per_in_group * (in_groups * conv_groups - 1))
@@ -57,7 +57,7 @@ def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
     else:
         units = amp.half_partials_float_conv_units if partials == "fp32" else amp.half_conv_units
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
-    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_bytes_per_cycle
+    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_width_bytes
     return int(ceil_div(amp.half_conv_units, units)), load
 
 
@@ -68,7 +68,7 @@ def _coefficient_bytes_per_unit(ipu: Ipu, dtype: str) -> int:
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
     """Cycles of the worker loop over the positions of one block."""
-    workers = ipu.worker_count
+    workers = ipu.tile.worker_count
     fullest = ceil_div(rows, workers)
     # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
     last = np.maximum(rows - (workers - 1) * fullest, 0)
@@ -80,7 +80,8 @@ def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> An
     """Worker cycles for a number of positions."""
     vertex, amp = ipu.vertices.amp, ipu.amp
     half = dtype == "fp16"
-    table = np.asarray((vertex.half_worker if half else vertex.single_worker)[first_pass])
+    passes = vertex.half_worker if half else vertex.single_worker
+    table = np.asarray(passes.first if first_pass else passes.later)
     unit = amp.half_cycles_per_position if half else amp.single_cycles_per_position
     slope = unit + (vertex.single_first_cycles_per_position if first_pass and not half else 0)
     saving = vertex.retention_saving if half else 0

@@ -44,7 +44,7 @@ from podsim.cost.split import (
 )
 from podsim.cost.vector import ceil_div
 from podsim.errors import NoPlanError
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 _MOST_ELEMENTS = 2**40
@@ -105,13 +105,13 @@ def plan_conv(
         NoPlanError: The convolution is larger than any memory.
     """
     _refuse_beyond_reason(shape)
-    bound_bytes = available_memory_proportion * ipu.tile_memory_bytes
+    bound_bytes = available_memory_proportion * ipu.tile.memory_bytes
     planner = _Planner(ipu, dtype, partials, bound_bytes, copy_cycles_per_byte)
     costed = planner.whole(methods(ipu, shape, dtype))
     costed += planner.sliced(costed)
     cycles = np.concatenate([one.cycles for one in costed])
     temporary = np.concatenate([one.temporary for one in costed])
-    best = choose(cycles, temporary, ipu.tile_memory_bytes, available_memory_proportion)
+    best = choose(cycles, temporary, ipu.tile.memory_bytes, available_memory_proportion)
     ends = np.cumsum([len(one.temporary) for one in costed])
     owner = int(np.searchsorted(ends, best, side="right"))
     return _plan(shape, dtype, partials, costed[owner], best - int(ends[owner]))
@@ -211,7 +211,7 @@ def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
         case _:
             per_tap = 0.0
     blocks = positions * ceil_div(shape.out_channels, method.out_grain)
-    return float(blocks * taps * per_tap / ipu.tile_count)
+    return float(blocks * taps * per_tap / ipu.tile.count)
 
 
 def _enumerate(ipu: Ipu, method: Method, dtype: str, partials: str, slices: Sequence[tuple[int, int]]) -> _Candidates:
@@ -230,10 +230,10 @@ def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_s
     # The last axis of a kernel stays whole.
     kernel_rows = shape.kernel[0] if len(shape.kernel) > 1 else 1
     lengths = (group_sets, out_grains, in_grains, kernel_rows)
-    grid = np.meshgrid(*(distinct_parts(length, ipu.tile_count) for length in lengths), indexing="ij")
+    grid = np.meshgrid(*(distinct_parts(length, ipu.tile.count) for length in lengths), indexing="ij")
     parts = np.stack([axis.ravel() for axis in grid])
-    parts = parts[:, parts.prod(axis=0) <= ipu.tile_count]
-    budget = ipu.tile_count // parts.prod(axis=0)
+    parts = parts[:, parts.prod(axis=0) <= ipu.tile.count]
+    budget = ipu.tile.count // parts.prod(axis=0)
     choices = [rows.within(np.maximum(budget // divisor, 1)) for divisor in ROW_PART_DIVISORS]
     index = np.concatenate(choices)
     parts = np.tile(parts, len(index))
@@ -257,11 +257,11 @@ def _cost(
     owned = groups * in_channels * rows.owned[c.index] // (c.out * c.kernel)
     right = groups * in_channels * out_channels * first * math.prod(shape.kernel[1:])
     result = groups * out_channels * positions
-    bus = np.where(c.out % ipu.tiles_per_exchange_bus == 0, ipu.tiles_per_exchange_bus, 1)
+    bus = np.where(c.out % ipu.exchange.tiles_per_bus == 0, ipu.exchange.tiles_per_bus, 1)
     received = np.maximum(left - owned, 0)
     tiles = rows.tiles[c.index]
-    exchange = ceil_div(received * operand, ipu.exchange_bytes_per_cycle * bus)
-    exchange = exchange + ceil_div(right * operand * (tiles - 1) // tiles, ipu.exchange_bytes_per_cycle)
+    exchange = ceil_div(received * operand, ipu.exchange.bytes_per_cycle * bus)
+    exchange = exchange + ceil_div(right * operand * (tiles - 1) // tiles, ipu.exchange.bytes_per_cycle)
     sums, sums_exchange, stages = sum_partials(ipu, result, c.inner * c.kernel, partials)
     serial = c.out_slices * c.in_slices
     copies = copy_cycles(ipu, method.moved_count, dtype, copy_cycles_per_byte)
@@ -271,10 +271,10 @@ def _cost(
         serial * sums,
         serial * (exchange + sums_exchange),
         copies + serial * slices + final_cast_cycles(ipu, shape.result_count, dtype, partials),
-        (serial * (2 + stages) + 2 * (copies > 0)) * ipu.superstep_overhead_cycles,
+        (serial * (2 + stages) + 2 * (copies > 0)) * ipu.superstep.overhead_cycles,
     )
     running = operand * (np.where(received > 0, left, 0) + np.where(tiles > 1, right, 0))
-    running = running + ceil_div(method.moved_count, ipu.tile_count) * operand + DTYPE_BYTES[partials] * result
+    running = running + ceil_div(method.moved_count, ipu.tile.count) * operand + DTYPE_BYTES[partials] * result
     reducing = np.where(c.inner * c.kernel > 1, 2, 1) * DTYPE_BYTES[partials] * result
     return np.stack(parts).astype(float), np.maximum(running, reducing)
 

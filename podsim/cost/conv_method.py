@@ -10,7 +10,7 @@ from typing import Literal
 
 from podsim.cost.conv_shape import ConvShape
 from podsim.cost.vector import ceil_div
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
@@ -69,12 +69,12 @@ def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float
     """
     if not element_count:
         return 0.0
-    share, vertex = ceil_div(element_count, ipu.tile_count), ipu.vertices.transform
+    share, vertex = ceil_div(element_count, ipu.tile.count), ipu.vertices.transform
     byte_count = share * DTYPE_BYTES[dtype]
     copies = (
         ceil_div(share * vertex.cycles, vertex.elements) if cycles_per_byte is None else byte_count * cycles_per_byte
     )
-    return float(ipu.vertices.copy_cycles + copies + ceil_div(byte_count, ipu.exchange_bytes_per_cycle))
+    return float(ipu.vertices.call.copy_cycles + copies + ceil_div(byte_count, ipu.exchange.bytes_per_cycle))
 
 
 def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvShape, int]]:

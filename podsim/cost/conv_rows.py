@@ -14,7 +14,7 @@ from podsim.cost.conv_shape import ConvShape
 from podsim.cost.conv_vertices import nx1_worker_cycles, row_segments, slic_worker_cycles
 from podsim.cost.split import distinct_parts
 from podsim.cost.vector import ceil_div
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 Ints = NDArray[Any]
@@ -54,11 +54,11 @@ class Rows:
 def row_splits(ipu: Ipu, method: Method, dtype: str, partials: str) -> Rows:
     """All splits of batch and field of a shape."""
     shape = method.shape
-    axes = [distinct_parts(length, ipu.tile_count) for length in (shape.batch, *shape.field)]
+    axes = [distinct_parts(length, ipu.tile.count) for length in (shape.batch, *shape.field)]
     parts = axes[0][np.newaxis]
     for axis in axes[1:]:
         parts = np.concatenate((np.repeat(parts, len(axis), axis=1), np.tile(axis, parts.shape[1])[np.newaxis]))
-        parts = parts[:, parts.prod(axis=0) <= ipu.tile_count]
+        parts = parts[:, parts.prod(axis=0) <= ipu.tile.count]
     tiles = parts.prod(axis=0)
     order = np.argsort(tiles, kind="stable")
     parts, tiles = parts[:, order], tiles[order]
@@ -115,7 +115,7 @@ def _workers(ipu: Ipu, method: Method, batch: Ints, field: Ints, dtype: str, par
         return np.zeros_like(batch), np.zeros_like(batch)
     met = [ceil_div(positions, dilation) for positions, dilation in zip(field, shape.dilation, strict=True)]
     rows = batch * math.prod(met[:-1], start=np.ones_like(batch))
-    segments = row_segments(ipu.worker_count, rows, met[-1])
+    segments = row_segments(ipu.tile.worker_count, rows, met[-1])
     if method.vertex == "amp":
         return nx1_worker_cycles(ipu, segments, dtype, partials)
     slowest = slic_worker_cycles(ipu, segments, shape.stride[-1], partials)
@@ -124,9 +124,9 @@ def _workers(ipu: Ipu, method: Method, batch: Ints, field: Ints, dtype: str, par
 
 def _with_halo(ipu: Ipu, method: Method, compute: Ints, needed: Ints, dtype: str) -> list[Ints]:
     """Worker cycles and exchange of a grain of input channels together, for a few reuses of the input."""
-    exchange = needed * method.in_grain * DTYPE_BYTES[dtype] // ipu.exchange_bytes_per_cycle
+    exchange = needed * method.in_grain * DTYPE_BYTES[dtype] // ipu.exchange.bytes_per_cycle
     taps = math.prod(method.shape.kernel)
-    return [ipu.worker_count * taps * groups * compute + exchange for groups in _OUT_GROUPS_FED] + [needed]
+    return [ipu.tile.worker_count * taps * groups * compute + exchange for groups in _OUT_GROUPS_FED] + [needed]
 
 
 def _best_so_far(criterion: Ints) -> Ints:

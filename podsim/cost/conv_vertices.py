@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from podsim.cost.amp import weight_load_cycles
 from podsim.cost.vector import ceil_div
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 Cycles = NDArray[Any]
@@ -108,9 +108,9 @@ def nx1_cycles(
         dtype: Format of the operands.
         partials: Format of the partial results.
     """
-    v, count = ipu.vertices.nx1, ipu.worker_count
+    v, count = ipu.vertices.nx1, ipu.tile.worker_count
     passes, load = weight_load_cycles(ipu, dtype, partials)
-    load += v.filter_load[filter_height.bit_length() - 1] + v.pass_
+    load += v.filter_load.of(filter_height) + v.pass_
     taps = share.kernel_rows * share.kernel_width
     slowest, fastest = workers
     inner = share.kernel_rows * v.kernel_row + taps * (v.kernel_position + passes * load)
@@ -123,9 +123,9 @@ def nx1_cycles(
 def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
     """Clearing of the partials before a vertex adds to them."""
     v, groups, outs = ipu.vertices.nx1, share.conv_groups, share.out_groups
-    per_vector = ipu.vector_width_bytes // DTYPE_BYTES[partials]
-    elements = ceil_div(share.positions, ipu.worker_count) * ipu.amp.half_conv_units
-    clear = ipu.worker_count * outs * groups * (ceil_div(elements, per_vector) + v.zero_worker)
+    per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[partials]
+    elements = ceil_div(share.positions, ipu.tile.worker_count) * ipu.amp.half_conv_units
+    clear = ipu.tile.worker_count * outs * groups * (ceil_div(elements, per_vector) + v.zero_worker)
     calls = groups * (v.zero_call * outs + v.zero_loop * (outs - 1) + v.zero_end)
     return clear + calls + v.zero_loop * (groups - 1) + v.zero_end
 
@@ -133,8 +133,8 @@ def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
 def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: str) -> Cycles:
     """Slowest worker for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
     vertex = ipu.vertices.slic
-    passes = vertex.passes[partials == "fp32"]
-    short, slope = vertex.row_positions[stride - 1], vertex.row_cycles_per_position[stride - 1]
+    passes = vertex.passes.of(partials)
+    short, slope = vertex.row_positions.of(stride), vertex.row_cycles_per_position.of(stride)
     cycles = segments.worker_cycles(
         lambda n: vertex.work_item + passes * (vertex.row + slope * np.maximum(n - short, 0))
     )
@@ -153,18 +153,19 @@ def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, 
     """
     vertex = ipu.vertices.slic
     sub_kernels = share.kernel_rows * phases * ceil_div(ceil_div(share.kernel_width, phases), vertex.kernel_width)
-    per_part = vertex.sub_kernel + vertex.weight_load[channels.bit_length() - 1] + ipu.worker_count * slowest_worker
+    load = vertex.weight_load[channels.bit_length() - 1]
+    per_part = vertex.sub_kernel + load + ipu.tile.worker_count * slowest_worker
     blocks = share.conv_groups * share.in_groups * share.out_groups
     return np.asarray(vertex.fixed + blocks * sub_kernels * per_part)
 
 
 def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
     """Multiply-adds over 8 or 16 groups at once; `conv_groups` counts sets of so many. [cycles]"""
-    vertex, count = ipu.vertices.vmac, ipu.worker_count
+    vertex, count = ipu.vertices.vmac, ipu.tile.worker_count
     vectors = group_width // vertex.half_width
     segments = ceil_div(share.positions * share.kernel_rows, count)
-    worker = vertex.worker[vectors - 1] + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
-    clear = ceil_div(share.positions * group_width * DTYPE_BYTES["fp16"], ipu.vector_width_bytes)
+    worker = vertex.worker.of(vectors) + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
+    clear = ceil_div(share.positions * group_width * DTYPE_BYTES["fp16"], ipu.tile.vector_width_bytes)
     reduce = vertex.reduce + vertex.reduce_cycles_per_output * share.positions
     one = vertex.group + clear + share.in_groups * (vertex.in_channel + count * worker) + reduce
     return np.asarray(vertex.fixed + share.conv_groups * share.out_groups * one)
@@ -174,15 +175,15 @@ def hmac_cycles(ipu: Ipu, share: TileShare) -> Cycles:
     """A dot product per output and kernel position; `in_groups` counts what it multiplies in a cycle. [cycles]"""
     vertex = ipu.vertices.hmac
     taps = share.kernel_rows * share.kernel_width
-    outputs = ceil_div(share.conv_groups * share.positions * share.out_groups, ipu.worker_count)
+    outputs = ceil_div(share.conv_groups * share.positions * share.out_groups, ipu.tile.worker_count)
     worker = outputs * taps * (vertex.output + share.in_groups)
-    return np.asarray(ipu.vertices.launch_cycles + ipu.worker_count * worker)
+    return np.asarray(ipu.vertices.call.launch + ipu.tile.worker_count * worker)
 
 
 def outer_product_cycles(ipu: Ipu, share: TileShare) -> Cycles:
     """Products with one input channel and a kernel of one; channels are not grouped. [cycles]"""
     vertex = ipu.vertices.outer_product
     more = ceil_div(np.maximum(share.out_groups - vertex.position_channels, 0), vertex.channels_per_cycle)
-    positions = ceil_div(share.positions, ipu.worker_count)
+    positions = ceil_div(share.positions, ipu.tile.worker_count)
     worker = vertex.fixed + share.conv_groups * (vertex.group + positions * (vertex.position + more))
-    return np.asarray(ipu.vertices.launch_cycles + ipu.worker_count * worker)
+    return np.asarray(ipu.vertices.call.launch + ipu.tile.worker_count * worker)

@@ -30,7 +30,7 @@ from podsim.cost.split import (
 )
 from podsim.cost.vector import ceil_div
 from podsim.errors import NoPlanError
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 _MOST_ELEMENTS = 2**40
@@ -79,7 +79,7 @@ def plan_matmul(
     parts = _cost(ipu, shape, candidates, dtype, partials)
     cycles = sum(parts.values())
     temporary = _temporary_bytes(candidates, ipu, dtype, partials)
-    index = choose(np.asarray(cycles), temporary, ipu.tile_memory_bytes, available_memory_proportion)
+    index = choose(np.asarray(cycles), temporary, ipu.tile.memory_bytes, available_memory_proportion)
     account = Account(**{kind: float(values[index]) for kind, values in parts.items()})
     c = candidates
     return MatMulPlan(
@@ -122,9 +122,9 @@ def _splits_of_slice(
     inner_grains = ceil_div(ceil_div(shape.inner, inner_slices), inner_grain)
     axes = (distinct_parts(shape.groups), distinct_parts(column_grains), distinct_parts(inner_grains))
     groups, columns, inner = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-    fits = groups * columns * inner <= ipu.tile_count
+    fits = groups * columns * inner <= ipu.tile.count
     groups, columns, inner = groups[fits], columns[fits], inner[fits]
-    most = np.minimum(shape.rows, ipu.tile_count // (groups * columns * inner))
+    most = np.minimum(shape.rows, ipu.tile.count // (groups * columns * inner))
     rows = np.concatenate([np.maximum(most // divisor, 1) for divisor in ROW_PART_DIVISORS])
     groups, columns, inner = (np.tile(axis, len(ROW_PART_DIVISORS)) for axis in (groups, columns, inner))
     row_share = ceil_div(shape.rows, rows)
@@ -168,10 +168,10 @@ def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: st
     """Cycles of every candidate by kind of work."""
     left, right, out = _tile_elements(c, ipu, dtype)
     operand = DTYPE_BYTES[dtype]
-    port = ipu.exchange_bytes_per_cycle
+    port = ipu.exchange.bytes_per_cycle
     # Each tile already owns its share of an operand and receives the rest; two tiles on one bus
     # that need the same left operand receive it at double rate.
-    bus = np.where(c.columns % ipu.tiles_per_exchange_bus == 0, ipu.tiles_per_exchange_bus, 1)
+    bus = np.where(c.columns % ipu.exchange.tiles_per_bus == 0, ipu.exchange.tiles_per_bus, 1)
     exchange = ceil_div(left * operand * (c.columns - 1) // c.columns, port * bus)
     exchange = exchange + ceil_div(right * operand * (c.rows - 1) // c.rows, port)
     vertex = amp_vertex_cycles(
@@ -186,5 +186,5 @@ def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: st
         "reduction": serial * sums,
         "exchange": serial * (exchange + sums_exchange),
         "rearrange": serial * slices + final_cast_cycles(ipu, results, dtype, partials),
-        "superstep": serial * (2 + stages) * ipu.superstep_overhead_cycles * np.ones(len(serial)),
+        "superstep": serial * (2 + stages) * ipu.superstep.overhead_cycles * np.ones(len(serial)),
     }

@@ -15,7 +15,7 @@ from podsim.cost.planned import Chip, planned_conv, planned_matmul
 from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
 from podsim.cost.vector import ceil_div, elementwise_cycles, pool_cycles
 from podsim.errors import MissingDataError
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import (
     DTYPE_BYTES,
     Conv,
@@ -96,17 +96,13 @@ class CostModel:
             tells the chips apart, so that splits have to be chosen anew.
         """
         old = splits.ipu
-        same = replace(
-            self.ipu,
-            clock_hz=old.clock_hz,
-            superstep_overhead_cycles=old.superstep_overhead_cycles,
-            multi_ipu_sync_cycles=old.multi_ipu_sync_cycles,
-        )
+        kept = ("clock_hz", "superstep", "multi_ipu_sync_cycles")
+        same = self.ipu.model_copy(update={name: getattr(old, name) for name in kept})
         if (same, self.partials) != (old, splits.partials):
             return None
         if self._parameters == splits._parameters:
             return splits
-        if not old.superstep_overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
+        if not old.superstep.overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
             return None
         for key, products in splits._plans.items():
             self._plans[key] = {
@@ -125,14 +121,14 @@ class CostModel:
     def _held(self, plan: MatMulPlan | ConvPlan, splits: CostModel) -> Account:
         """Cycles of a split by another model, with the supersteps and copies of this one."""
         account = plan.account
-        supersteps = account.superstep / splits.ipu.superstep_overhead_cycles if account.superstep else 0.0
+        supersteps = account.superstep / splits.ipu.superstep.overhead_cycles if account.superstep else 0.0
         moved = plan.method.moved_count if isinstance(plan, ConvPlan) else 0
         new, old = (
             copy_cycles(each.ipu, moved, plan.dtype, each.layout_change_cycles_per_byte) for each in (self, splits)
         )
         return replace(
             account,
-            superstep=supersteps * self.ipu.superstep_overhead_cycles,
+            superstep=supersteps * self.ipu.superstep.overhead_cycles,
             rearrange=account.rearrange + new - old,
         )
 
@@ -172,11 +168,11 @@ class CostModel:
 
     def layout_change(self, byte_count: float) -> Account:
         """A tensor moves to another layout: exchange, and copies before and after it."""
-        share = byte_count / self.ipu.tile_count
-        copies = self.ipu.vertices.copy_cycles + self.layout_change_cycles_per_byte * share
+        share = byte_count / self.ipu.tile.count
+        copies = self.ipu.vertices.call.copy_cycles + self.layout_change_cycles_per_byte * share
         return Account(
-            rearrange=copies + share / self.ipu.exchange_bytes_per_cycle,
-            superstep=2 * self.ipu.superstep_overhead_cycles,
+            rearrange=copies + share / self.ipu.exchange.bytes_per_cycle,
+            superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
     def plan(self, op: MatMul, available_memory_proportion: float) -> MatMulPlan:
@@ -191,7 +187,7 @@ class CostModel:
 
     def _same_with_more(self, known: dict[float, _Plan], proportion: float) -> _Plan | None:
         """A plan made with more memory that does with so little: the fastest of many is that of a few it is among."""
-        bound_bytes = proportion * self.ipu.tile_memory_bytes
+        bound_bytes = proportion * self.ipu.tile.memory_bytes
         for more, plan in known.items():
             if more >= proportion and plan.temporary_bytes_per_tile <= bound_bytes:
                 return plan
@@ -222,39 +218,39 @@ class CostModel:
         if op.function not in self.ipu.vertices.elementwise:
             known = ", ".join(sorted(self.ipu.vertices.elementwise))
             raise MissingDataError(f"no vertex for elementwise function {op.function}", do=f"use one of: {known}")
-        share = ceil_div(op.element_count, self.ipu.tile_count)
+        share = ceil_div(op.element_count, self.ipu.tile.count)
         cycles = elementwise_cycles(self.ipu, op.function, share, op.dtype)
-        return Account(vector=cycles, superstep=self.ipu.superstep_overhead_cycles)
+        return Account(vector=cycles, superstep=self.ipu.superstep.overhead_cycles)
 
     def _pool(self, op: Pool) -> Account:
         """Windows over rows of vectors; an element crosses the exchange for each one of the result."""
-        share = ceil_div(op.element_count, self.ipu.tile_count)
+        share = ceil_div(op.element_count, self.ipu.tile.count)
         return Account(
             vector=pool_cycles(self.ipu, share, op.shape[-1], op.window, op.dtype, backward=op.backward),
-            exchange=ceil_div(share * DTYPE_BYTES[op.dtype], self.ipu.exchange_bytes_per_cycle),
-            superstep=2 * self.ipu.superstep_overhead_cycles,
+            exchange=ceil_div(share * DTYPE_BYTES[op.dtype], self.ipu.exchange.bytes_per_cycle),
+            superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
     def _reduce(self, op: Reduce) -> Account:
         """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""
-        elements_per_cycle = self.ipu.vector_width_bytes / _HALF_BYTES
-        local = op.input_count / self.ipu.tile_count / elements_per_cycle
-        exchanged = op.byte_count / self.ipu.tile_count / self.ipu.exchange_bytes_per_cycle
+        elements_per_cycle = self.ipu.tile.vector_width_bytes / _HALF_BYTES
+        local = op.input_count / self.ipu.tile.count / elements_per_cycle
+        exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
         return Account(
             reduction=local + self.ipu.vertices.reduction.general_fixed,
             exchange=exchanged,
-            superstep=2 * self.ipu.superstep_overhead_cycles,
+            superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
     def _rows(self, op: Gather | ScatterAdd) -> Account:
         """Rows looked up or updated, with the best split of the table over rows and columns."""
         splits = (self._row_cycles(op, columns) for columns in _powers_of_two(op.shape[1]))
-        exchanged = op.byte_count / self.ipu.tile_count / self.ipu.exchange_bytes_per_cycle
-        return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep_overhead_cycles)
+        exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
+        return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep.overhead_cycles)
 
     def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int) -> int:
-        vertex, workers = self.ipu.vertices.gather, self.ipu.worker_count
-        row_parts = max(1, min(op.table_rows, self.ipu.tile_count // column_parts))
+        vertex, workers = self.ipu.vertices.gather, self.ipu.tile.worker_count
+        row_parts = max(1, min(op.table_rows, self.ipu.tile.count // column_parts))
         indices, width = op.shape[0], ceil_div(op.shape[1], column_parts)
         hits: int = ceil_div(indices, row_parts)
         words: int = ceil_div(width * DTYPE_BYTES[op.dtype], _WORD_BYTES)

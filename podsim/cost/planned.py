@@ -18,7 +18,8 @@ from podsim.cost.account import Account
 from podsim.cost.conv_method import Method
 from podsim.cost.conv_shape import ConvShape
 from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
+from podsim.specs.vertices import Vertices
 from podsim.workload.op import Conv
 
 
@@ -100,8 +101,9 @@ def planned_conv(
 
 def _planners() -> bytes:
     """A hash of the code that makes plans: the formulas, and what they ask of a chip."""
-    folders = {Path(str(sys.modules[each].__file__)).parent for each in (__name__, Ipu.__module__, Conv.__module__)}
-    return disk.source(path for folder in folders for path in folder.glob("*.py"))
+    homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__)
+    cost, op, *chip = (Path(str(sys.modules[each].__file__)) for each in homes)
+    return disk.source((*chip, *cost.parent.glob("*.py"), *op.parent.glob("*.py")))
 
 
 def _on_disk(key: tuple[object, ...]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podsim.cost.account import Account
 from podsim.cost.conv_method import Method
 from podsim.cost.conv_shape import ConvShape
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 
 LARGEST_EXTENT = 2**24
 """Of any axis of a product that is planned."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.cost.vector import ceil_div, elementwise_cycles
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 SERIAL_SLICES = (*((columns, 1) for columns in (1, 2, 4, 8, 16)), *((1, inner) for inner in (2, 4, 8)))
@@ -51,7 +51,7 @@ def sum_partials(
         factor = np.where(stage_count == stage, left, np.minimum(step, left))
         share = ceil_div(held, factor)
         cycles = cycles + np.where(active, reduce_vertex_cycles(ipu, share, factor, partials), 0)
-        sent = ceil_div(held * DTYPE_BYTES[partials], ipu.exchange_bytes_per_cycle)
+        sent = ceil_div(held * DTYPE_BYTES[partials], ipu.exchange.bytes_per_cycle)
         exchange = exchange + np.where(active, sent, 0)
         stages = stages + active
         held, left = np.where(active, share, held), np.where(active, ceil_div(left, factor), left)
@@ -63,10 +63,10 @@ def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
 
     Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
     """
-    vertex, single = ipu.vertices.reduction, int(dtype == "fp32")
-    vectors = ceil_div(ceil_div(outputs, vertex.output_vector[single]), ipu.worker_count)
-    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead[single]
-    return vertex.fixed + ipu.worker_count * (vertex.worker_fixed + vectors * per_vector)
+    vertex = ipu.vertices.reduction
+    vectors = ceil_div(ceil_div(outputs, vertex.output_vector.of(dtype)), ipu.tile.worker_count)
+    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead.of(dtype)
+    return vertex.fixed + ipu.tile.worker_count * (vertex.worker_fixed + vectors * per_vector)
 
 
 def slice_cycles(
@@ -84,11 +84,11 @@ def slice_cycles(
     """
     vertex = ipu.vertices.slice
     serial = column_slices * inner_slices
-    fixed = vertex.fixed + ipu.worker_count * vertex.worker_fixed
-    rate = ipu.tile_count * vertex.elements_per_cycle
+    fixed = vertex.fixed + ipu.tile.worker_count * vertex.worker_fixed
+    rate = ipu.tile.count * vertex.elements_per_cycle
     join = np.where(
         inner_slices > 1,
-        elementwise_cycles(ipu, "add", ceil_div(results, ipu.tile_count), dtype),
+        elementwise_cycles(ipu, "add", ceil_div(results, ipu.tile.count), dtype),
         fixed + ceil_div(results, rate * serial),
     )
     return np.where(serial > 1, fixed + ceil_div(weights, rate * serial) + join, 0)
@@ -98,4 +98,4 @@ def final_cast_cycles(ipu: Ipu, results: int, dtype: str, partials: str) -> int:
     """One pass that turns all results from the format of the partials into that of the operands. [cycles]"""
     if dtype == partials:
         return 0
-    return elementwise_cycles(ipu, "cast", ceil_div(results, ipu.tile_count), dtype)
+    return elementwise_cycles(ipu, "cast", ceil_div(results, ipu.tile.count), dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
 
@@ -19,11 +19,9 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     launch + workers x (fixed + cycles x ceil(ceil(n / workers) / vector)); source: [poplibs_estimators].
     """
     vertex = ipu.vertices.elementwise[function]
-    half = dtype == "fp16"
-    cycles = vertex.half_cycles if half else vertex.single_cycles
-    vector = vertex.half_elements if half else vertex.single_elements
-    steps: int = ceil_div(ceil_div(elements_per_tile, ipu.worker_count), vector)
-    return ipu.vertices.launch_cycles + ipu.worker_count * (vertex.fixed + cycles * steps)
+    cycles, vector = vertex.half if dtype == "fp16" else vertex.single
+    steps: int = ceil_div(ceil_div(elements_per_tile, ipu.tile.worker_count), vector)
+    return ipu.vertices.call.launch + ipu.tile.worker_count * (vertex.fixed + cycles * steps)
 
 
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
@@ -38,8 +36,8 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
         backward: Whether it is the gradient.
     """
     vertex = ipu.vertices.pool
-    per_vector = ipu.vector_width_bytes // DTYPE_BYTES[dtype]
-    vectors: int = ceil_div(ceil_div(elements, ipu.worker_count), per_vector)
+    per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[dtype]
+    vectors: int = ceil_div(ceil_div(elements, ipu.tile.worker_count), per_vector)
     rows: int = ceil_div(vectors, width)
     per_tap = vertex.backward_tap if backward else vertex.forward_tap
-    return ipu.vertices.launch_cycles + ipu.worker_count * (rows * vertex.row + vectors * taps * per_tap)
+    return ipu.vertices.call.launch + ipu.tile.worker_count * (rows * vertex.row + vectors * taps * per_tap)

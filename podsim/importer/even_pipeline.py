@@ -13,7 +13,7 @@ from podsim.importer.scenario_text import Section, as_mapping
 from podsim.parallelism.factors import accumulation, divisors
 from podsim.plan import make_plan
 from podsim.plan.job import training_job
-from podsim.specs import PodSpec, load_scenario
+from podsim.specs import System, load_scenario
 from podsim.specs.checks import division_findings
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.scenario import TransformerScenarioSpec
@@ -47,10 +47,10 @@ def pipeline_sections(
     """
     spec = _undivided(sections)
 
-    def fits(pod: PodSpec) -> bool:
+    def fits(pod: System) -> bool:
         return _first_that_fits(spec.model_copy(update={"system": pod}), batch.whole, []) is not None
 
-    def failure(pod: PodSpec) -> InfeasibleError:
+    def failure(pod: System) -> InfeasibleError:
         return _largest_failure(spec.model_copy(update={"system": pod}), batch.whole)
 
     tried: list[str] = []

@@ -16,7 +16,7 @@ from podsim.importer.request import Request
 from podsim.importer.scenario_text import Section, as_mapping, scenario_text
 from podsim.plan import Job
 from podsim.plan.forward_job import forward_job
-from podsim.specs import ForwardScenarioSpec, PodSpec, load_scenario
+from podsim.specs import ForwardScenarioSpec, System, load_scenario
 from podsim.specs.wording import counted
 from podsim.watch import Watch, silent
 
@@ -65,7 +65,7 @@ def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
 
 
 def _fit(spec: ForwardScenarioSpec, graph: Graph, name: str) -> GraphFit:
-    def job_on(pod: PodSpec) -> Job:
+    def job_on(pod: System) -> Job:
         return forward_job(spec.model_copy(update={"system": pod}), graph.workload)
 
     fit = fit_graph(job_on(spec.system))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.specs import PodSpec
+from podsim.specs import System
 from podsim.specs.pods import larger_pods
 
 _SMALLER = "import a smaller model, or ask for fewer tokens or a smaller batch"
 
 
 def fits_elsewhere(
-    system: PodSpec,
+    system: System,
     divided: str,
-    fits: Callable[[PodSpec], bool],
-    failure: Callable[[PodSpec], InfeasibleError],
+    fits: Callable[[System], bool],
+    failure: Callable[[System], InfeasibleError],
     smaller: str = _SMALLER,
 ) -> DoesNotFitError:
     """The smallest shipped pod on which the model fits, or what is too large.

@@ -93,12 +93,12 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
     """
     costed: list[tuple[float, dict[str, BlockCost]]] = []
     for proportion in sorted(proportions, reverse=True):
-        if costed and _largest(costed[-1][1]) <= proportion * model.ipu.tile_memory_bytes:
+        if costed and _largest(costed[-1][1]) <= proportion * model.ipu.tile.memory_bytes:
             costed[-1] = (proportion, costed[-1][1])
             continue
         costed.append((proportion, {name: block_cost(name, workload, model, proportion) for name in workload.blocks}))
     costed.reverse()
-    tiles = model.ipu.tile_count
+    tiles = model.ipu.tile.count
     return Chain(
         workload=workload,
         proportions=tuple(proportion for proportion, _ in costed),

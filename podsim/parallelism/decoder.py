@@ -16,7 +16,7 @@ from podsim.plan.generation_job import generation_job
 from podsim.plan.layout import ON_CHIP, STREAMING, Layout
 from podsim.plan.memory import IpuMemory
 from podsim.program.generation import compile_step
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, PodSpec
+from podsim.specs import InferenceScenarioSpec, LoadedScenario, System
 from podsim.specs.auto import AutoInferenceSpec
 from podsim.specs.checks import division_findings
 from podsim.specs.inference import InferenceParallelismSpec
@@ -152,7 +152,7 @@ def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: 
     return DoesNotFitError(what + misfit_text(nearest.memory), do=do)
 
 
-def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: PodSpec) -> bool:
+def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: System) -> bool:
     spec = spec.model_copy(update={"system": pod})
     asked = generation_job(spec)
     model = generation_cost_model(asked)

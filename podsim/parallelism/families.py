@@ -134,7 +134,7 @@ def keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of `parallelism` and `memory` that say how a scenario is divided, as they are written."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     parallelism["recomputation"] = spec.parallelism.recomputation
-    parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
+    parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
     memory = spec.memory.model_dump(mode="json", include={"optimizer_state"})
     return parallelism, {"available_memory_proportion": spec.memory.available_memory_proportion, **memory}
 

@@ -14,7 +14,7 @@ from podsim.parallelism.split import Costs, Split, least_maximum, most_even
 from podsim.plan.cuts import Cuts
 from podsim.plan.layout import Job, Layout
 from podsim.plan.stage import stash_depth
-from podsim.system import System
+from podsim.specs.hardware import System
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
         pinned: A share of memory for each IPU, if those are given.
     """
     ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica
-    compute_tiles = ipu.tile_count - job.layout.io_tiles
-    capacity = compute_tiles * (ipu.tile_memory_bytes - job.code_bytes_per_tile)
+    compute_tiles = ipu.tile.count - job.layout.io_tiles
+    capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile)
     held = chain.held_bytes(job)
     folded = ipu_count > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)
@@ -162,5 +162,5 @@ def _nothing(slices: Slices) -> tuple[Costs, Costs]:
 def _hand_over_cycles(slices: Slices, system: System) -> Costs:
     """Half a sync, and the transfers of activations and gradients over each cut. [cycles]"""
     ipu = system.machine.ipu
-    over = slices.chain.input_bytes / system.machine.rung.bandwidth_bytes_per_s * ipu.clock_hz
+    over = slices.chain.input_bytes / system.machine.rung_bytes_per_s * ipu.clock_hz
     return np.asarray(np.append(over, 0.0) + ipu.multi_ipu_sync_cycles / 2)

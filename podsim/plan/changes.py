@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from podsim.plan.layout import ON_CHIP, STREAMING, Change, Layout
-from podsim.system import System
+from podsim.specs.hardware import System
 
 _TIGHT_PROPORTION = 0.1
 

@@ -49,7 +49,7 @@ def cuts_of_even_time(job: Job, model: CostModel) -> Cuts:
         return Piece(costs[name].forward_account.cycles, job.precision.weight_bytes(stored), running)
 
     pieces = [piece(place, name) for place, name in enumerate(workload.order)]
-    room_bytes = model.ipu.memory_bytes - job.code_bytes_per_tile * model.ipu.tile_count
+    room_bytes = model.ipu.memory_bytes - job.code_bytes_per_tile * model.ipu.tile.count
     return cuts_at((0, *even_cuts(pieces, count, room_bytes)), len(pieces))
 
 

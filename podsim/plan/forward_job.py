@@ -8,7 +8,6 @@ from podsim.plan.changes import longer_pipelines, smaller_temporaries
 from podsim.plan.layout import Job, Layout, Precision
 from podsim.specs import ForwardScenarioSpec
 from podsim.specs.forward import GraphScenarioSpec
-from podsim.system import build_software, build_system
 from podsim.workload import Workload
 
 
@@ -19,7 +18,7 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> Job:
         spec: The scenario.
         workload: Its model, for one batch.
     """
-    system, parallelism, stages = build_system(spec.system), spec.parallelism, spec.parallelism.pipeline_stages
+    system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     given = spec.data.samples_per_batch if isinstance(spec, GraphScenarioSpec) else None
     model = replace(workload, samples_per_micro_batch=given or workload.samples_per_micro_batch)
     layout = Layout(
@@ -32,7 +31,7 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> Job:
     )
     return Job(
         system=system,
-        software=build_software(spec.software),
+        software=spec.software,
         workload_of=lambda _: model,
         layout=layout,
         precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),

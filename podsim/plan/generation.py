@@ -14,7 +14,8 @@ from podsim.plan.fit import does_not_fit
 from podsim.plan.layout import WEIGHT_BITS, Change, Job, Layout, Precision
 from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
 from podsim.plan.plan import Plan, cost_model, costed
-from podsim.system import Software, System
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import DType
 from podsim.workload.transformer.weights import unpacking
@@ -161,7 +162,7 @@ def plan_step(asked: Generation, name: StepName, model: CostModel) -> Plan:
 
 def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Iterator[IpuMemory]:
     job, decode, ipu = asked.job("decode"), steps[-1], model.ipu
-    streaming = job.system.machine.streaming.capacity_per_ipu_bytes
+    streaming = job.system.machine.streaming_memory.capacity_per_ipu_bytes
     running = max(
         (temporaries_of_step(step.stages, step.workload, ipu) for step in steps), key=lambda tenant: tenant.byte_count
     )

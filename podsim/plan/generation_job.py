@@ -6,15 +6,14 @@ from podsim.plan.generation import Generation, generation_layout
 from podsim.plan.layout import ON_CHIP, STREAMING, Precision
 from podsim.plan.models import decoder_shape
 from podsim.specs import InferenceScenarioSpec
-from podsim.system import build_software, build_system
 
 
 def generation_job(spec: InferenceScenarioSpec) -> Generation:
     """What a scenario asks."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, decoder_shape(spec.model)
     return Generation(
-        system=build_system(spec.system),
-        software=build_software(spec.software),
+        system=spec.system,
+        software=spec.software,
         shape=shape,
         layout=generation_layout(
             shape,

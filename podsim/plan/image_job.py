@@ -10,9 +10,10 @@ from podsim.plan.changes import fewer_samples, recomputation_on, smaller_tempora
 from podsim.plan.cuts import Cuts, cuts_before
 from podsim.plan.layout import Job, Layout, Optimizer, Precision
 from podsim.specs import ImageScenarioSpec
+from podsim.specs.hardware import System
 from podsim.specs.image import EfficientNetSpec, ImageOptimizerSpec, NormSpec, ResNetSpec
+from podsim.specs.software import Software
 from podsim.specs.wording import known_here
-from podsim.system import Software, System, build_software, build_system
 from podsim.workload import Block, Workload
 from podsim.workload.convnet import (
     ConductivityShape,
@@ -38,7 +39,7 @@ def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
-    system, software = build_system(spec.system), build_software(spec.software)
+    system, software = spec.system, spec.software
 
     workload_of = workload_of or lru_cache(lambda micro_batch_size: _workload(spec, micro_batch_size))
     order, precision = workload_of(spec.parallelism.micro_batch_size).order, spec.precision
@@ -137,7 +138,7 @@ def _layout(spec: ImageScenarioSpec, cuts: Cuts, system: System, software: Softw
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
         recompute=parallelism.recomputation == "segment",
-        reduction_merge_bytes=int(merged) if merged else software.reduction_merge_bytes,
+        reduction_merge_bytes=merged or software.reduction_merge_bytes or 0,
         updates_per_session_call=mean_updates_per_call(spec.data.samples_per_epoch, batch, calls),
         io_tiles=memory.io_tiles,
         prefetch_depth=spec.data.prefetch_depth,

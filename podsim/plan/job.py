@@ -14,7 +14,6 @@ from podsim.plan.models import transformer_workload
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.division import StageSpec
 from podsim.specs.scenario import OptimizerSpec, TransformerScenarioSpec
-from podsim.system import build_software, build_system
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
@@ -42,12 +41,12 @@ def _workloads(spec: TransformerScenarioSpec) -> Callable[[int], Workload]:
 
 
 def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> Job:
-    system, precision = build_system(spec.system), spec.precision
+    system, precision = spec.system, spec.precision
     cuts = _cuts(spec, workload_of(spec.parallelism.micro_batch_size))
     layout = _layout(spec, cuts, system.domain_ipu_count)
     return Job(
         system=system,
-        software=build_software(spec.software),
+        software=spec.software,
         workload_of=workload_of,
         layout=layout,
         precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from podsim.plan.cuts import Cuts
-from podsim.system import Software, System
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES, DType
 

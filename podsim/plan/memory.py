@@ -9,7 +9,7 @@ from podsim.plan.layout import ON_CHIP, STREAMING, Job
 from podsim.plan.stage import Segment, stash_depth
 from podsim.plan.stage_cost import BlockCost, StageCost
 from podsim.plan.update import state_bytes, updated_sizes
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload import Block, Workload
 
 # A layer's input, the norm of it, and what two dense layers make of it.
@@ -69,7 +69,7 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
         costs: The stages with the temporaries of their operations.
         ipu: The tiles that compute.
     """
-    workload, streaming = job.workload, job.system.machine.streaming.capacity_per_ipu_bytes
+    workload, streaming = job.workload, job.system.machine.streaming_memory.capacity_per_ipu_bytes
 
     def tenants(local: int) -> Iterator[Tenant]:
         held = [cost for cost in costs if local in cost.stage.ipus]
@@ -165,7 +165,7 @@ def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: 
         segment_peak_bytes(
             segment,
             workload,
-            {name: block.temporary_bytes_per_tile * ipu.tile_count for name, block in cost.blocks.items()},
+            {name: block.temporary_bytes_per_tile * ipu.tile.count for name, block in cost.blocks.items()},
             recompute=job.layout.recompute,
         )
         for cost in held
@@ -211,7 +211,7 @@ def running_bytes(place: int, workload: Workload, cost: BlockCost, ipu: Ipu) -> 
     size, live = workload.activation_bytes, workload.blocks[cost.block].live_elements
     before = workload.blocks[workload.order[place - 1]].output_elements
     inputs = before * size if place else workload.host_input_bytes
-    return inputs + live * size, cost.temporary_bytes_per_tile * ipu.tile_count
+    return inputs + live * size, cost.temporary_bytes_per_tile * ipu.tile.count
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
@@ -241,9 +241,9 @@ def temporaries_of_step(costs: Sequence[StageCost], workload: Workload, ipu: Ipu
     operations = [each for cost in costs for block in cost.blocks.values() for each in block.forward]
     widest = max(each.op.byte_count for each in operations)
     largest = max(each.temporary_bytes_per_tile for each in operations)
-    return Tenant("temporaries", _LIVE_TENSORS * workload.hidden_bytes + 2 * widest + largest * ipu.tile_count)
+    return Tenant("temporaries", _LIVE_TENSORS * workload.hidden_bytes + 2 * widest + largest * ipu.tile.count)
 
 
 def code(job: Job, ipu: Ipu) -> Tenant:
     """The program on every tile."""
-    return Tenant("code", job.code_bytes_per_tile * ipu.tile_count)
+    return Tenant("code", job.code_bytes_per_tile * ipu.tile.count)

@@ -13,7 +13,8 @@ from podsim.plan.layout import Job, Layout, Optimizer, Precision
 from podsim.plan.memory import IpuMemory, memory_plan
 from podsim.plan.stage_cost import StageCost, stage_costs
 from podsim.plan.update import UpdateCost, update_costs
-from podsim.system import Software, System
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
 from podsim.workload import Workload
 
 
@@ -53,10 +54,10 @@ def cost_model(job: Job) -> CostModel:
     """Costs of single operations on the tiles that compute."""
     ipu = job.system.machine.ipu
     return CostModel(
-        replace(ipu, tile_count=ipu.tile_count - job.layout.io_tiles),
+        ipu.with_tiles(ipu.tile.count - job.layout.io_tiles),
         job.software.layout_change_cycles_per_byte,
         job.precision.partials,
-        Neighbours(job.software.collective_step_latency_s, job.system.machine.rung.bandwidth_bytes_per_s),
+        Neighbours(job.software.collective_step_latency_s, job.system.machine.rung_bytes_per_s),
     )
 
 

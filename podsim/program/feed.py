@@ -89,8 +89,8 @@ class Feed:
         if not plan.layout.io_tiles:
             return (Exchange((host_load(plan.system, self._replicas.ipu(replica, 0), byte_count),)),)
         # Every I/O tile sends its share; the compute tiles receive theirs meanwhile.
-        cycles = byte_count / plan.layout.io_tiles / ipu.exchange_bytes_per_cycle
-        account = Account(exchange=cycles, superstep=ipu.superstep_overhead_cycles)
+        cycles = byte_count / plan.layout.io_tiles / ipu.exchange.bytes_per_cycle
+        account = Account(exchange=cycles, superstep=ipu.superstep.overhead_cycles)
         parts = tuple((kind, cycles_to_ps(part, ipu.clock_hz)) for kind, part in account.parts())
         return (Work("copy from I/O tiles", parts),)
 

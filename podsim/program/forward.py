@@ -129,7 +129,7 @@ class _Replica:
         system = self._plan.system
         reads = direction == "read"
         ipu = self._ipus[0 if reads else -1]
-        link, streaming = system.machine.host_link, system.machine.streaming
+        link, streaming = system.machine.host_link, system.machine.streaming_memory
         way = f"machine{ipu // system.machine.ipu_count}/host_link" + ("" if reads else "/up")
         channels = (Channel(way, link.bandwidth_bytes_per_s), *streaming_channels(system, ipu, direction))
         byte_count = self._plan.workload.host_input_bytes if reads else self._plan.handed_over_bytes(self._last)

@@ -13,7 +13,7 @@ from math import lcm
 
 from podsim.plan.layout import Layout
 from podsim.program.rings import peripheral_ring
-from podsim.system import System
+from podsim.specs.hardware import System
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsim.system import Software, System, route
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
+from podsim.system import route
 
 
 def peripheral_ring(members: Sequence[int]) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsim.program.task import Transfer
-from podsim.system import Channel, System, gw_route, route, streaming_channels
+from podsim.specs.hardware import System
+from podsim.system import Channel, gw_route, route, streaming_channels
 from podsim.units import seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
@@ -37,7 +38,7 @@ def host_load(system: System, ipu: int, byte_count: float) -> Transfer:
     The host fills the buffer ahead of time, so the host link itself is not waited for.
     """
     channels = streaming_channels(system, ipu, "read")
-    return transfer("input", HOST, channels, byte_count, system.machine.streaming.latency_s)
+    return transfer("input", HOST, channels, byte_count, system.machine.streaming_memory.latency_s)
 
 
 def streaming_transfer(
@@ -45,7 +46,7 @@ def streaming_transfer(
 ) -> Transfer:
     """Between an IPU and its streaming memory; `direction` is `read` or `write`, `io_tiles` is 0 for all tiles."""
     channels = streaming_channels(system, ipu, direction, io_tiles)
-    return transfer(name, STREAMING, channels, byte_count, system.machine.streaming.latency_s)
+    return transfer(name, STREAMING, channels, byte_count, system.machine.streaming_memory.latency_s)
 
 
 def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
@@ -55,7 +56,8 @@ def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_
     Each of the tensors that make up the bytes pays the latency of each hop.
     """
     up, link, down = gw_route(system, source, target).channels
-    gateway_s, link_s = (tensor_count * each.latency_s for each in (system.machine.gateway, system.machine.gw_link))
+    machine = system.machine
+    gateway_s, link_s = (tensor_count * each.latency_s for each in (machine.gateway_link, machine.gw_link))
     return (
         transfer("to gateway", GW_LINK, (up,), byte_count, gateway_s),
         transfer("gateway to gateway", GW_LINK, (link,), byte_count, link_s),

@@ -8,7 +8,7 @@ import re
 from podsim.cost import Chip, MatMulPlan, MatMulShape, planned_matmul
 from podsim.cost.plans import LARGEST_EXTENT
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.system import Ipu
+from podsim.specs.ipu import Ipu
 from podsim.units import format_bytes
 from podsim.workload.op import DTYPE_BYTES
 
@@ -50,9 +50,9 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
     product = parse_shape(shape)
     _check_operands(ipu, product, DTYPE_BYTES[dtype], shape)
     plan = planned_matmul(Chip(ipu), product, dtype, partials, memory)
-    if plan.temporary_bytes_per_tile > ipu.tile_memory_bytes:
+    if plan.temporary_bytes_per_tile > ipu.tile.memory_bytes:
         need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
-        raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile_memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
+        raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile.memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
     return json.dumps(_to_dict(ipu, plan), indent=2) + "\n" if as_json else _to_text(ipu, plan)
 
 
@@ -101,10 +101,10 @@ def _to_text(ipu: Ipu, plan: MatMulPlan) -> str:
         f"  rate         {shape.flop * ipu.clock_hz / cycles / _TERA:,.1f} TFLOP/s, "
         f"{plan.utilization(ipu):.0%} of peak",
         f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
-        f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile_count} tiles",
+        f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile.count} tiles",
         f"  serial       {plan.column_slices} column slices, {plan.inner_slices} inner slices",
         f"  temporaries  {plan.temporary_bytes_per_tile:,} B on the fullest tile, "
-        f"{plan.temporary_bytes_per_tile / ipu.tile_memory_bytes:.0%} of its memory",
+        f"{plan.temporary_bytes_per_tile / ipu.tile.memory_bytes:.0%} of its memory",
         "  cycles by kind",
     ]
     lines += [f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()]

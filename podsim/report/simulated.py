@@ -80,7 +80,7 @@ def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...
     return Simulated(
         system=spec.system.name,
         ipu=ipu.name,
-        clock_hz=ipu.clock.value,
+        clock_hz=ipu.clock_hz,
         software=spec.software.name,
         ipus_used=ipus_used,
         ipu_count=spec.system.ipu_count,

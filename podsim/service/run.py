@@ -219,7 +219,7 @@ def _result(
 def _batching(serving: ServingSpec, size: int) -> Batching:
     if serving.batching == "continuous":
         return ContinuousBatching(size)
-    return StaticBatching(size, serving.longest_wait.value if serving.longest_wait else 0.0)
+    return StaticBatching(size, serving.longest_wait or 0.0)
 
 
 def _saturating(load: Load, service: Service) -> Load:

@@ -2,9 +2,10 @@
 
 from podsim.specs.assumptions import Assumption, assumptions
 from podsim.specs.forward import ForwardScenarioSpec
-from podsim.specs.hardware import IpuSpec, MachineSpec, PodSpec
+from podsim.specs.hardware import Machine, System
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.ipu import Ipu
 from podsim.specs.library import data_file, shipped_names
 from podsim.specs.load import (
     LoadedScenario,
@@ -15,19 +16,19 @@ from podsim.specs.load import (
 )
 from podsim.specs.scenario import ScenarioSpec
 from podsim.specs.schema import json_schema, part_schema
-from podsim.specs.software import SoftwareSpec
+from podsim.specs.software import Software
 
 __all__ = [
     "Assumption",
     "ForwardScenarioSpec",
     "ImageScenarioSpec",
     "InferenceScenarioSpec",
-    "IpuSpec",
+    "Ipu",
     "LoadedScenario",
-    "MachineSpec",
-    "PodSpec",
+    "Machine",
     "ScenarioSpec",
-    "SoftwareSpec",
+    "Software",
+    "System",
     "assumptions",
     "data_file",
     "json_schema",

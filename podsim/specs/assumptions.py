@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from podsim.specs.base import keys_of
 from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
-from podsim.specs.quantity import Info, Sourced, dimension_of
+from podsim.specs.quantity import Info, Sourced, quantities, quantity_of
 from podsim.specs.scenario import TransformerScenarioSpec
 
 AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec | ForwardScenarioSpec
@@ -53,21 +54,18 @@ class Assumption:
 def assumptions(spec: AnyScenario) -> tuple[Assumption, ...]:
     """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
     return tuple(
-        Assumption(key, n.text, n.basis, n.source, n.note, n.range, n.range or _tenth(n.value, dimension))
-        for key, n, dimension in numbers(spec)
-        if n.basis not in _CERTAIN
+        Assumption(key, p.text, p.basis, p.source, p.note, p.range, p.range or _tenth(number, dimension))
+        for key, number, dimension in numbers(spec)
+        for p in [number.provenance]
+        if p.basis not in _CERTAIN
     )
 
 
-def numbers(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, str]]:
+def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
     """Key, number and dimension of every quantity that a model may read."""
-    for name, declared in type(model).model_fields.items():
-        value, key = getattr(model, name), f"{path}.{name}".lstrip(".")
-        if isinstance(value, Sourced):
-            if not any(isinstance(each, Info) for each in declared.metadata):
-                yield key, value, dimension_of(declared)
-        elif isinstance(value, BaseModel):
-            yield from numbers(value, key)
+    for key, number, declared in quantities(model):
+        if (quantity := quantity_of(declared)) and not any(isinstance(each, Info) for each in declared.metadata):
+            yield key, number, quantity.dimension
 
 
 def with_number(spec: AnyScenario, key: str, value: float) -> AnyScenario:
@@ -77,15 +75,20 @@ def with_number(spec: AnyScenario, key: str, value: float) -> AnyScenario:
         ValidationError: The part of the scenario that holds the number refuses it.
     """
     name, _, rest = key.partition(".")
-    return spec.model_copy(update={name: _changed(getattr(spec, name), rest, value)})
+    return spec.model_copy(update={name: with_value(getattr(spec, name), rest, value)})
 
 
-def _changed(part: _Model, path: str, value: float) -> _Model:
-    name, _, rest = path.partition(".")
-    if isinstance(part, Sourced):
-        return part.model_copy(update={"value": value})
-    fields = {each: getattr(part, each) for each in type(part).model_fields}
-    return type(part).model_validate(fields | {name: _changed(fields[name], rest, value)})
+def with_value(part: _Model, key: str, value: float) -> _Model:
+    """A part of a scenario with another number at a key.
+
+    Raises:
+        ValidationError: The part refuses the number.
+    """
+    head, _, rest = key.partition(".")
+    fields = {each: getattr(part, name) for each, name in keys_of(type(part)).items()}
+    old = fields[head]
+    fields[head] = with_value(old, rest, value) if rest else type(old)(value, old.provenance)
+    return type(part).model_validate(fields)
 
 
 def _tenth(value: float, dimension: str) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The base of all models at the door."""
+"""The bases of all models at the door."""
 
 from __future__ import annotations
 
@@ -15,3 +15,28 @@ class Spec(BaseModel):
         validate_default=True,
         defer_build=True,  # of all families of models, a run needs one
     )
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, str]:
+    """The attribute behind each key of a file."""
+    generator = model.model_config.get("alias_generator")
+    given = generator if callable(generator) else str
+    return {declared.alias or given(name): name for name, declared in model.model_fields.items()}
+
+
+_UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s")
+
+
+def key_of(name: str) -> str:
+    """The key in a file of an attribute whose name ends in its unit.
+
+    >>> key_of("clock_hz"), key_of("hop_latency_s"), key_of("ipu_count")
+    ('clock', 'hop_latency', 'ipu_count')
+    """
+    return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)
+
+
+class HardwareSpec(Spec):
+    """A part of a system or of its software: numbers in SI units, whose keys in files are without unit."""
+
+    model_config = ConfigDict(alias_generator=key_of)

@@ -33,9 +33,10 @@ from podsim.specs.families import (
     VisionScenarioSpec,
 )
 from podsim.specs.forward import GRAPH_KIND, BertPassSpec, GraphScenarioSpec, VisionPassSpec
-from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
+from podsim.specs.hardware import Host, Machine, System
 from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.ipu import Ipu
 from podsim.specs.library import SCENARIOS, data_root, is_as_shipped
 from podsim.specs.model_checks import model_findings
 from podsim.specs.pins import pin_findings
@@ -43,8 +44,8 @@ from podsim.specs.plausible import unusual
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document
 from podsim.specs.scenario import ScenarioSpec
-from podsim.specs.software import SoftwareSpec
-from podsim.specs.vertices import VerticesSpec
+from podsim.specs.software import Software
+from podsim.specs.vertices import Vertices
 from podsim.specs.wording import dotted, known_here, shown
 from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
 
@@ -58,12 +59,12 @@ KINDS: dict[str, type[BaseModel]] = {
     "forward_scenario": GraphScenarioSpec,
     "bert_pass": BertPassSpec,
     "vision_pass": VisionPassSpec,
-    "pod": PodSpec,
-    "machine": MachineSpec,
-    "ipu": IpuSpec,
-    "vertices": VerticesSpec,
-    "host": HostSpec,
-    "software": SoftwareSpec,
+    "pod": System,
+    "machine": Machine,
+    "ipu": Ipu,
+    "vertices": Vertices,
+    "host": Host,
+    "software": Software,
 }
 _DECODER_KIND = "decoder"
 _FAMILIES: dict[str, type[AnyScenario]] = {
@@ -267,10 +268,10 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
     return _validate(KINDS[kind], document), document
 
 
-def load_ipu(name: str) -> IpuSpec:
+def load_ipu(name: str) -> Ipu:
     """A chip by path or name; `gc200` and `bow` stand for the shipped ones."""
     short = {"gc200": "ipu_gc200", "bow": "ipu_bow"}
-    return _validate(IpuSpec, load_document(short.get(name, name), "ipu"))
+    return _validate(Ipu, load_document(short.get(name, name), "ipu"))
 
 
 def _validate(model: type[_Model], document: Document) -> _Model:

@@ -38,7 +38,7 @@ def _inference(spec: InferenceScenarioSpec) -> Iterator[Finding]:
     if not spec.model.rotary and spec.generation.sequence_length > spec.model.position_count:
         what = f"{spec.generation.sequence_length} tokens, the model has {spec.model.position_count} positions"
         yield ("generation", "output_tokens"), what, "shorten prompt or output"
-    tiles = int(spec.system.machine.ipu.tile.count)
+    tiles = spec.system.machine.ipu.tile.count
     if spec.memory.io_tiles >= tiles:
         yield ("memory", "io_tiles"), f"{spec.memory.io_tiles} of {tiles} tiles", "leave tiles to compute; use 32 or 64"
     yield from _one_proportion(spec)
@@ -110,7 +110,7 @@ def _decoder(spec: DecoderTrainingSpec) -> Iterator[Finding]:
 
 
 def _io_tiles(spec: ImageScenarioSpec) -> Iterator[Finding]:
-    tiles = int(spec.system.machine.ipu.tile.count)
+    tiles = spec.system.machine.ipu.tile.count
     if spec.memory.io_tiles >= tiles:
         yield (
             ("memory", "io_tiles"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from podsim.specs.assumptions import AnyScenario
 from podsim.specs.auto import BATCH, PARALLELISM, AutoInferenceSpec, AutoSpec, AutoTrainingSpec
 from podsim.specs.checks import division_findings
-from podsim.specs.hardware import PodSpec
+from podsim.specs.hardware import System
 from podsim.specs.inference import InferenceParallelismSpec, InferenceScenarioSpec
 from podsim.specs.model_checks import Finding
 
@@ -33,7 +33,7 @@ def _batch(batch_size: int | None) -> Iterator[Finding]:
         yield (BATCH,), f"`{batch_size}` is too large to be divided", f"write {_LARGEST_BATCH} or less"
 
 
-def _ipus(system: PodSpec, key: str, count: int | None) -> Iterator[Finding]:
+def _ipus(system: System, key: str, count: int | None) -> Iterator[Finding]:
     """The search tries powers of two within a link domain."""
     domain = system.domain_ipu_count
     sizes = [1 << exponent for exponent in range(domain.bit_length())]
@@ -45,7 +45,7 @@ def _ipus(system: PodSpec, key: str, count: int | None) -> Iterator[Finding]:
         )
 
 
-def _replicas(system: PodSpec, auto: AutoTrainingSpec) -> Iterator[Finding]:
+def _replicas(system: System, auto: AutoTrainingSpec) -> Iterator[Finding]:
     replicas, ipus = auto.replication_factor or 1, auto.ipus_per_replica or 1
     most = system.ipu_count // ipus
     if not most:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from podsim.specs.hardware import PodSpec
+from podsim.specs.hardware import System
 from podsim.specs.library import shipped_names
 from podsim.specs.load import load_hardware
 
 
-def larger_pods(system: PodSpec) -> Iterator[tuple[str, PodSpec]]:
+def larger_pods(system: System) -> Iterator[tuple[str, System]]:
     """Shipped pods by size, with their names: those alone that offer a model more than the ones before them."""
     pods = [(name, pod) for name in shipped_names()["systems"] for pod in [load_hardware(name, "pod")[0]]]
     chip, seen = system.machine.ipu.name, {_room(system)}
-    checked = [(name, pod) for name, pod in pods if isinstance(pod, PodSpec)]
+    checked = [(name, pod) for name, pod in pods if isinstance(pod, System)]
     for name, pod in sorted(checked, key=lambda each: (each[1].ipu_count, each[1].machine.ipu.name != chip, each[0])):
         if _room(pod) not in seen:
             seen.add(_room(pod))
             yield name, pod
 
 
-def _room(pod: PodSpec) -> tuple[int, int, int]:
+def _room(pod: System) -> tuple[int, int, int]:
     """IPUs of one copy of a model, and the memories of each."""
-    tile = pod.machine.ipu.tile
-    memory = int(tile.count) * int(tile.memory)
-    return pod.domain_ipu_count, memory, int(pod.machine.streaming_memory.capacity_per_ipu)
+    return pod.domain_ipu_count, pod.machine.ipu.memory_bytes, pod.machine.streaming_memory.capacity_per_ipu_bytes

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem
+from podsim.specs.base import keys_of
 from podsim.specs.docstrings import field_docs
 from podsim.specs.document import Document, KeyPath
 from podsim.specs.wording import known_here, shown
@@ -20,6 +21,7 @@ _NEEDS = {
     "string_type": ("text", "write a word, or text in quotes"),
     "bool_type": ("true or false", "write `true` or `false`"),
     "list_type": ("a list", "write for example `[6, 6, 6, 6]`"),
+    "tuple_type": ("a list", "write for example `[6, 6, 6, 6]`"),
     "dict_type": ("a mapping of keys to values", "write `key: value` lines under it"),
     "model_type": ("a mapping of keys to values", "write `key: value` lines under it"),
     "model_attributes_type": ("a mapping of keys to values", "write `key: value` lines under it"),
@@ -69,7 +71,7 @@ def _dotted(path: KeyPath) -> str:
 
 def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
     owner, key = _model_at(model, path[:-1]), str(path[-1])
-    names = {field.alias or name: name for name, field in owner.model_fields.items()} if owner else {}
+    names = keys_of(owner) if owner else {}
     meaning = field_docs(owner).get(names.get(key, ""), "").rstrip(".") if owner else ""
     do = f"add `{key}:` ({meaning})" if meaning else f"add `{key}:`"
     return Problem(document.where(path[:-1]), _dotted(path[:-1]), f"key `{key}` is missing", do)
@@ -104,15 +106,15 @@ def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+    return list(keys_of(model)) if model else []
 
 
 def _model_at(model: type[BaseModel] | None, path: KeyPath) -> type[BaseModel] | None:
     for part in path:
         if model is None or isinstance(part, int):
             continue
-        fields = {field.alias or name: field for name, field in model.model_fields.items()}
-        model = _model_in(fields[part].annotation) if part in fields else None
+        name = keys_of(model).get(part)
+        model = _model_in(model.model_fields[name].annotation) if name else None
     return model
 
 

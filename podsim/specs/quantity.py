@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from functools import partial
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, GetJsonSchemaHandler
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
-from podsim.specs.base import Spec
+from podsim.specs.base import Spec, keys_of
 from podsim.specs.wording import known_here, shown
 from podsim.units import EXAMPLES, UNITS, parse_quantity
 
@@ -20,11 +21,9 @@ INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
 
 
-class Sourced(Spec):
-    """A number with what it stands on."""
+class Provenance(Spec):
+    """What a number stands on."""
 
-    value: float
-    """The number, in the SI base unit of its dimension."""
     text: str
     """The number as it was written."""
     source: str
@@ -36,9 +35,40 @@ class Sourced(Spec):
     range: tuple[float, float] | None = None
     """Plausible bounds, in the SI base unit."""
 
-    def __int__(self) -> int:
-        """The number rounded to a whole one."""
-        return round(self.value)
+
+class Real(float):
+    """A number in the SI base unit of its dimension; what is computed from it is a plain `float`."""
+
+    provenance: Provenance
+
+    def __new__(cls, value: float, provenance: Provenance) -> Self:
+        """A number with what it stands on."""
+        number = super().__new__(cls, value)
+        number.provenance = provenance
+        return number
+
+    def __getnewargs__(self) -> tuple[float, Provenance]:  # type: ignore[override]
+        """For copies."""
+        return float(self), self.provenance
+
+
+class Whole(int):
+    """The same for counts and bytes; what is computed from it is a plain `int`."""
+
+    provenance: Provenance
+
+    def __new__(cls, value: float, provenance: Provenance) -> Self:
+        """The whole number that is nearest, with what it stands on."""
+        number = super().__new__(cls, round(value))
+        number.provenance = provenance
+        return number
+
+    def __getnewargs__(self) -> tuple[int, Provenance]:  # type: ignore[override]
+        """For copies."""
+        return int(self), self.provenance
+
+
+Sourced = Real | Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +119,30 @@ class Quantity:
     usual: Bounds | None = None
     step: str | None = None
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
-        """Let pydantic read a quantity in place of its parts."""
-        return core_schema.no_info_before_validator_function(self.read, handler(source))
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic read a number of the declared kind, with its provenance."""
+        return core_schema.no_info_wrap_validator_function(
+            partial(self.read, source),
+            handler.generate_schema(Provenance),
+            serialization=core_schema.plain_serializer_function_ser_schema(_written_out),
+        )
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
         """A quantity alone, or with its source."""
         return _json_schema(self.dimension)
 
-    def read(self, raw: Any) -> Any:
-        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`."""
+    def read(self, kind: type[Real | Whole], raw: Any, provenance: Callable[[Any], Provenance]) -> Sourced:
+        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`.
+
+        Args:
+            kind: Of the number.
+            raw: As it was written; a number that was read before stays as it is.
+            provenance: Checks what the number stands on.
+        """
         if isinstance(raw, Sourced):
             return raw
         if not isinstance(raw, dict):
-            return Sourced(value=self._number(raw), text=str(raw), source="given", basis="assumed")
+            return kind(self._number(raw), Provenance(text=str(raw), source="given", basis="assumed"))
         for key in raw:
             if key not in _SOURCED_KEYS:
                 raise BadValueError(f"unknown key `{key}`", known_here(str(key), _SOURCED_KEYS))
@@ -110,8 +150,9 @@ class Quantity:
             if key not in raw:
                 do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
                 raise BadValueError(f"needs `{key}` beside `value`", do)
-        value = self._number(raw["value"])
-        return raw | {"value": value, "text": str(raw["value"]), "range": self._range(raw.get("range"))}
+        value, bounds = self._number(raw["value"]), self._range(raw.get("range"))
+        given = {key: each for key, each in raw.items() if key != "value"}
+        return kind(value, provenance(given | {"text": str(raw["value"]), "range": bounds}))
 
     def is_usual(self, value: float) -> bool:
         """Whether something real has, or could have, such a value."""
@@ -159,11 +200,25 @@ class Quantity:
         return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
 
 
-def dimension_of(declared: FieldInfo) -> str:
-    """Dimension of a field that holds a quantity, or may do without one."""
+def _written_out(number: Sourced) -> dict[str, Any]:
+    """A number with its provenance as plain data."""
+    return {"value": float(number)} | number.provenance.model_dump(mode="json", exclude_none=True)
+
+
+def quantity_of(declared: FieldInfo) -> Quantity | None:
+    """How the quantity of a field is read, be it optional or not; None for any other field."""
     marks = (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
-    (dimension,) = (mark.dimension for mark in marks if isinstance(mark, Quantity))
-    return dimension
+    return next((mark for mark in marks if isinstance(mark, Quantity)), None)
+
+
+def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:
+    """Key, number and declaration of every quantity that is given, at any depth."""
+    for key, name in keys_of(type(model)).items():
+        value, place = getattr(model, name), f"{path}.{key}".lstrip(".")
+        if isinstance(value, Sourced):
+            yield place, value, type(model).model_fields[name]
+        elif isinstance(value, BaseModel):
+            yield from quantities(value, place)
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:
@@ -189,11 +244,8 @@ def _json_schema(dimension: str) -> dict[str, Any]:
     return {"anyOf": [plain, full]}
 
 
-SourcedBytes = Annotated[Sourced, Quantity("bytes")]
-SourcedBandwidth = Annotated[Sourced, Quantity("bytes_per_s")]
-SourcedTime = Annotated[Sourced, Quantity("s")]
-SourcedRatio = Annotated[Sourced, Quantity("ratio")]
-SourcedCount = Annotated[Sourced, Quantity("count")]
+SourcedBytes = Annotated[Whole, Quantity("bytes")]
+SourcedTime = Annotated[Real, Quantity("s")]
 
 _MOST = 10**12
 Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]

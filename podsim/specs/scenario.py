@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.division import ParallelismSpec
-from podsim.specs.hardware import PodSpec
+from podsim.specs.hardware import System
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, Probability
 from podsim.specs.run import RunSpec
-from podsim.specs.software import SoftwareSpec
+from podsim.specs.software import Software
 from podsim.specs.wording import shown
 
 _PRESETS: dict[str, dict[str, int]] = {
@@ -220,9 +220,9 @@ class ScenarioBase(Spec):
 
     description: str = ""
     """What the scenario is about."""
-    system: PodSpec
+    system: System
     """The pod: a name, a file, or a mapping with `base`."""
-    software: SoftwareSpec
+    software: Software
     """The software stack: a name, a file, or a mapping with `base`."""
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.auto import AUTO, AUTO_PARTS, PARALLELISM
-from podsim.specs.base import Spec
+from podsim.specs.base import Spec, keys_of
 from podsim.specs.docstrings import field_docs
 from podsim.specs.load import KINDS
 from podsim.specs.resolve import REFERENCES
@@ -94,10 +94,9 @@ def _models(root: type[Spec]) -> Iterator[type[Spec]]:
 
 def _describe(part: dict[str, Any], model: type[Spec]) -> None:
     """Say what each property means."""
-    for name, text in field_docs(model).items():
-        if name in model.model_fields:
-            key = model.model_fields[name].alias or name
-            part["properties"][key] = part["properties"][key] | {"description": text}
+    docs = field_docs(model)
+    for key, name in keys_of(model).items():
+        part["properties"][key] |= {"description": docs[name]} if name in docs else {}
 
 
 _WHOLE = {"RequestLengthSpec", "StageSpec"}

@@ -10,9 +10,9 @@ from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Basis, Count, CountOrZero, Info
 
-Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
-Three = Annotated[list[Count], Field(min_length=3, max_length=3)]
-Four = Annotated[list[Count], Field(min_length=4, max_length=4)]
+Pair = Annotated[tuple[Count, ...], Field(min_length=2, max_length=2)]
+Three = Annotated[tuple[Count, ...], Field(min_length=3, max_length=3)]
+Four = Annotated[tuple[Count, ...], Field(min_length=4, max_length=4)]
 
 
 class Passes(Spec):
@@ -41,8 +41,12 @@ class ByFormat(Spec):
     single: CountOrZero
     """Single precision."""
 
+    def of(self, dtype: str) -> int:
+        """For a format, `fp16` or `fp32`."""
+        return self.half if dtype == "fp16" else self.single
 
-class ElementsByFormat(Spec):
+
+class ElementsByFormat(ByFormat):
     """Elements per format, at least one."""
 
     half: Count
@@ -51,7 +55,7 @@ class ElementsByFormat(Spec):
     """Single precision."""
 
 
-class CallSpec(Spec):
+class Call(Spec):
     """Starting programs."""
 
     launch: CountOrZero
@@ -60,7 +64,7 @@ class CallSpec(Spec):
     """Cycles of an on-tile copy call, data apart."""
 
 
-class AmpVertexSpec(Spec):
+class AmpVertex(Spec):
     """The 1x1 matrix vertex."""
 
     fixed: CountOrZero
@@ -91,7 +95,7 @@ class AmpVertexSpec(Spec):
     """Cycles between the fastest worker's end and the next start."""
 
     @model_validator(mode="after")
-    def _saving_is_possible(self) -> AmpVertexSpec:
+    def _saving_is_possible(self) -> AmpVertex:
         least = min(self.half_worker.later + self.half_worker.first)
         if self.retention_saving > least:
             what = f"retention_saving {self.retention_saving} is above the {least} cycles of half_worker"
@@ -109,6 +113,10 @@ class ByFilterHeight(Spec):
     four: CountOrZero
     """Four rows."""
 
+    def of(self, rows: int) -> int:
+        """For so many rows: 1, 2 or 4."""
+        return {1: self.one, 2: self.two, 4: self.four}[rows]
+
 
 class ByStride(Spec):
     """A number for each output stride."""
@@ -117,6 +125,10 @@ class ByStride(Spec):
     """Every position."""
     two: Count
     """Every other position."""
+
+    def of(self, stride: int) -> int:
+        """For a stride of 1 or 2."""
+        return {1: self.one, 2: self.two}[stride]
 
 
 class ByWidth(Spec):
@@ -127,8 +139,12 @@ class ByWidth(Spec):
     full_width: CountOrZero
     """Full width."""
 
+    def of(self, halves: int) -> int:
+        """For vectors of so many half widths: 1 or 2."""
+        return {1: self.half_width, 2: self.full_width}[halves]
 
-class Nx1VertexSpec(Spec):
+
+class Nx1Vertex(Spec):
     """The matrix vertex for spatial kernels."""
 
     fixed: CountOrZero
@@ -173,14 +189,14 @@ class Nx1VertexSpec(Spec):
     """Cycles between the fastest worker's end and the next start."""
 
     @model_validator(mode="after")
-    def _saving_is_possible(self) -> Nx1VertexSpec:
+    def _saving_is_possible(self) -> Nx1Vertex:
         least = self.segment + min(self.half_segment + self.single_segment)
         if self.segment_saving > least:
             raise BadValueError(f"segment_saving {self.segment_saving} is above the {least} of a segment", "lower it")
         return self
 
 
-class SlicVertexSpec(Spec):
+class SlicVertex(Spec):
     """The vertex for short kernels of grouped convolutions."""
 
     fixed: CountOrZero
@@ -205,7 +221,7 @@ class SlicVertexSpec(Spec):
     """Passes over the input, by format of the partials."""
 
 
-class VmacVertexSpec(Spec):
+class VmacVertex(Spec):
     """Vector multiply-adds over convolution groups."""
 
     fixed: CountOrZero
@@ -228,7 +244,7 @@ class VmacVertexSpec(Spec):
     """Its cycles per output position."""
 
 
-class HmacVertexSpec(Spec):
+class HmacVertex(Spec):
     """Dot products over few channels."""
 
     output: CountOrZero
@@ -239,7 +255,7 @@ class HmacVertexSpec(Spec):
     """Products per worker cycle, single."""
 
 
-class OuterProductVertexSpec(Spec):
+class OuterProductVertex(Spec):
     """Products with a single input channel, in worker cycles."""
 
     fixed: CountOrZero
@@ -254,7 +270,7 @@ class OuterProductVertexSpec(Spec):
     """Further output channels per cycle."""
 
 
-class PoolVertexSpec(Spec):
+class PoolVertex(Spec):
     """Pooling, in worker cycles."""
 
     row: CountOrZero
@@ -265,7 +281,7 @@ class PoolVertexSpec(Spec):
     """The same, backward."""
 
 
-class TransformVertexSpec(Spec):
+class TransformVertex(Spec):
     """Copies that fold or regroup an operand."""
 
     cycles: CountOrZero
@@ -274,7 +290,7 @@ class TransformVertexSpec(Spec):
     """Elements per step."""
 
 
-class ReductionVertexSpec(Spec):
+class ReductionVertex(Spec):
     """Sums of partial results."""
 
     fixed: CountOrZero
@@ -295,7 +311,7 @@ class ReductionVertexSpec(Spec):
     """Cycles of a general reduction beside its supersteps and its data."""
 
 
-class SliceVertexSpec(Spec):
+class SliceVertex(Spec):
     """Dynamic slices of serialised operands."""
 
     fixed: CountOrZero
@@ -306,7 +322,7 @@ class SliceVertexSpec(Spec):
     """Elements copied per cycle and tile."""
 
 
-class GatherVertexSpec(Spec):
+class GatherVertex(Spec):
     """Row look-ups and row updates, in worker cycles."""
 
     worker_fixed: CountOrZero
@@ -327,7 +343,7 @@ class GatherVertexSpec(Spec):
     """A row to update that lies elsewhere."""
 
 
-class ElementwiseSpec(Spec):
+class ElementwiseVertex(Spec):
     """One elementwise vertex: [worker cycles, elements] per step."""
 
     half: Pair
@@ -338,7 +354,7 @@ class ElementwiseSpec(Spec):
     """Worker cycles before the first step."""
 
 
-class VerticesSpec(Spec):
+class Vertices(Spec):
     """All vertices of one generation of tiles; one source for the whole file."""
 
     kind: Literal["vertices"] = "vertices"
@@ -349,29 +365,29 @@ class VerticesSpec(Spec):
     """Key of the bibliography."""
     basis: Basis
     """Where the cycles come from."""
-    call: CallSpec
+    call: Call
     """Starting programs."""
-    amp: AmpVertexSpec
+    amp: AmpVertex
     """The matrix vertex."""
-    nx1: Nx1VertexSpec
+    nx1: Nx1Vertex
     """The matrix vertex for spatial kernels."""
-    slic: SlicVertexSpec
+    slic: SlicVertex
     """Short kernels of grouped convolutions."""
-    vmac: VmacVertexSpec
+    vmac: VmacVertex
     """Vector multiply-adds over groups."""
-    hmac: HmacVertexSpec
+    hmac: HmacVertex
     """Dot products."""
-    outer_product: OuterProductVertexSpec
+    outer_product: OuterProductVertex
     """A single input channel."""
-    pool: PoolVertexSpec
+    pool: PoolVertex
     """Pooling."""
-    transform: Annotated[TransformVertexSpec, Info("the software stack says what copies cost")]
+    transform: Annotated[TransformVertex, Info("the software stack says what copies cost")]
     """Copies of operands."""
-    reduction: ReductionVertexSpec
+    reduction: ReductionVertex
     """Sums of partials."""
-    slice: SliceVertexSpec
+    slice: SliceVertex
     """Serialised operands."""
-    gather: GatherVertexSpec
+    gather: GatherVertex
     """Rows of tables."""
-    elementwise: dict[str, ElementwiseSpec]
+    elementwise: dict[str, ElementwiseVertex]
     """Elementwise vertices by function."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.system.machine import System
+from podsim.specs.hardware import System
 
 _SIDES = 2
 
@@ -55,11 +55,11 @@ def route(system: System, source: int, target: int) -> Route:
     (rung, side), (last_rung, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     machine, channels = system.machine, []
     if side != last_side:
-        channels.append(Channel(f"domain{domain}/rung{rung}/to{last_side}", machine.rung.bandwidth_bytes_per_s))
+        channels.append(Channel(f"domain{domain}/rung{rung}/to{last_side}", machine.rung_bytes_per_s))
     for here, there, direction in _rail_hops(system, rung, last_rung):
         name = f"domain{domain}/rail{last_side}/rung{here}-{there}/{direction}"
-        channels.append(Channel(name, machine.rail.bandwidth_bytes_per_s))
-    latency = machine.rung.latency_s + (len(channels) - 1) * machine.rail.latency_s
+        channels.append(Channel(name, machine.rail_bytes_per_s))
+    latency = machine.ipu_link.first_hop_latency_s + (len(channels) - 1) * machine.ipu_link.hop_latency_s
     return Route(tuple(channels), latency)
 
 
@@ -81,11 +81,11 @@ def gw_route(system: System, source: int, target: int) -> Route:
     machine = system.machine
     gateway, peer = (ipu // machine.ipu_count for ipu in (source, target))
     channels = (
-        Channel(f"ipu{source}/gw/up", machine.gw_buffer_write_bytes_per_s),
+        Channel(f"ipu{source}/gw/up", machine.gw_link.buffer_write_bytes_per_s),
         Channel(f"machine{gateway}-{peer}/gw_link", machine.gw_link.bandwidth_bytes_per_s),
-        Channel(f"ipu{target}/gw/down", machine.gw_buffer_read_bytes_per_s),
+        Channel(f"ipu{target}/gw/down", machine.gw_link.buffer_read_bytes_per_s),
     )
-    return Route(channels, 2 * machine.gateway.latency_s + machine.gw_link.latency_s)
+    return Route(channels, 2 * machine.gateway_link.latency_s + machine.gw_link.latency_s)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
@@ -97,9 +97,9 @@ def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int =
         direction: `read` or `write`.
         io_tiles: Tiles that take part, each no faster than its port on the exchange; 0 for all.
     """
-    memory, chip = system.machine.streaming, system.machine.ipu
+    memory, chip = system.machine.streaming_memory, system.machine.ipu
     rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
-    ports = chip.exchange_bytes_per_s(io_tiles or chip.tile_count)
+    ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)
     return (
         Channel(f"ipu{ipu}/streaming/{direction}", min(rate, ports)),
         Channel(f"machine{ipu // system.machine.ipu_count}/streaming", memory.machine_bytes_per_s),

@@ -94,7 +94,7 @@ def _schedule(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> Sch
     samples = _samples_per_update(plan)
     run = spec.run
     evaluation = run.evaluation if run else None
-    setup = run.setup.value if run and run.setup else plan.software.setup_s
+    setup = run.setup if run and run.setup is not None else plan.software.setup_s
     every = None
     if evaluation is not None:
         every = evaluation.every_samples or evaluation_interval_samples(samples)
@@ -111,7 +111,7 @@ def _epochs(spec: ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOut
         samples_per_epoch=spec.data.samples_per_epoch,
         epoch_count=run.epochs,
         updates_per_session_call=updates_per_call(spec.data.samples_per_epoch, samples, run.session_calls_per_epoch),
-        setup_s=run.setup.value if run.setup else 0.0,
+        setup_s=0.0 if run.setup is None else run.setup,
         checkpoint_every_epochs=run.checkpoint.every_epochs if run.checkpoint else 0,
         checkpoint_s=_checkpoint_s(plan) if run.checkpoint else 0.0,
         validation_setup_s=_validation_setup_s(run.validation, plan) if run.validation else 0.0,
@@ -141,8 +141,8 @@ def _checkpoint_s(plan: Plan) -> float:
 
 
 def _validation_setup_s(validation: ValidationSpec, plan: Plan) -> float:
-    if validation.setup:
-        return validation.setup.value
+    if validation.setup is not None:
+        return validation.setup
     if plan.software.validation_setup_s is None:
         raise MissingDataError(
             f"{plan.software.name} does not say how long the set-up of a validation takes",

@@ -112,7 +112,7 @@ def _trains_on_gc200(name: str) -> bool:
 
 def _row(name: str, gc200: RunResult) -> BowRow:
     before, after = load_scenario(name), load_scenario(name, overrides=[_BOW])
-    clocks_hz = [each.spec.system.machine.ipu.clock.value for each in (before, after)]
+    clocks_hz = [each.spec.system.machine.ipu.clock_hz for each in (before, after)]
     bow = simulate(after)
     return BowRow(
         name=name,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from podsim.cost import MatMulShape
 from podsim.cost.matmul import plan_matmul
@@ -20,7 +20,8 @@ from podsim.errors import MissingDataError
 from podsim.report.reference_data import rows, scenario_name
 from podsim.simulation import simulate
 from podsim.specs import load_ipu, load_scenario
-from podsim.system import Ipu, build_ipu
+from podsim.specs.assumptions import with_value
+from podsim.specs.ipu import Ipu
 from podsim.validation.compare import Progress
 from podsim.validation.reference_data import CALIBRATION, calibration_rows
 
@@ -63,7 +64,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     names = [scenario_name(row) for row in chosen]
     targets = [float(row["step_ms_median"]) / _MS_PER_S for row in chosen]
     software = load_scenario(names[0]).spec.software
-    layout, call_s = software.layout_change_cycles_per_byte.value, software.host_call.value
+    layout, call_s = float(software.layout_change_cycles_per_byte), float(software.host_call_s)
     for _ in progress(_NEWTON_STEPS):
         layout, call_s = _newton_step(names, targets, layout, call_s)
     where = " and ".join(names)
@@ -71,14 +72,14 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     return (
         Fit(
             "ipu.superstep.overhead",
-            ipu.superstep.overhead.value,
-            _overhead(build_ipu(ipu)),
+            ipu.superstep.overhead_cycles,
+            _overhead(ipu),
             "cycles",
             "GEMM fp16",
         ),
-        Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte.value, layout, "cycles/B", where),
-        Fit(f"software.{_CALL}", software.host_call.value, call_s, "s", where),
-        Fit("software.setup", software.setup.value, _setup_s(names), "s", where),
+        Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
+        Fit(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+        Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
         *_epoch_fits(),
         _pytorch_call(),
     )
@@ -88,7 +89,7 @@ def _pytorch_call() -> Fit:
     """What a weight update costs under PyTorch, less the work that is modelled."""
     (row,) = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
     name, batch = row["scenario"], float(row["global_batch"])
-    committed = load_scenario(name).spec.software.host_call.value
+    committed = load_scenario(name).spec.software.host_call_s
     modelled_s = simulate(name).weight_update_s - committed
     return Fit(f"software.{_CALL} (PyTorch)", committed, batch / float(row["value"]) - modelled_s, "s", name)
 
@@ -99,15 +100,15 @@ def _epoch_fits() -> tuple[Fit, Fit]:
     name = scenario_name(row)
     logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}
     software = load_scenario(name).spec.software
-    checkpoint, validation = software.checkpoint, software.validation_setup
+    checkpoint, validation = software.checkpoint_s, software.validation_setup_s
     if checkpoint is None or validation is None:
         raise MissingDataError(f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with")
     # The first evaluation loads the program, too.
     setup_s = logged["validation_build_s"] + logged["first_eval_s"] - logged["eval_s_median"]
-    transfer_s = _checkpoint_s(name, logged["n_evals_mean"]) - checkpoint.value
+    transfer_s = _checkpoint_s(name, logged["n_evals_mean"]) - checkpoint
     return (
-        Fit(f"software.{_CHECKPOINT}", checkpoint.value, logged["checkpoint_s_mean"] - transfer_s, "s", name),
-        Fit(f"software.{_VALIDATION}", validation.value, setup_s, "s", name),
+        Fit(f"software.{_CHECKPOINT}", checkpoint, logged["checkpoint_s_mean"] - transfer_s, "s", name),
+        Fit(f"software.{_VALIDATION}", validation, setup_s, "s", name),
     )
 
 
@@ -140,7 +141,7 @@ def _setup_s(names: Sequence[str]) -> float:
 
 def _overhead(bow: Ipu) -> float:
     """The superstep overhead with the least RMS error, on a grid as fine as the data deserve."""
-    return min(_OVERHEADS, key=lambda cycles: _rms(replace(bow, superstep_overhead_cycles=cycles)))
+    return min(_OVERHEADS, key=lambda cycles: _rms(with_value(bow, "superstep.overhead", cycles)))
 
 
 def _rms(ipu: Ipu) -> float:

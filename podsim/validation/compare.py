@@ -12,7 +12,7 @@ from podsim.report.reference_data import rows, scenario_name
 from podsim.report.result import RunResult
 from podsim.simulation import simulate
 from podsim.specs import load_ipu
-from podsim.system import Ipu, build_ipu
+from podsim.specs.ipu import Ipu
 from podsim.validation.comparison import Comparison
 from podsim.validation.pods import rows_of_pods
 from podsim.validation.reference_data import submissions
@@ -39,7 +39,7 @@ def validate(progress: Progress = list) -> tuple[Comparison, ...]:
     Args:
         progress: Passes on the names of the scenarios to simulate, and may show how far it is.
     """
-    bow = build_ipu(load_ipu("bow"))
+    bow = load_ipu("bow")
     published = [row for row in rows("published_throughput") if row["scenario"]]
     names = dict.fromkeys(
         [

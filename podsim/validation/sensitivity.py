@@ -36,9 +36,9 @@ class Sensitivity:
 def sensitivity() -> tuple[Sensitivity, ...]:
     """The plausible range of the bandwidth, and what the specification says, in order."""
     machine = load_scenario(SCENARIO).spec.system.machine
-    committed = machine.streaming_memory.read_bandwidth_per_ipu.text
+    committed = machine.streaming_memory.read_bytes_per_s.provenance.text
     rates = sorted({committed, *(f"{rate} GB/s" for rate in _RATES)}, key=_number)
-    return tuple(_at(rate, int(machine.ipu_count), committed=rate == committed) for rate in rates)
+    return tuple(_at(rate, machine.ipu_count, committed=rate == committed) for rate in rates)
 
 
 def _at(rate: str, ipu_count: int, *, committed: bool) -> Sensitivity:
@@ -50,7 +50,7 @@ def _at(rate: str, ipu_count: int, *, committed: bool) -> Sensitivity:
 
 def shared_rate() -> str:
     """Bandwidth of the memory that the IPUs of a machine share, as specified."""
-    return load_scenario(SCENARIO).spec.system.machine.streaming_memory.bandwidth_per_machine.text
+    return load_scenario(SCENARIO).spec.system.machine.streaming_memory.machine_bytes_per_s.provenance.text
 
 
 def published_rates() -> dict[str, str]:

@@ -28,6 +28,7 @@ import podsim
 from podsim.cli import app, main
 from podsim.report.kinds import KINDS
 from podsim.specs import json_schema, load_scenario, shipped_names
+from podsim.specs.base import keys_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted(
@@ -298,9 +299,9 @@ def specs() -> tuple[BaseModel, ...]:
 
 def has_key(model: type[BaseModel], value: Any, path: list[str]) -> bool:
     """Whether a dotted path leads to a field of a model, or of the value that stands there."""
-    if path[0] not in model.model_fields:
+    if (name := keys_of(model).get(path[0])) is None:
         return False
-    inner = getattr(value, path[0], None)
+    inner = getattr(value, name, None)
     return len(path) == 1 or (isinstance(inner, BaseModel) and has_key(type(inner), inner, path[1:]))
 
 

@@ -16,7 +16,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from podsim.specs import load_hardware, load_scenario, shipped_names, variant_names
-from podsim.specs.plausible import declared
+from podsim.specs.base import keys_of
+from podsim.specs.quantity import quantity_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HARDWARE = sorted((ROOT / "hardware_specs").rglob("*.yaml"))
@@ -180,10 +181,10 @@ def test_every_hardware_number_has_a_unit(path: Path) -> None:
 
 
 def _dimension(model: Any, key: tuple[str, ...]) -> str:
-    field = model.model_fields[key[0]]
+    field = model.model_fields[keys_of(model)[key[0]]]
     if len(key) > 1:
         return _dimension(field.annotation, key[1:])
-    quantity = declared(field.metadata, field.annotation)
+    quantity = quantity_of(field)
     assert quantity is not None, key
     return quantity.dimension
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,37 +12,40 @@ from podsim.cost.conv import plan_conv
 from podsim.cost.conv_shape import conv_shape
 from podsim.cost.matmul import plan_matmul
 from podsim.specs import load_ipu
-from podsim.system import Amp, Ipu, build_ipu
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import Conv
 
-_GC200 = build_ipu(load_ipu("gc200"))
+_GC200 = load_ipu("gc200")
 _POWER = st.sampled_from((1, 2, 4, 8, 16, 32, 64))
 # A group of channels fills whole vectors; four is the least that a filter of several rows may leave.
 _CHANNELS = st.sampled_from((4, 8, 16, 32))
 
-_AMPS = st.builds(
-    Amp,
-    half_conv_units=_POWER,
-    half_partials_float_conv_units=_POWER,
-    single_conv_units=_POWER,
-    half_in_channels=_CHANNELS,
-    single_in_channels=_CHANNELS,
-    weight_load_bytes_per_cycle=_POWER,
-    half_cycles_per_position=_POWER,
-    single_cycles_per_position=_POWER,
+_AMPS = st.fixed_dictionaries(
+    {
+        "half_conv_units": _POWER,
+        "half_partials_float_conv_units": _POWER,
+        "single_conv_units": _POWER,
+        "half_in_channels": _CHANNELS,
+        "single_in_channels": _CHANNELS,
+        "weight_load_width_bytes": _POWER,
+        "half_cycles_per_position": _POWER,
+        "single_cycles_per_position": _POWER,
+    }
+)
+_TILES = st.fixed_dictionaries(
+    {
+        "count": st.integers(1, 1472),
+        "worker_count": st.integers(1, 12),
+        "vector_width_bytes": st.sampled_from((4, 8, 16, 32)),
+    }
 )
 
 
 @st.composite
 def chips(draw: st.DrawFn) -> Ipu:
     """A GC200 with another matrix unit and other tiles."""
-    return replace(
-        _GC200,
-        amp=draw(_AMPS),
-        tile_count=draw(st.integers(1, 1472)),
-        worker_count=draw(st.integers(1, 12)),
-        vector_width_bytes=draw(st.sampled_from((4, 8, 16, 32))),
-    )
+    amp, tile = _GC200.amp.model_copy(update=draw(_AMPS)), _GC200.tile.model_copy(update=draw(_TILES))
+    return _GC200.model_copy(update={"amp": amp, "tile": tile})
 
 
 @settings(max_examples=60, deadline=None)

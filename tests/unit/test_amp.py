@@ -6,12 +6,12 @@ import pytest
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.report.reference_data import rows
 from podsim.specs import load_ipu
-from podsim.system import Ipu, build_ipu
+from podsim.specs.ipu import Ipu
 
 
 @pytest.fixture(scope="module")
 def bow() -> Ipu:
-    return build_ipu(load_ipu("bow"))
+    return load_ipu("bow")
 
 
 @pytest.mark.parametrize("row", rows("amp_measurements"), ids=lambda row: row["rows"])

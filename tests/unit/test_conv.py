@@ -1,7 +1,5 @@
 """The convolution planner: shapes, vertices by hand, splits that are possible, sense on known networks."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,10 +25,11 @@ from podsim.cost.matmul import plan_matmul
 from podsim.cost.vector import pool_cycles
 from podsim.errors import NoPlanError
 from podsim.specs import load_ipu
-from podsim.system import Ipu, build_ipu
+from podsim.specs.assumptions import with_value
+from podsim.specs.ipu import Ipu
 from podsim.workload.op import Conv, Direction, Pool
 
-GC200 = build_ipu(load_ipu("gc200"))
+GC200 = load_ipu("gc200")
 TILES = 1472
 DIRECTIONS: tuple[Direction, ...] = ("forward", "input_grad", "weight_grad")
 
@@ -267,18 +266,18 @@ def test_more_memory_is_never_slower(channels: tuple[int, int], size: int, direc
     op = conv(channels, size, batch=4, direction=direction)
     tight, wide = (plan(op, proportion=proportion) for proportion in (0.05, 0.6))
     assert (
-        wide.account.cycles <= tight.account.cycles or tight.temporary_bytes_per_tile > 0.05 * GC200.tile_memory_bytes
+        wide.account.cycles <= tight.account.cycles or tight.temporary_bytes_per_tile > 0.05 * GC200.tile.memory_bytes
     )
 
 
 def test_memory_bound_is_kept() -> None:
     for direction in DIRECTIONS:
         chosen = plan(conv((512, 512), 14, direction=direction), proportion=0.1)
-        assert chosen.temporary_bytes_per_tile <= 0.1 * GC200.tile_memory_bytes
+        assert chosen.temporary_bytes_per_tile <= 0.1 * GC200.tile.memory_bytes
 
 
 def test_a_faster_exchange_is_never_slower() -> None:
-    fast = replace(GC200, exchange_bytes_per_cycle=8)
+    fast = with_value(GC200, "exchange.bytes_per_cycle", 8)
     for direction in DIRECTIONS:
         op = conv((256, 256), 14, direction=direction)
         assert plan(op, fast).account.cycles < plan(op).account.cycles
@@ -350,4 +349,4 @@ def test_pooling() -> None:
     op = Pool(name="pool", shape=(240 * TILES // 5, 5), window=9)
     account = CostModel(GC200, layout_change_cycles_per_byte=1.0).op(op, 0.2).account
     vector = pool_cycles(GC200, 240, 5, 9, "fp16", backward=False)
-    assert account == Account(vector=vector, exchange=120, superstep=2 * GC200.superstep_overhead_cycles)
+    assert account == Account(vector=vector, exchange=120, superstep=2 * GC200.superstep.overhead_cycles)

@@ -5,10 +5,9 @@ import pytest
 from podsim.cost import Account, CostModel, total
 from podsim.errors import MissingDataError
 from podsim.specs import load_ipu
-from podsim.system import build_ipu
 from podsim.workload import Elementwise, Gather, MatMul, Rearrange, Reduce, ScatterAdd
 
-IPU = build_ipu(load_ipu("gc200"))
+IPU = load_ipu("gc200")
 MODEL = CostModel(IPU, layout_change_cycles_per_byte=1.0)
 TILES = 1472
 
@@ -25,14 +24,14 @@ def test_layout_change_of_a_kilobyte_per_tile() -> None:
     """288 for the call, 1024 for the copy, 1024/4 on the exchange, two supersteps."""
     account = MODEL.layout_change(1024 * TILES)
     assert account.rearrange == 288 + 1024 + 256
-    assert account.superstep == 2 * IPU.superstep_overhead_cycles
+    assert account.superstep == 2 * IPU.superstep.overhead_cycles
 
 
 def test_elementwise_pass() -> None:
     """600 halves per tile: 100 per worker, 25 vectors of 3 cycles after 26: 11 + 6·101."""
     account = MODEL.op(Elementwise(name="a", shape=(600 * TILES,), function="add"), 0.2).account
     assert account.vector == 11 + 6 * (26 + 75)
-    assert account.superstep == IPU.superstep_overhead_cycles
+    assert account.superstep == IPU.superstep.overhead_cycles
 
 
 def test_unknown_function_is_refused() -> None:

@@ -20,7 +20,6 @@ from podsim.plan.layout import Layout, Precision
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.perfetto import write_trace
 from podsim.specs import ForwardScenarioSpec, load_hardware, load_scenario
-from podsim.system import build_software, build_system
 from podsim.workload import Block, Parameter, Workload
 from podsim.workload.layers import GraphBuilder
 from tests.unit.onnx_examples import products
@@ -52,8 +51,8 @@ def chain(count: int, rows: int = 64, width: int = 1024) -> Workload:
 
 
 def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8, pod: str = "ipu_pod16") -> Job:
-    system = build_system(load_hardware(pod, "pod")[0])  # type: ignore[arg-type]
-    software = build_software(load_hardware("popart_sdk_2.3", "software")[0])  # type: ignore[arg-type]
+    system = load_hardware(pod, "pod")[0]  # type: ignore[arg-type]
+    software = load_hardware("popart_sdk_2.3", "software")[0]  # type: ignore[arg-type]
     layout = Layout(
         ipus_per_replica=stages,
         replication_factor=replicas,
@@ -111,7 +110,7 @@ def test_one_product_by_hand(tmp_path: Path) -> None:
     result = podsim.infer(scenario(tmp_path / "one.onnx"))
     g = GraphBuilder("one")
     g.matmul("product", (1, 64, 512), 256, ("@a", "@b"), weights=True)
-    chip = build_system(load_hardware("ipu_pod16", "pod")[0]).machine.ipu  # type: ignore[arg-type]
+    chip = load_hardware("ipu_pod16", "pod")[0].machine.ipu  # type: ignore[arg-type]
     account = CostModel(chip, 1.59).op(g.ops()[0], 0.4).account
     into, out = LATENCY_S + 64 * 256 * 2 / READ, LATENCY_S + 64 * 512 * 2 / WRITE
     assert result.latency_s == pytest.approx(CALL_S + into + account.cycles / chip.clock_hz + out, rel=1e-6)
@@ -227,7 +226,7 @@ def test_more_stages_than_blocks() -> None:
 
 def test_a_stack_that_does_not_know_the_call() -> None:
     plan = make_plan(job(chain(1)))
-    silent = replace(plan, software=replace(plan.software, forward_call_s=None))
+    silent = replace(plan, software=plan.software.model_copy(update={"forward_call_s": None}))
     with pytest.raises(MissingDataError, match="does not say what a session call for forward passes costs"):
         compile_one_batch(silent)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
@@ -22,9 +22,9 @@ from podsim.probes import ForwardProbe, GenerationProbe, TrainingProbe
 from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_ipu, load_scenario
 from podsim.specs.assumptions import AnyScenario, numbers, with_number
 from podsim.specs.forward import TransformerPassSpec
+from podsim.specs.ipu import Ipu
 from podsim.specs.quantity import Info
-from podsim.specs.vertices import VerticesSpec
-from podsim.system import Ipu, build_ipu
+from podsim.specs.vertices import Vertices
 from podsim.training import TrainingOutcome
 from podsim.workload.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
 
@@ -78,7 +78,7 @@ def test_every_quantity_moves_a_result(key: str) -> None:
 def moves(name: str, overrides: tuple[str, ...], key: str) -> bool:
     """Whether half or twice the number gives another result, or none."""
     spec, probe, base = case(name, overrides)
-    number = {each: found.value for each, found, _ in numbers(spec)}.get(key)
+    number = {each: found for each, found, _ in numbers(spec)}.get(key)
     for factor in (0.5, 2) if number is not None else ():
         try:
             moved = probe(
@@ -91,9 +91,9 @@ def moves(name: str, overrides: tuple[str, ...], key: str) -> bool:
     return False
 
 
-_CHIP = build_ipu(load_ipu("gc200"))
+_CHIP = load_ipu("gc200")
 # On a single tile the planner has no choice, so that shares of every size come up.
-_TILE = replace(_CHIP, tile_count=1)
+_TILE = _CHIP.with_tiles(1)
 _EMPTY_SEGMENTS = {("nx1", "half_segment", 0), ("nx1", "single_segment", 0)}
 """The first number of these tables is information, as their declaration says: no row segment is empty."""
 
@@ -164,8 +164,8 @@ _OPS: dict[str, tuple[Op, ...]] = {
     "amp": (*_SHARES, *_PRODUCTS),
     **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS)),
     **dict.fromkeys(("nx1", "slic", "vmac", "hmac", "outer_product"), _CONVS),
-    **dict.fromkeys(("pool", "gather", "launch_cycles"), _OTHERS),
-    "copy_cycles": _CONVS,
+    **dict.fromkeys(("pool", "gather"), _OTHERS),
+    "call": (*_OTHERS, *_CONVS),
 }
 
 
@@ -173,10 +173,10 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to every number of the vertices."""
     if isinstance(value, int):
         yield path
-    elif is_dataclass(value):
-        for each in fields(value):
-            yield from leaves(getattr(value, each.name), (*path, each.name))
-    else:
+    elif isinstance(value, BaseModel):
+        for name, each in value:
+            yield from leaves(each, (*path, name))
+    elif not isinstance(value, str):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from leaves(value[key], (*path, key))
 
@@ -186,8 +186,8 @@ def changed(value: Any, path: tuple[Any, ...], factor: float) -> Any:
     if not path:
         return max(1, round(value * factor)) if factor < 1 else round(value * factor) + 1
     head, *rest = path
-    if is_dataclass(value):
-        return replace(value, **{head: changed(getattr(value, head), tuple(rest), factor)})  # type: ignore[type-var]
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={head: changed(getattr(value, head), tuple(rest), factor)})
     if isinstance(value, dict):
         return value | {head: changed(value[head], tuple(rest), factor)}
     return tuple(changed(each, tuple(rest), factor) if place == head else each for place, each in enumerate(value))
@@ -207,21 +207,19 @@ def costed(op: Op, partials: str, chip: Ipu) -> object:
 @cache
 def before(op: Op, partials: str, tile_count: int) -> object:
     """Costs with the vertices as they are."""
-    return costed(op, partials, replace(_CHIP, tile_count=tile_count))
+    return costed(op, partials, _CHIP.with_tiles(tile_count))
 
 
 def paths() -> list[tuple[Any, ...]]:
     """To every number that is not marked as information."""
-    marked = {
-        name for name, each in VerticesSpec.model_fields.items() if any(isinstance(m, Info) for m in each.metadata)
-    }
+    marked = {name for name, each in Vertices.model_fields.items() if any(isinstance(m, Info) for m in each.metadata)}
     return [path for path in leaves(_CHIP.vertices) if path[0] not in marked and path not in _EMPTY_SEGMENTS]
 
 
 def moves_an_operation(path: tuple[Any, ...], chip: Ipu) -> bool:
-    others = [replace(chip, vertices=changed(chip.vertices, path, factor)) for factor in (3, 0.3)]
+    others = [chip.model_copy(update={"vertices": changed(chip.vertices, path, factor)}) for factor in (3, 0.3)]
     cases = ((op, partials) for op in ops_of(path) for partials in ("fp16", "fp32"))
-    return any(costed(*each, other) != before(*each, chip.tile_count) for each in cases for other in others)
+    return any(costed(*each, other) != before(*each, chip.tile.count) for each in cases for other in others)
 
 
 @pytest.mark.parametrize("path", paths(), ids=lambda path: ".".join(map(str, path)))

@@ -1,7 +1,6 @@
 """The planner: splits that cover the product, fit the bound and meet silicon."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +12,13 @@ from podsim.cost.matmul import plan_matmul
 from podsim.cost.split import reduce_vertex_cycles, slice_cycles
 from podsim.cost.vector import elementwise_cycles
 from podsim.specs import load_ipu
-from podsim.system import Ipu, build_ipu
+from podsim.specs.assumptions import with_value
+from podsim.specs.ipu import Ipu
 from podsim.validation.compare import compare_gemms
 from podsim.validation.comparison import summarize
 
-GC200 = build_ipu(load_ipu("gc200"))
-BOW = build_ipu(load_ipu("bow"))
+GC200 = load_ipu("gc200")
+BOW = load_ipu("bow")
 EXTENTS = st.integers(min_value=1, max_value=3000)
 
 
@@ -32,14 +32,14 @@ def test_a_tile_sized_product_stays_on_one_tile_or_pays_for_exchange() -> None:
     plan = plan_matmul(GC200, MatMulShape(96, 16, 16))
     assert plan.row_parts == math.ceil(96 / math.ceil(96 / plan.row_parts))
     assert plan.column_parts == plan.inner_parts == 1
-    assert plan.account.superstep == 2 * GC200.superstep_overhead_cycles
+    assert plan.account.superstep == 2 * GC200.superstep.overhead_cycles
 
 
 @settings(max_examples=40, deadline=None)
 @given(rows=EXTENTS, inner=EXTENTS, columns=EXTENTS, groups=st.integers(1, 40))
 def test_split_is_possible(rows: int, inner: int, columns: int, groups: int) -> None:
     plan = plan_matmul(GC200, MatMulShape(rows, inner, columns, groups))
-    assert 1 <= plan.tiles_used <= GC200.tile_count
+    assert 1 <= plan.tiles_used <= GC200.tile.count
     assert plan.temporary_bytes_per_tile > 0
     assert 0 < plan.utilization(GC200) < 1
     assert min(value for _, value in plan.account.parts()) > 0
@@ -55,7 +55,7 @@ def test_more_memory_is_never_slower(rows: int, inner: int, columns: int) -> Non
 
 def test_memory_bound_is_kept() -> None:
     plan = plan_matmul(GC200, MatMulShape(1024, 1024, 4096), available_memory_proportion=0.1)
-    assert plan.temporary_bytes_per_tile <= 0.1 * GC200.tile_memory_bytes
+    assert plan.temporary_bytes_per_tile <= 0.1 * GC200.tile.memory_bytes
 
 
 def test_a_reduction_holds_the_partials_that_leave_and_those_that_come() -> None:
@@ -75,7 +75,7 @@ def test_single_precision_is_slower_than_half() -> None:
 
 def test_a_faster_exchange_is_never_slower() -> None:
     shape = MatMulShape(1024, 1024, 1024)
-    fast = replace(GC200, exchange_bytes_per_cycle=8)
+    fast = with_value(GC200, "exchange.bytes_per_cycle", 8)
     assert plan_matmul(fast, shape).account.cycles < plan_matmul(GC200, shape).account.cycles
 
 

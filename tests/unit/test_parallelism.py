@@ -180,7 +180,7 @@ def test_memory_of_the_search_is_that_of_the_plan(make: type[Search]) -> None:
         assert not any(cross_check(spec))
         job = training_job(spec)
         assert job.layout == layout
-        code = job.software.code_bytes_per_tile * job.system.machine.ipu.tile_count
+        code = job.software.code_bytes_per_tile * job.system.machine.ipu.tile.count
         fullest = max(ipu.used_bytes() for ipu in job_memory(job))
         # Each block's state is rounded up to whole elements of a shard; nothing else may differ.
         assert used + code == pytest.approx(fullest, abs=1)

@@ -1,0 +1,114 @@
+"""The chip, its tiles and its matrix unit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from podsim.specs.base import HardwareSpec
+from podsim.specs.quantity import Quantity, Real, Whole
+from podsim.specs.vertices import Vertices
+
+_FLOP_PER_MULTIPLY_ADD = 2
+_HALF_BYTES, _SINGLE_BYTES = 2, 4
+_Channels = Annotated[Whole, Quantity("count", ("1", "4096"), usual=("4", "128"))]
+_Cycles = Annotated[Real, Quantity("cycles", ("0", "1e9"), usual=("0", "20000"))]
+_PerPosition = Annotated[Whole, Quantity("count", ("1", "1000000"), usual=("1", "64"))]
+
+
+class Tile(HardwareSpec):
+    """A tile: a core with its own memory."""
+
+    count: Annotated[Whole, Quantity("count", ("1", "1000000"), usual=("100", "20000"))]
+    """Tiles of the chip."""
+    memory_bytes: Annotated[Whole, Quantity("bytes", ("1 KiB", "1 GiB"), usual=("32 KiB", "8 MiB"))]
+    """Memory of one tile."""
+    worker_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "64"))]
+    """Hardware contexts that take turns."""
+    vector_width_bytes: Annotated[Whole, Quantity("bytes", ("4 B", "1 KiB"), usual=("4 B", "64 B"), step="4 B")]
+    """Data path: bytes loaded and stored per cycle."""
+
+
+class Amp(HardwareSpec):
+    """The matrix unit of a tile."""
+
+    half_conv_units: _Channels
+    """Output channels at once, half inputs and half partials."""
+    half_partials_float_conv_units: _Channels
+    """Output channels at once, half inputs and single partials."""
+    single_conv_units: _Channels
+    """Output channels at once, single inputs."""
+    half_in_channels: _Channels
+    """Input channels of one group, half."""
+    single_in_channels: _Channels
+    """Input channels of one group, single."""
+    weight_load_width_bytes: Annotated[Whole, Quantity("bytes", ("1 B", "1 KiB"), usual=("4 B", "64 B"), step="1 B")]
+    """Bytes of weights that enter the unit per cycle."""
+    half_cycles_per_position: _PerPosition
+    """Cycles per output position and block of weights, half."""
+    single_cycles_per_position: _PerPosition
+    """Cycles per output position and block of weights, single."""
+
+
+class Exchange(HardwareSpec):
+    """The on-chip exchange."""
+
+    bytes_per_cycle: Annotated[Whole, Quantity("bytes", ("1 B", "1 KiB"), usual=("2 B", "64 B"), step="1 B")]
+    """What a tile receives, and sends, per cycle."""
+    tiles_per_bus: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "64"))]
+    """Neighbouring tiles that share an incoming bus."""
+
+
+class Superstep(HardwareSpec):
+    """One round of compute, sync and exchange."""
+
+    overhead_cycles: _Cycles
+    """Sync, exchange prologue and launch of one superstep."""
+
+
+class Ipu(HardwareSpec):
+    """A chip."""
+
+    kind: Literal["ipu"] = "ipu"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    clock_hz: Annotated[Real, Quantity("hz", ("1 MHz", "100 GHz"), usual=("500 MHz", "5 GHz"))]
+    """Clock of all tiles."""
+    tile: Tile
+    """The tiles."""
+    amp: Amp
+    """The matrix unit."""
+    exchange: Exchange
+    """The on-chip exchange."""
+    superstep: Superstep
+    """Fixed costs of a superstep."""
+    multi_ipu_sync_cycles: _Cycles
+    """Sync of several IPUs."""
+    vertices: Vertices
+    """Cycle estimates of tile programs."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """In-Processor-Memory of the chip. [B]"""
+        return self.tile.count * self.tile.memory_bytes
+
+    def products_per_cycle(self, dtype: str) -> float:
+        """Most multiply-adds of a tile: channels·units/cycles in the matrix unit, a whole vector beside it."""
+        amp = self.amp
+        if dtype == "fp16":
+            in_unit = amp.half_in_channels * amp.half_conv_units / amp.half_cycles_per_position
+            return max(in_unit, self.tile.vector_width_bytes / _HALF_BYTES)
+        in_unit = amp.single_in_channels * amp.single_conv_units / amp.single_cycles_per_position
+        return max(in_unit, self.tile.vector_width_bytes / _SINGLE_BYTES)
+
+    def peak_flop_per_s(self, dtype: str) -> float:
+        """Peak of all tiles: 2·multiply-adds per tile and cycle. [FLOP/s]"""
+        return _FLOP_PER_MULTIPLY_ADD * self.products_per_cycle(dtype) * self.tile.count * self.clock_hz
+
+    def exchange_bytes_per_s(self, tile_count: int) -> float:
+        """What so many tiles receive, or send, together. [B/s]"""
+        return tile_count * self.exchange.bytes_per_cycle * self.clock_hz
+
+    def with_tiles(self, count: int) -> Ipu:
+        """The same chip with so many tiles."""
+        return self.model_copy(update={"tile": self.tile.model_copy(update={"count": count})})
