@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -103,7 +103,7 @@ _ROUNDING = 1e-6
 """How far `2.3 kB` may be from a whole number of bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Quantity:
     """How a quantity is read; stands in the declaration of its field.
 
@@ -158,8 +158,28 @@ class Quantity:
         """Whether something real has, or could have, such a value."""
         if self.usual is None:
             return True
-        least, most = (parse_quantity(bound, self.dimension) for bound in self.usual)
+        least, most = self._usual_limits
         return least <= value <= most
+
+    @cached_property
+    def _usual_limits(self) -> tuple[float, float]:
+        return self._parsed(self.usual or self._bounds)
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        return self._parsed(self._bounds)
+
+    @cached_property
+    def _step(self) -> float | None:
+        return parse_quantity(self.step, self.dimension) if self.step else None
+
+    @property
+    def _bounds(self) -> Bounds:
+        return self.bounds or _LIMITS[self.dimension]
+
+    def _parsed(self, bounds: Bounds) -> tuple[float, float]:
+        least, most = (parse_quantity(bound, self.dimension) for bound in bounds)
+        return least, most
 
     def _range(self, raw: Any) -> tuple[float, float] | None:
         if raw is None:
@@ -178,25 +198,28 @@ class Quantity:
         if not isinstance(raw, (str, int, float)):
             raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{example}`")
         number = parse_quantity(raw, self.dimension)
-        least, most = self.bounds or _LIMITS[self.dimension]
-        do = f"write {least} to {most}, for example `{self._example()}`"
-        if not math.isfinite(number):
-            raise BadValueError(f"{shown(raw)} is not a finite number", do)
-        if number < parse_quantity(least, self.dimension):
-            raise BadValueError(f"{shown(raw)} is too small", do)
-        if number > parse_quantity(most, self.dimension):
-            raise BadValueError(f"{shown(raw)} is too large", do)
-        if self.dimension == "count" and not number.is_integer():
-            raise BadValueError(f"{shown(raw)} is not a whole number", do)
-        steps = number / parse_quantity(self.step, self.dimension) if self.step else 0.0
-        if abs(steps - round(steps)) > _ROUNDING:
-            raise BadValueError(f"{shown(raw)} is not a whole multiple of {self.step}", do)
+        if (wrong := self._wrong(number)) is not None:
+            least, most = self._bounds
+            do = f"write {least} to {most}, for example `{self._example()}`"
+            raise BadValueError(f"{shown(raw)} is {wrong}", do)
         return number
+
+    def _wrong(self, number: float) -> str | None:
+        """What is wrong with a number; None if it can be."""
+        least, most = self._limits
+        if not math.isfinite(number):
+            return "not a finite number"
+        if not least <= number <= most:
+            return "too small" if number < least else "too large"
+        if self.dimension == "count" and not number.is_integer():
+            return "not a whole number"
+        steps = number / self._step if self._step else 0.0
+        return f"not a whole multiple of {self.step}" if abs(steps - round(steps)) > _ROUNDING else None
 
     def _example(self) -> str:
         """A quantity of the dimension that is within the bounds."""
         example = EXAMPLES[self.dimension]
-        low, high = (parse_quantity(bound, self.dimension) for bound in self.bounds or _LIMITS[self.dimension])
+        low, high = self._limits
         return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
 
 

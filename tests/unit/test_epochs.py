@@ -138,3 +138,9 @@ def test_a_sample_bears_the_same_part_of_a_call_whatever_the_batch() -> None:
         (call,) = (phase for phase in simulate(scenario).phases if phase.name == "host call")
         host_call_s = plan_of(scenario).software.host_call_s
         assert call.seconds == pytest.approx(host_call_s * 4 * 32 * replicas / 1_000, rel=1e-6)
+
+
+def test_a_run_may_need_no_set_up() -> None:
+    overrides = ["run={weight_updates: 10, samples_to_converge: null, setup: 0 s}"]
+    result = simulate("bert_v1.1_pod16_open", overrides=overrides)
+    assert result.time_to_train_s == pytest.approx(10 * result.weight_update_s)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +23,11 @@ from podsim.specs import (
     shipped_names,
     variant_names,
 )
+from podsim.specs.assumptions import with_value
+from podsim.specs.base import HardwareSpec
 from podsim.specs.document import Document
 from podsim.specs.load import KINDS
+from podsim.specs.quantity import quantity_of
 from podsim.specs.resolve import assigned, merge
 from podsim.specs.yaml_source import read_yaml
 from tests.unit.bad_input_cases import SCENARIO
@@ -269,3 +275,33 @@ def test_the_range_of_an_assumption_is_in_base_units() -> None:
     text = "system.machine.ipu_link.hop_latency={value: 1 us, source: me, basis: assumed, range: [0.5 us, 2 us]}"
     found = {each.key: each for each in assumptions(load_scenario("mine", overrides=[text]).spec)}
     assert found["system.machine.ipu_link.hop_latency"].range == (0.5e-6, 2e-6)
+
+
+def test_a_number_is_plain_and_knows_what_it_stands_on() -> None:
+    tile = load_ipu("gc200").tile
+    assert (tile.count, type(tile.count + 0), tile.memory_bytes) == (1472, int, 624 * 1024)
+    assert type(load_ipu("gc200").clock_hz * 1.0) is float
+    for same in (copy.deepcopy(tile.count), pickle.loads(pickle.dumps(tile.count))):
+        assert (same, same.provenance.source) == (1472, "ipu_programmers_guide")
+
+
+def test_a_moved_number_keeps_what_it_stands_on() -> None:
+    chip = with_value(load_ipu("gc200"), "tile.count", 736.2)
+    assert (chip.tile.count, chip.tile.count.provenance.text) == (736, "1472")  # tiles are whole
+    assert chip.amp == load_ipu("gc200").amp
+
+
+UNITS_IN_NAMES = {"hz": "_hz", "s": "_s", "bytes_per_s": "_bytes_per_s", "cycles": "_cycles", "bytes": "bytes"}
+
+
+def _parts(model: type[HardwareSpec]) -> Iterator[type[HardwareSpec]]:
+    for part in model.__subclasses__():
+        yield part
+        yield from _parts(part)
+
+
+@pytest.mark.parametrize("part", [*_parts(HardwareSpec)], ids=lambda part: part.__name__)
+def test_attributes_of_hardware_say_their_unit(part: type[HardwareSpec]) -> None:
+    read = {name: quantity_of(declared) for name, declared in part.model_fields.items()}
+    units = {name: UNITS_IN_NAMES.get(quantity.dimension, "") for name, quantity in read.items() if quantity}
+    assert [name for name, unit in units.items() if unit not in name] == []
