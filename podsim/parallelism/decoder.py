@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from podsim.cost.model import CostModel
 from podsim.engine import execute
@@ -12,8 +11,9 @@ from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.factors import powers_of_two
 from podsim.plan.fit import misfit_text
-from podsim.plan.generation import Steps, draft_steps, generation_cost_model
+from podsim.plan.generation import Generation, draft_steps, generation_cost_model, with_stages_of_shards
 from podsim.plan.generation_job import generation_job
+from podsim.plan.layout import ON_CHIP, STREAMING, Layout
 from podsim.plan.memory import IpuMemory
 from podsim.program.generation import compile_step
 from podsim.specs import InferenceScenarioSpec, LoadedScenario, System
@@ -32,7 +32,7 @@ _SHOWN_MISFITS = 3
 class _Tried:
     """A division with its memory, and the time of a decode step where it fits. [s]"""
 
-    spec: InferenceScenarioSpec
+    layout: Layout
     memory: tuple[IpuMemory, ...]
     step_s: float | None
 
@@ -55,9 +55,9 @@ def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: W
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
         raise NoPlanError(what, do="pin less; shards must divide heads and feed-forward width")
-    tried = _all_tried(divisions, watch)
+    tried = _all_tried(generation_job(spec), divisions, watch)
     fitting = sorted(
-        ((each.step_s, each.spec.parallelism.ipu_count, each) for each in tried if each.step_s is not None),
+        ((each.step_s, each.layout.ipus_per_replica, each) for each in tried if each.step_s is not None),
         key=lambda each: each[:2],
     )
     misfits = sorted((each for each in tried if each.step_s is None), key=lambda each: each.overflow)
@@ -65,25 +65,25 @@ def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: W
         raise _nearest_miss(loaded, spec, misfits[0])
     best_s, _, best = fitting[0]
     shown = [
-        _candidate(each, slower_by(best_s, step_s) if place else "chosen: the shortest time per output token")
+        _candidate(spec, each, slower_by(best_s, step_s) if place else "chosen: the shortest time per output token")
         for place, (step_s, _, each) in enumerate(fitting[: _RUNNERS_UP + 1])
     ]
-    shown += [_candidate(each, misfit_text(each.memory)) for each in misfits[:_SHOWN_MISFITS]]
-    return loaded.divided(best.spec), Choice(tuple(shown), len(divisions), len(fitting))
+    shown += [_candidate(spec, each, misfit_text(each.memory)) for each in misfits[:_SHOWN_MISFITS]]
+    return loaded.divided(_written(spec, best.layout)), Choice(tuple(shown), len(divisions), len(fitting))
 
 
-def _all_tried(divisions: Sequence[InferenceScenarioSpec], watch: Watch) -> list[_Tried]:
+def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:
     """Divisions that can be planned, but for longer pipelines that cannot be faster.
 
     Raises:
         NoPlanError: None can be planned.
     """
-    planner, tried, refused = _Planner(), list[_Tried](), ""
+    model, tried, refused = generation_cost_model(asked), list[_Tried](), ""
     for _, each in zip(watch([_words(each) for each in divisions]), divisions, strict=True):
-        if any(earlier.step_s is not None and _no_slower(earlier.spec, each) for earlier in tried):
+        if any(earlier.step_s is not None and _no_slower(earlier.layout, each) for earlier in tried):
             continue
         try:
-            tried.append(planner.tried(each))
+            tried.append(_tried(replace(asked, layout=each), model))
         except InfeasibleError as error:
             refused = error.message
     if not tried:
@@ -91,67 +91,59 @@ def _all_tried(divisions: Sequence[InferenceScenarioSpec], watch: Watch) -> list
     return tried
 
 
-def _no_slower(short: InferenceScenarioSpec, long: InferenceScenarioSpec) -> bool:
+def _tried(asked: Generation, model: CostModel) -> _Tried:
+    """A division with the time of a decode step, if it fits."""
+    steps = draft_steps(asked, model)
+    if not all(ipu.fits for ipu in steps.memory):
+        return _Tried(asked.layout, steps.memory, None)
+    trace = execute(compile_step(steps.decode), explicit=False)
+    return _Tried(asked.layout, steps.memory, ps_to_seconds(trace.makespan_ps))
+
+
+def _no_slower(short: Layout, long: Layout) -> bool:
     """Whether stages of the longer pipeline only wait for one another.
 
     A single batch goes through them in turn; without I/O tiles none loads weights ahead of its turn.
     """
-    alike = short.memory.weights == long.memory.weights
-    alike &= short.parallelism.tensor_parallel == long.parallelism.tensor_parallel
-    ahead = long.memory.io_tiles > 0 and long.memory.weights == "streamed"
-    return alike and long.parallelism.batches_in_flight == 1 and not ahead
+    alike = (short.weight_storage, short.tensor_parallel) == (long.weight_storage, long.tensor_parallel)
+    ahead = long.io_tiles > 0 and long.weight_storage == STREAMING
+    return alike and long.batches_in_flight == 1 and not ahead
 
 
-def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[InferenceScenarioSpec]:
-    auto = loaded.auto
+def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[Layout]:
+    auto, asked = loaded.auto, generation_job(spec)
     assert isinstance(auto, AutoInferenceSpec)
-    places = (spec.memory.weights,) if loaded.gives("memory", "weights") else ("resident", "streamed")
-    domain = spec.system.domain_ipu_count
-    for weights in places:
+    given, domain = asked.layout.weight_storage, spec.system.domain_ipu_count
+    for weights in (given,) if loaded.gives("memory", "weights") else (ON_CHIP, STREAMING):
         for stages in powers_of_two(domain):
             for shards in powers_of_two(domain // stages):
                 wanted = auto.tensor_parallel in (None, shards) and auto.pipeline_stages in (None, stages)
                 if wanted and auto.batches_in_flight <= stages:
-                    divided = _divided(spec, shards, stages, auto.batches_in_flight, weights)
-                    if not any(division_findings(divided)):
-                        yield divided
+                    divided = with_stages_of_shards(asked, stages, shards).laid_out(
+                        weight_storage=weights, batches_in_flight=auto.batches_in_flight
+                    )
+                    if not any(division_findings(_written(spec, divided.layout))):
+                        yield divided.layout
 
 
-def _divided(
-    spec: InferenceScenarioSpec, shards: int, stages: int, batches: int, weights: str
-) -> InferenceScenarioSpec:
-    parallelism = InferenceParallelismSpec(tensor_parallel=shards, pipeline_stages=stages, batches_in_flight=batches)
+def _written(spec: InferenceScenarioSpec, layout: Layout) -> InferenceScenarioSpec:
+    """The scenario with a layout."""
+    parallelism = InferenceParallelismSpec(
+        tensor_parallel=layout.tensor_parallel,
+        pipeline_stages=layout.stage_count,
+        batches_in_flight=layout.batches_in_flight,
+    )
+    weights = "streamed" if layout.weight_storage == STREAMING else "resident"
     memory = spec.memory.model_copy(update={"weights": weights})
     return spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
 
-def _words(spec: InferenceScenarioSpec) -> str:
-    return f"{spec.parallelism.tensor_parallel} x {spec.parallelism.pipeline_stages} IPUs"
-
-
-class _Planner:
-    """Plans divisions of one model, which share what their operations cost."""
-
-    def __init__(self) -> None:
-        self._model: CostModel | None = None
-
-    def tried(self, spec: InferenceScenarioSpec) -> _Tried:
-        """A division with the time of a decode step, if it fits."""
-        steps = self.steps(spec)
-        if not all(ipu.fits for ipu in steps.memory):
-            return _Tried(spec, steps.memory, None)
-        trace = execute(compile_step(steps.decode), explicit=False)
-        return _Tried(spec, steps.memory, ps_to_seconds(trace.makespan_ps))
-
-    def steps(self, spec: InferenceScenarioSpec) -> Steps:
-        """Its plan, whether or not it fits."""
-        asked = generation_job(spec)
-        self._model = self._model or generation_cost_model(asked)
-        return draft_steps(asked, self._model)
+def _words(layout: Layout) -> str:
+    return f"{layout.tensor_parallel} x {layout.stage_count} IPUs"
 
 
 def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: _Tried) -> DoesNotFitError:
-    what = f"no division of the model fits {spec.system.name}; the nearest, over {_words(nearest.spec)}: "
+    what = f"no division of the model fits {spec.system.name}; the nearest, over {_words(nearest.layout)}: "
     for name, pod in larger_pods(spec.system):
         if _fits(loaded, spec, pod):
             do = f"use `system: {name}`, the smallest shipped pod on which it fits, or a smaller batch_size"
@@ -161,21 +153,23 @@ def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: 
 
 
 def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: System) -> bool:
-    planner = _Planner()
-    for divided in _divisions(loaded, spec.model_copy(update={"system": pod})):
+    spec = spec.model_copy(update={"system": pod})
+    asked = generation_job(spec)
+    model = generation_cost_model(asked)
+    for layout in _divisions(loaded, spec):
         try:
-            if all(ipu.fits for ipu in planner.steps(divided).memory):
+            if all(ipu.fits for ipu in draft_steps(replace(asked, layout=layout), model).memory):
                 return True
         except InfeasibleError:
             continue
     return False
 
 
-def _candidate(tried: _Tried, verdict: str) -> Candidate:
-    parallelism: dict[str, Any] = tried.spec.parallelism.model_dump(mode="json")
+def _candidate(spec: InferenceScenarioSpec, tried: _Tried, verdict: str) -> Candidate:
+    written = _written(spec, tried.layout)
     return Candidate(
-        parallelism=parallelism,
-        memory={"weights": tried.spec.memory.weights},
+        parallelism=written.parallelism.model_dump(mode="json"),
+        memory={"weights": written.memory.weights},
         decode_step_s=tried.step_s,
         used_bytes=fullest_bytes(tried.memory),
         streaming_bytes=fullest_bytes(tried.memory, "streaming_memory"),

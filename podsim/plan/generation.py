@@ -99,10 +99,18 @@ class Steps:
 def with_layers(asked: Generation, count: int) -> Generation:
     """The same model with so many layers in each stage."""
     layout = asked.layout
-    assert layout.cuts is not None
-    stages = len(layout.cuts.starts)
+    stages = layout.stage_count
     shape = replace(asked.shape, layer_count=count * stages)
     return replace(asked, shape=shape).laid_out(cuts=_even_cuts(shape, stages, layout.tensor_parallel))
+
+
+def with_stages_of_shards(asked: Generation, stages: int, shards: int) -> Generation:
+    """The same on so many stages, each shared by so many IPUs."""
+    return asked.laid_out(
+        ipus_per_replica=stages * shards,
+        cuts=_even_cuts(asked.shape, stages, shards),
+        available_memory_proportion=asked.layout.available_memory_proportion[:1] * (stages * shards),
+    )
 
 
 def _even_cuts(shape: DecoderShape, stages: int, shards: int) -> Cuts:

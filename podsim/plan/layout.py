@@ -66,6 +66,11 @@ class Layout:
         return len(self.cuts.ipus[0]) if self.cuts else 1
 
     @property
+    def stage_count(self) -> int:
+        """Pipeline stages of one copy."""
+        return len(self.cuts.starts) if self.cuts else self.ipus_per_replica
+
+    @property
     def shard_count(self) -> int:
         """Replicas over which a sharded tensor is split: those of one link domain."""
         return min(self.replication_factor, self.replicas_per_domain)
