@@ -122,9 +122,9 @@ def serve(
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
+    from podsim.activity.serve import serve as serve_scenario
     from podsim.report.progress import track
     from podsim.report.serving_table import print_serving
-    from podsim.service import serve as serve_scenario
     from podsim.specs import load_scenario
 
     check_paths(None, plot)

@@ -10,7 +10,7 @@ from podsim.plan.models import transformer_workload
 from podsim.plan.options import TrainingOptions
 from podsim.plan.placement import Stage, make_stage, stages_of_layers
 from podsim.plan.plan import TrainingJob
-from podsim.specs import ImageScenarioSpec
+from podsim.specs import ImageScenarioSpec, TrainingScenario
 from podsim.specs.families import Seq2SeqScenarioSpec
 from podsim.specs.scenario import TransformerScenarioSpec
 from podsim.system import build_software, build_system
@@ -18,13 +18,16 @@ from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 
 
-def training_job(spec: TransformerScenarioSpec | ImageScenarioSpec) -> TrainingJob:
+def training_job(spec: TrainingScenario) -> TrainingJob:
     """The job that a scenario describes.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
-    return image_job(spec) if isinstance(spec, ImageScenarioSpec) else _transformer_job(spec)
+    if isinstance(spec, ImageScenarioSpec):
+        return image_job(spec)
+    assert isinstance(spec, TransformerScenarioSpec)
+    return _transformer_job(spec)
 
 
 def _transformer_job(spec: TransformerScenarioSpec) -> TrainingJob:

@@ -13,7 +13,7 @@ from podsim.specs.load import (
     load_scenario,
     variant_names,
 )
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import ScenarioSpec, TrainingScenario
 from podsim.specs.schema import json_schema, part_schema
 from podsim.specs.software import SoftwareSpec
 
@@ -28,6 +28,7 @@ __all__ = [
     "PodSpec",
     "ScenarioSpec",
     "SoftwareSpec",
+    "TrainingScenario",
     "assumptions",
     "data_file",
     "json_schema",

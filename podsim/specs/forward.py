@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
+from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.families import VisionDataSpec, VisionSpec
 from podsim.specs.quantity import Count, NumberFormat
@@ -98,6 +98,7 @@ class PassSpec(Spec):
 class ForwardScenarioSpec(ScenarioBase):
     """One question about forward passes: how late, how many, on how many IPUs."""
 
+    activity: ClassVar[Activity] = Activity.FORWARD
     model: Any
     """The model."""
     data: Any = None
@@ -110,14 +111,14 @@ class ForwardScenarioSpec(ScenarioBase):
     """Number formats."""
 
     @property
-    @abstractmethod
     def batches_per_call(self) -> int:
         """Batches of each replica that one session call runs."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def prefetch_depth(self) -> int:
         """Batches that wait ready in front of each replica."""
+        raise NotImplementedError
 
 
 class GraphScenarioSpec(ForwardScenarioSpec):

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
-from podsim.specs.scenario import AvailableMemory, PrecisionSpec, ScenarioBase
+from podsim.specs.scenario import AvailableMemory, PrecisionSpec, TrainingScenario
 
 _GROUPS = 4
 
@@ -219,7 +219,7 @@ class EpochRunSpec(Spec):
         return self
 
 
-class ImageScenarioSpec(ScenarioBase):
+class ImageScenarioSpec(TrainingScenario):
     """One question about a convolutional network: how it runs on a pod."""
 
     model: ImageModelSpec

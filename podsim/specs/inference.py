@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
 from podsim.errors import BadValueError
+from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat
 from podsim.specs.scenario import AvailableMemory, ScenarioBase
@@ -196,6 +197,7 @@ class InferencePrecisionSpec(Spec):
 class InferenceScenarioSpec(ScenarioBase):
     """One question about text generation: how fast, how late, on how many IPUs, under which load."""
 
+    activity: ClassVar[Activity] = Activity.GENERATION
     model: DecoderSpec
     """The model."""
     generation: GenerationSpec

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from podsim.errors import Problem, SpecError
+from podsim.errors import PodsimError, Problem, SpecError
 from podsim.specs.assumptions import AnyScenario
 from podsim.specs.auto import (
     AUTO_PARTS,
@@ -41,7 +41,7 @@ from podsim.specs.pins import pin_findings
 from podsim.specs.plausible import unusual
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import ScenarioBase, ScenarioSpec
 from podsim.specs.software import SoftwareSpec
 from podsim.specs.vertices import VerticesSpec
 from podsim.specs.wording import dotted, known_here, shown
@@ -78,6 +78,7 @@ _FAMILIES: dict[str, type[AnyScenario]] = {
 _PASSES: dict[str, type[AnyScenario]] = {"bert": BertPassSpec, VISION_KIND: VisionPassSpec}
 """Families that `forward:` asks for forward passes instead."""
 _Model = TypeVar("_Model", bound=BaseModel)
+_Wanted = TypeVar("_Wanted", bound=ScenarioBase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,22 @@ class LoadedScenario:
     def divided(self, spec: AnyScenario) -> LoadedScenario:
         """The same with the division that was chosen."""
         return replace(self, spec=spec, auto=None)
+
+    def of(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
+        """The specification, if it is of an activity.
+
+        Args:
+            wanted: The scenarios of the activity.
+            do: The cure if it is of another.
+
+        Raises:
+            PodsimError: It is of another.
+        """
+        if not isinstance(self.spec, wanted):
+            own = self.spec.activity
+            what = f"{self.name} describes {own.words}, not {wanted.activity.words}"
+            raise PodsimError(what, do=do or f"use podsim.run, or {own.verb}")
+        return self.spec
 
 
 def load_scenario(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
+from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.hardware import PodSpec
@@ -218,6 +219,7 @@ class PrecisionSpec(Spec):
 class ScenarioBase(Spec):
     """What all scenarios have in common."""
 
+    activity: ClassVar[Activity]
     description: str = ""
     """What the scenario is about."""
     system: PodSpec
@@ -226,7 +228,13 @@ class ScenarioBase(Spec):
     """The software stack: a name, a file, or a mapping with `base`."""
 
 
-class TransformerScenarioSpec(ScenarioBase):
+class TrainingScenario(ScenarioBase):
+    """What all scenarios of training have in common."""
+
+    activity: ClassVar[Activity] = Activity.TRAINING
+
+
+class TransformerScenarioSpec(TrainingScenario):
     """What training scenarios of all transformers have in common."""
 
     model: Any

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from podsim.errors import MissingDataError
 from podsim.plan import Plan
 from podsim.plan.image_job import updates_per_call
-from podsim.specs import ImageScenarioSpec
+from podsim.specs import ImageScenarioSpec, TrainingScenario
 from podsim.specs.image import ValidationSpec
 from podsim.specs.scenario import TransformerScenarioSpec
 from podsim.training.convergence import draw_samples_to_converge, evaluation_interval_samples, mlperf_score
@@ -46,14 +46,17 @@ class TrainingOutcome:
     update_count: float | None = None
 
 
-def train(spec: TransformerScenarioSpec | ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
     """The run of a scenario, given the time of one weight update.
 
     Raises:
         MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
             software stack does not say what a checkpoint costs.
     """
-    return _epochs(spec, plan, update_s) if isinstance(spec, ImageScenarioSpec) else _samples(spec, plan, update_s)
+    if isinstance(spec, ImageScenarioSpec):
+        return _epochs(spec, plan, update_s)
+    assert isinstance(spec, TransformerScenarioSpec)
+    return _samples(spec, plan, update_s)
 
 
 def _samples(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from podsim.activity import simulate
 from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.report.result import RunResult
-from podsim.simulation import simulate
 from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, data_file, load_scenario
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from podsim.activity import simulate
 from podsim.cost import MatMulShape, plan_matmul
 from podsim.errors import MissingDataError
 from podsim.report.reference_data import rows, scenario_name
-from podsim.simulation import simulate
 from podsim.specs import load_ipu, load_scenario
 from podsim.system import Ipu, build_ipu
 from podsim.validation.compare import Progress

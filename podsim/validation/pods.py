@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from podsim.generation import generate
+from podsim.activity import generate
 from podsim.report.generation import GenerationResult
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.units import ps_to_seconds

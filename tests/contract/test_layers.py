@@ -23,10 +23,7 @@ ORDER = [
     "training",
     "serving",
     "report",
-    "simulation",
-    "generation",
-    "forward",
-    "service",
+    "activity",
     "importer",
     "validation",
     "command_line",
@@ -101,10 +98,8 @@ def test_imports_go_up_only(path: Path) -> None:
             "report.generation",
             "report.forward",
             "report.serving",
-            "simulation",
-            "generation",
-            "forward",
-            "service",
+            "activity",
+            "activity.serve",
             "specs",
         }
         return
@@ -132,7 +127,7 @@ def test_a_task_knows_nothing() -> None:
     [
         ("from podsim.engine import Trace", "cost.amp", True),
         ("def f():\n    import podsim.plan.plan", "cost.amp", True),
-        ("from podsim import simulation", "report.rows", True),
+        ("from podsim import activity", "report.rows", True),
         ("from ..cli import app", "engine.network", True),
         ("from podsim.program.compile import compile_program", "engine.executor", True),
         ("from podsim.system import Ipu", "workload.op", True),

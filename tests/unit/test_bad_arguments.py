@@ -196,7 +196,7 @@ def _nothing_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     def simulate(*_: object, **__: object) -> None:
         raise AssertionError("simulated before the path was checked")
 
-    monkeypatch.setattr("podsim.simulation.simulate", simulate)
+    monkeypatch.setattr("podsim.activity.training.training", simulate)
 
 
 @pytest.mark.usefixtures("_nothing_is_simulated")

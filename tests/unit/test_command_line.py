@@ -79,7 +79,7 @@ def test_a_file_that_the_run_reads_is_not_overwritten(
     def simulate(*_: object, **__: object) -> None:
         raise AssertionError("simulated before the path was checked")
 
-    monkeypatch.setattr("podsim.simulation.simulate", simulate)
+    monkeypatch.setattr("podsim.activity.training.training", simulate)
     before = Path(path).read_bytes()
     assert podsim("run", "mine.yaml", "--trace", path) == error_of(
         f"{path}: this is both {what} and the trace\n  do: give two different paths"

@@ -280,5 +280,5 @@ def test_each_family_has_its_own_function() -> None:
         with pytest.raises(PodsimError, match="describe") as failure:
             function(spec)
         assert "podsim.infer" in str(failure.value.do)
-    with pytest.raises(PodsimError, match="does not describe forward passes"):
+    with pytest.raises(PodsimError, match="describes training, not forward passes"):
         podsim.infer("template")

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import podsim as package
+from podsim.activity import generate
 from podsim.errors import PodsimError
-from podsim.generation import generate
 from podsim.importer import Request, import_model
 from podsim.importer.huggingface import known_families
 from podsim.plan.inference_job import inference_job

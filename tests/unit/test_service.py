@@ -14,13 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 import podsim
+from podsim.activity.step_times import PlannedSteps, service_steps
 from podsim.cli import app
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
-from podsim.service.step_times import PlannedSteps, service_steps
 from podsim.specs import InferenceScenarioSpec, load_scenario
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run

@@ -1,14 +1,9 @@
-"""The few lines that join the stages for text generation: from a scenario to a result."""
+"""Text generation: from a scenario to the result of its two kinds of step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
+from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
-from podsim.errors import InfeasibleError, MissingDataError, PodsimError
-from podsim.parallelism.auto import choose
-from podsim.parallelism.choice import Choice
 from podsim.plan.inference import InferencePlan, StepCost, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import compile_step, compile_turn, stages_interfere
@@ -22,50 +17,22 @@ from podsim.report.phases import phase_times
 from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import one_copy
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
-from podsim.watch import Watch, silent
+from podsim.specs import InferenceScenarioSpec, LoadedScenario
 
 
-def generate(
-    scenario: str | Path | Mapping[str, object] | LoadedScenario,
-    *,
-    variant: str | None = None,
-    overrides: Sequence[str] = (),
-    explicit: bool = False,
-    record: bool = False,
-    watch: Watch = silent,
-) -> GenerationResult:
-    """Simulate text generation: the step that takes in a prompt, and the step that makes one more token.
-
-    Args:
-        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
-        variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
-        explicit: Simulate every layer; the result is the same, more slowly.
-        record: Keep the timeline of a decode step, for `GenerationResult.trace`.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
-
-    Raises:
-        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
-        DoesNotFitError: The model does not fit the memories.
-        MissingDataError: A number that is needed is not known.
-    """
-    loaded = load_scenario(scenario, variant, overrides)
-    if not isinstance(loaded.spec, InferenceScenarioSpec):
-        raise PodsimError(f"{loaded.name} does not describe text generation", do="use podsim.simulate or podsim.infer")
-    choice: Choice | None = None
-    try:
-        if loaded.auto is not None:
-            loaded, choice = choose(loaded, watch)
-        spec = loaded.spec
-        assert isinstance(spec, InferenceScenarioSpec)
+def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
+    """The step that takes in a prompt, and the step that makes one more token."""
+    loaded.of(InferenceScenarioSpec)
+    with placed(loaded):
+        loaded, choice = divided(loaded, settings.watch)
+        spec = loaded.of(InferenceScenarioSpec)
         plan = plan_inference(inference_job(spec))
         prefill, decode = (
-            execute(compile_step(plan, cost, explicit=explicit), explicit=explicit, record=record)
+            execute(
+                compile_step(plan, cost, explicit=settings.explicit), explicit=settings.explicit, record=settings.record
+            )
             for cost in (plan.prefill, plan.decode)
         )
-    except (InfeasibleError, MissingDataError) as error:
-        raise error.at(loaded.where("parallelism")) from None
     return GenerationResult(
         **shared(loaded, one_copy(spec), choice=choice),
         batch_size=spec.generation.batch_size,

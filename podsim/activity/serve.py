@@ -1,4 +1,4 @@
-"""The few lines that join the stages for serving: from a scenario to a result."""
+"""Serving: from a scenario of text generation to percentiles, saturation and load curve."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from podsim.errors import InfeasibleError, MissingDataError, PodsimError
-from podsim.parallelism.auto import choose
+from podsim.activity.requests import Demand, drawn, replayed
+from podsim.activity.settings import divided, placed
+from podsim.activity.step_times import service_steps
+from podsim.errors import InfeasibleError, PodsimError
 from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
-from podsim.service.requests import Demand, drawn, replayed
-from podsim.service.step_times import service_steps
 from podsim.serving import (
     Batching,
     ContinuousBatching,
@@ -74,19 +74,14 @@ def serve(
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    spec = loaded.spec
-    if not isinstance(spec, InferenceScenarioSpec):
-        raise PodsimError(f"{loaded.name} describes training", do="serve a scenario whose model is of kind `decoder`")
+    spec = loaded.of(InferenceScenarioSpec, do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
-    if loaded.auto is not None:
-        loaded = _divided(loaded, spec, watch)
-        spec = loaded.spec
-        assert isinstance(spec, InferenceScenarioSpec)
+    with placed(loaded):
+        loaded, _ = divided(_open(loaded, spec), watch)
+    spec = loaded.of(InferenceScenarioSpec)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
-    try:
+    with placed(loaded, "serving" if spec.serving else "parallelism"):
         plan = _plan(spec, demand)
-    except (InfeasibleError, MissingDataError) as error:
-        raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, given, watch, tell)
@@ -104,16 +99,13 @@ def _given(
         yield Change("serving.loads", serving.loads, tuple(loads))
 
 
-def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
-    """With the division that generates fastest in batches of the size that is served."""
+def _open(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> LoadedScenario:
+    """With batches of the size that is served where the division is to be chosen: the one that generates fastest."""
+    if loaded.auto is None:
+        return loaded
     size = spec.served.batch_size or spec.generation.batch_size
     generation = spec.generation.model_copy(update={"batch_size": size})
-    open_ = replace(loaded, spec=spec.model_copy(update={"generation": generation}))
-    try:
-        chosen, _ = choose(open_, watch)
-    except InfeasibleError as error:
-        raise error.at(loaded.where("parallelism")) from None
-    return chosen
+    return replace(loaded, spec=spec.model_copy(update={"generation": generation}))
 
 
 def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
 
+from podsim.activity.generation import longest_stage_ps
 from podsim.engine import execute
 from podsim.errors import InfeasibleError
-from podsim.generation import longest_stage_ps
 from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_cost, step_costs
 from podsim.program.inference import compile_step
 from podsim.units import ps_to_seconds

@@ -1,13 +1,13 @@
-"""The few lines that join the stages for forward passes: from a scenario to a result."""
+"""Forward passes: from a scenario to the result of one batch and of calls of many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from podsim.activity.settings import Settings, placed
 from podsim.engine import Trace, execute
-from podsim.errors import InfeasibleError, MissingDataError, PodsimError
 from podsim.graph import read_graph
 from podsim.plan.forward import ForwardPlan, plan_forward
 from podsim.plan.forward_job import forward_job
@@ -16,7 +16,7 @@ from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
 from podsim.program.replicas import Replicas
-from podsim.program.size import Follow, explicit_event_count, unseen
+from podsim.program.size import explicit_event_count
 from podsim.report.breakdown import mean_account
 from podsim.report.format import format_percent
 from podsim.report.forward import ForwardResult
@@ -26,59 +26,32 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
-from podsim.specs import ForwardScenarioSpec, LoadedScenario, load_scenario
+from podsim.specs import ForwardScenarioSpec, LoadedScenario
 from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
-from podsim.watch import Watch, silent
+from podsim.watch import Watch
 from podsim.workload import Workload
 
 _SHORT_WAIT = 0.05
 
 
-def infer(
-    scenario: str | Path | Mapping[str, object] | LoadedScenario,
-    *,
-    variant: str | None = None,
-    overrides: Sequence[str] = (),
-    explicit: bool = False,
-    record: bool = False,
-    follow: Follow = unseen,
-    watch: Watch = silent,
-) -> ForwardResult:
-    """Simulate forward passes: one batch through an idle replica, and session calls of many batches.
-
-    Args:
-        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
-        variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
-        explicit: Simulate every IPU of every replica; the result is the same, more slowly.
-        record: Keep the timeline of a call, for `ForwardResult.trace`.
-        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
-        watch: Passes on the names of portions of a graph that is read.
-
-    Raises:
-        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
-        DoesNotFitError: The model does not fit the memories.
-        MissingDataError: A number that is needed is not known.
-    """
-    loaded = load_scenario(scenario, variant, overrides)
-    spec = loaded.spec
-    if not isinstance(spec, ForwardScenarioSpec):
-        raise PodsimError(
-            f"{loaded.name} does not describe forward passes", do="use podsim.simulate or podsim.generate"
-        )
-    model = _model(loaded, spec, watch)
-    try:
+def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
+    """One batch through an idle replica, and session calls of many batches."""
+    spec = loaded.of(ForwardScenarioSpec)
+    model = _model(loaded, spec, settings.watch)
+    with placed(loaded):
         plan = plan_forward(forward_job(spec, model.workload))
         batch = execute(compile_one_batch(plan))
-        seen = (
-            follow(explicit_event_count(compile_calls(plan), Replicas(plan.system, plan.options, explicit=False)))
-            if explicit
-            else ()
-        )
-        call = execute(compile_calls(plan, explicit=explicit), explicit=explicit, record=record, watch=seen)
-    except (InfeasibleError, MissingDataError) as error:
-        raise error.at(loaded.where("parallelism")) from None
+        seen = _followed(plan, settings)
+        program = compile_calls(plan, explicit=settings.explicit)
+        call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
     return _result(loaded, spec, model, plan, batch, call)
+
+
+def _followed(plan: ForwardPlan, settings: Settings) -> Iterable[int]:
+    if not settings.explicit:
+        return ()
+    replicas = Replicas(plan.system, plan.options, explicit=False)
+    return settings.follow(explicit_event_count(compile_calls(plan), replicas))
 
 
 @dataclass(frozen=True, slots=True)
