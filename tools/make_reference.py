@@ -11,6 +11,7 @@ import typer.main
 from prediction_pages import bow_page, llama_page
 
 from podsim.cli import app
+from podsim.command_line.ending import EXIT_CODES
 from podsim.specs import part_schema
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -158,8 +159,10 @@ def schema_page(title: str, intro: str, kinds: dict[str, str]) -> str:
 
 def command_page() -> str:
     """A page about the command line."""
-    lines = [_NOTE, "\n# Command line\n", "`podsim COMMAND --help` says the same.\n"]
-    lines.append("Exit codes: 0 done; 2 an input or an output is wrong; 3 the plan is impossible, which is an answer.")
+    lines = [_NOTE, "\n# Command line\n", "`podsim COMMAND -h` says the same; `python -m podsim` does as `podsim`.\n"]
+    lines.append("Results go to standard output; what was written, progress and errors go to standard error.\n")
+    lines.append("| exit code | meaning |\n|---|---|")
+    lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
     for name, command in _commands(typer.main.get_command(app), "podsim"):
         lines += [f"\n## `{name}`\n", _one_line(command.help or ""), ""]
         lines += ["| argument | default | meaning |\n|---|---|---|"] if _shown(command) else []

@@ -17,13 +17,14 @@ from podsim.errors import InfeasibleError, PodsimError
 
 EXIT_CODES: Final = {
     0: "done",
-    2: "a usage, an input or an output is wrong",
+    1: "a bug of podsim, with a traceback",
+    2: "an input, an output or the command line is wrong, or a number is needed that nobody knows",
     3: "the plan is impossible, which is an answer",
     130: "interrupted",
-    141: "whoever read the output has gone, as in `podsim list | head -1`",
+    141: "whoever read the output has gone, as in a pipe to `head`; nothing is said",
     143: "told to terminate",
 }
-"""What each means; 1 is left to bugs, which show a traceback."""
+"""What each means."""
 _ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from podsim.report.format import format_duration_s
@@ -26,18 +26,19 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
             bar.advance(task)
 
 
-def follow(event_count: int, say: Callable[[str], None]) -> Iterator[int]:
-    """Say how long a simulation will take if that is long, and follow it with a bar.
+def follow(event_count: int, say: Callable[[str], None]) -> Iterable[int]:
+    """Say at once how long a simulation will take if that is long, and follow it with a bar.
 
     Args:
         event_count: Events to simulate, roughly.
         say: Takes the estimate.
 
-    Yields:
+    Returns:
         Numbers of events after which to look again.
     """
     seconds = event_count / _EVENTS_PER_S
-    if seconds > _LONG_S:
-        say(f"simulating about {event_count:,} events, which takes about {format_duration_s(seconds, 2)}")
-        for _ in track([f"{part} %" for part in range(_PARTS)], "simulated"):
-            yield event_count // _PARTS
+    if seconds <= _LONG_S:
+        return ()
+    say(f"simulating about {event_count:,} events, which takes about {format_duration_s(seconds, 2)}")
+    parts = track([f"{part} %" for part in range(_PARTS)], "simulated")
+    return (event_count // _PARTS for _ in parts)

@@ -259,6 +259,7 @@ def family_of(document: Document) -> type[AnyScenario]:
     """As the family of its model wants it."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
+    kind = kind if isinstance(kind, str) else None
     if kind == _DECODER_KIND and {"data", "generation"} <= document.data.keys():
         what, do = "`data` (training) and `generation` are both given", "keep one of the two"
         raise SpecError([Problem(document.where(("generation",)), "generation", what, do)])

@@ -9,7 +9,7 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.wording import dotted, shown
-from podsim.specs.yaml_source import MAX_DEPTH, KeyPath
+from podsim.specs.yaml_source import MAX_DEPTH, NO_TEXT, KeyPath, is_text
 
 _MOST_DIGITS = 50
 
@@ -36,16 +36,19 @@ def _plain(value: Any, path: KeyPath) -> Any:
 
 
 def _key(key: Any, path: KeyPath) -> str:
+    if isinstance(key, str) and not is_text(key):
+        raise _problem(path, *NO_TEXT)
     if not isinstance(key, str) or not key:
         raise _problem(path, f"a key must be text, not {shown(key)}", 'write for example `{"data": {"dropout": 0.1}}`')
     return key
 
 
 def _scalar(value: Any, path: KeyPath) -> Any:
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(value, str) and not is_text(value):
+        raise _problem(path, *NO_TEXT)
     if value is None or isinstance(value, (bool, str)):
         return value
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
     if isinstance(value, Integral):
         if abs(int(value)) >= 10**_MOST_DIGITS:
             what = f"a number of more than {_MOST_DIGITS} digits"

@@ -16,7 +16,7 @@ from podsim.specs.auto import give_way, spelled_out
 from podsim.specs.library import Name, display_path, find, shadows
 from podsim.specs.replacing import BASE, keep_choices
 from podsim.specs.wording import dotted, shown, with_article
-from podsim.specs.yaml_source import MAX_DEPTH, Document, KeyPath, parse_value, read_yaml
+from podsim.specs.yaml_source import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text, parse_value, read_yaml
 
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
@@ -246,9 +246,11 @@ def assigned(text: Any) -> Document:
     place = f"--set {text}"
     key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     path = tuple(key.strip().split("."))
-    if not sign or not all(path):
+    if not sign or not all(path) or not is_text(key):
         message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
         raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])
+    if not is_text(value):
+        raise SpecError([Problem("--set", dotted(path), *NO_TEXT)])
     if len(path) > MAX_DEPTH:
         message, do = f"a key of {len(path)} parts", "no key is nested that deep; `podsim schema` shows all"
         raise SpecError([Problem(f"--set {shown(text).strip('`')}", "", message, do)])

@@ -238,13 +238,18 @@ class _Reader:
         if isinstance(node, SequenceNode):
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         assert isinstance(node, ScalarNode)
+        if not is_text(node.value):
+            self._complain(node, path, *NO_TEXT)
+            return ""
         return _scalar(node)
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
-            if not key:
+            if not is_text(key):
+                self._complain(key_node, path, *NO_TEXT)
+            elif not key:
                 self._complain(key_node, path, "a key must be text", "write `key: value` lines")
             elif key_node.tag == _MERGE_TAG:
                 cure = "write the keys out, or name a file under `base:`"
@@ -259,6 +264,18 @@ class _Reader:
 
     def _complain(self, node: Node, path: KeyPath, message: str, do: str) -> None:
         self.problems.append(Problem(_place(self._name, node), ".".join(map(str, path)), message, do))
+
+
+NO_TEXT = ("text holds half a character, a lone surrogate", "write the whole character")
+
+
+def is_text(value: str) -> bool:
+    """Whether it could be written to a file."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _scalar(node: ScalarNode) -> Any:

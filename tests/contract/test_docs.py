@@ -160,6 +160,8 @@ def test_commands_parse(page: str, line: str) -> None:
     elif name == "./dev":
         (usage,) = re.findall(r'USAGE = """(.+?)"""', (ROOT / "dev").read_text(encoding="utf-8"), re.DOTALL)
         assert re.search(rf"^  {arguments[0]}\b", usage, re.MULTILINE)
+    elif name == "source":
+        assert arguments == [".venv/bin/activate"]
     else:
         assert name in {"cp", "echo"}, f"the test does not know how to run `{line}`"
 

@@ -29,7 +29,8 @@ CASES = {
         BERT.replace("base}", "base, task: span}").replace(
             "128}", "128, packing: {sequences_per_pack: 2.0, max_sequences_per_pack: 3}}"
         ),
-        "s.yaml:4:30 [data.packing]: packs are modelled for pre-training, not for `task: span`\n  do: leave it out",
+        "s.yaml:4:30 [data.packing]: packs are modelled for pre-training, not for `task: span`\n"
+        "  do: leave it out, or `--set data.packing=null`",
     ),
     "patches that do not divide": (
         VIT.replace("base}", "base, patch_size: 15}"),

@@ -95,7 +95,7 @@ def test_a_warning_names_the_server(fed: RunResult, starved: RunResult) -> None:
 def test_a_warning_names_the_host_link() -> None:
     """4 images of 16x16 pixels with 3 bytes each: 3 kB at 0.09 MB/s take 34 ms, far more than the IPU needs."""
     pod = small_pod(host_link={"bandwidth_per_direction": "0.1 MB/s"})
-    (warning,) = simulate(small_cnn(pod, decoded=False)).warnings
+    *_, warning = simulate(small_cnn(pod, decoded=False)).warnings
     assert warning.startswith("host links set the pace: IPUs wait for data 9")
     assert warning.endswith(" % of the time; faster host links or smaller samples would help")
 
@@ -107,7 +107,7 @@ def test_a_pipeline_that_waits_is_warned_about_by_its_first_ipu() -> None:
     first, second = (account.seconds for account in result.ipus)
     assert first["host_wait"] / result.weight_update_s > 0.9
     assert "host_wait" not in second
-    assert len(result.warnings) == 1
+    assert sum("set the pace" in warning for warning in result.warnings) == 1
 
 
 def test_a_short_wait_is_not_worth_a_warning() -> None:

@@ -157,12 +157,6 @@ RUNS = {
         "s.yaml:11:19 [run.checkpoint]: PopART, SDK 2.3 does not say what a checkpoint costs\n"
         "  do: set `software.checkpoint`, for example to `2.5 s`",
     ),
-    "a validation of a stack that does not know its cost": (
-        "{epochs: 10}",
-        "{epochs: 10, validation: {samples: 100}}",
-        "s.yaml:11:19 [run.validation]: PopART, SDK 2.3 does not say how long the set-up of a validation takes\n"
-        "  do: set `run.validation.setup`, for example to `20 s`",
-    ),
     "less than one weight update": (
         "samples_per_epoch: 50000",
         "samples_per_epoch: 6",
@@ -195,6 +189,16 @@ def test_a_wrong_run(podsim: Run, old: str, new: str, message: str) -> None:
     popart = IMAGES.replace("tensorflow1_sdk_2.3", "popart_sdk_2.3")
     Path("s.yaml").write_text(popart.replace(old, new, 1))
     assert podsim("run", "s.yaml") == error_of(message)
+
+
+def test_a_validation_of_a_stack_that_does_not_know_its_cost(podsim: Run) -> None:
+    run = "{epochs: 10, checkpoint: {every_epochs: 4}, validation: {samples: 100}}"
+    popart = IMAGES.replace("tensorflow1_sdk_2.3", "popart_sdk_2.3").replace("{epochs: 10}", run)
+    Path("s.yaml").write_text(popart)
+    assert podsim("run", "s.yaml", "--set", "software.checkpoint=2.5 s") == error_of(
+        "s.yaml:11:50 [run.validation]: PopART, SDK 2.3 does not say how long the set-up of a validation takes\n"
+        "  do: set `run.validation.setup`, for example to `20 s`"
+    )
 
 
 def test_what_checkpoints_cost_can_be_given(podsim: Run) -> None:

@@ -26,7 +26,7 @@ VERBS = {
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _parsed_once: None) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     variants = "variants:\n  dry: {data: {dropout: 0.0}}\n  bow: {system: bow_pod16}\n"
     Path("good.yaml").write_text(SCENARIO + variants)
@@ -151,6 +151,20 @@ def test_odd_kinds_of_files_and_keys_are_answered() -> None:
     }.items():
         assert _error(name).startswith(f"{said}\n  do: ")
     assert "`pipe.yaml` is no ordinary file" in _error("good.yaml", overrides=["system=pipe.yaml"])
+
+
+def test_half_a_character_is_refused_wherever_it_comes_from() -> None:
+    what = "text holds half a character, a lone surrogate\n  do: write the whole character"
+    assert _error({"base": "template", "description": "x\ud800"}) == f"[description]: {what}"
+    assert _error({"base": "template", "x\ud800": 1}) == what
+    assert _error("good.yaml", overrides=["description=\udcff"]) == f"--set [description]: {what}"
+    Path("half.yaml").write_text('base: good\ndescription: "\\ud800"\n')
+    assert _error("half.yaml") == f"half.yaml:2:14 [description]: {what}"
+
+
+@pytest.mark.parametrize("more", [{}, {"forward": {}}, {"generation": {}}])
+def test_a_family_that_is_no_text_is_answered_in_every_kind_of_run(more: dict[str, Any]) -> None:
+    assert "[model.kind]: " in _error({"base": "good.yaml", "model": {"kind": ["bert"]}, **more})
 
 
 def test_a_mapping_that_holds_itself() -> None:

@@ -60,7 +60,7 @@ def test_memory_is_summed_by_ipu_and_place() -> None:
 
 def test_json_holds_every_field_but_the_trace_and_a_choice_that_was_not_made() -> None:
     stored = json.loads(make_result().to_json())
-    assert {field.name for field in fields(RunResult)} - set(stored) == {"trace", "choice"}
+    assert {field.name for field in fields(RunResult)} - set(stored) == {"trace", "passes", "choice"}
 
 
 def test_json_values_add_up_and_come_back() -> None:

@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+import podsim
 from podsim.report.rows import IpuAccount
 from podsim.report.table import print_result, result_text
 from tests.unit.report_examples import LANES, make_result
@@ -18,7 +19,8 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_headline_and_what_was_measured() -> None:
     lines = result_text(make_result()).splitlines()
     assert lines[0] == "Two IPUs [by hand]"
-    assert lines[1] == "two_ipus, podsim 0.1.0"
+    assert lines[1] == "IPU-POD4, 2 of 4 IPUs in use, GC200 at 1.33 GHz; PopART, SDK 2.3"
+    assert lines[2] == f"two_ipus, podsim {podsim.__version__}; as the file says"
     assert "Throughput     80,000 samples/s" in lines
     assert "Weight update  100 us            measured 80 us, error +25.0 %" in lines
     assert "Time to train  26.05 min" in lines

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from podsim.specs.shipped import is_shipped
 from rich.console import Console
 
 import podsim
@@ -165,20 +164,21 @@ def test_the_command_line_prints_the_json_of_the_library(
 
 
 def test_only_the_shipped_scenario_as_it_is_has_published_figures(tmp_path: Path) -> None:
-    assert is_shipped(load_scenario(TRAINING))
-    assert not is_shipped(load_scenario(TRAINING, overrides=["system=bow_pod16"]))
-    assert not is_shipped(load_scenario({"base": TRAINING}))
+    assert load_scenario(TRAINING).shipped_name == TRAINING
+    assert load_scenario(TRAINING, overrides=["system=bow_pod16"]).shipped_name is None
+    assert load_scenario({"base": TRAINING}).shipped_name is None
     copy = tmp_path / f"{TRAINING}.yaml"
     shutil.copy(data_file(f"scenarios/mlperf/{TRAINING}.yaml"), copy)
     assert podsim.simulate(str(copy)).references == ()
 
 
 def test_a_pod_of_the_same_name_is_not_the_shipped_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file beside the run that shadows a shipped pod takes the published figures away."""
+    """It is asked for by its path, and takes the published figures away; the name alone means the shipped one."""
     monkeypatch.chdir(tmp_path)
     Path("ipu_pod16.yaml").write_text("base: ipu_pod64\nname: another\n", encoding="utf-8")
-    loaded = load_scenario(TRAINING)
-    assert is_shipped(loaded) == (loaded.spec.system.name == "IPU-POD16")
+    assert podsim.simulate(TRAINING).references
+    loaded = load_scenario(TRAINING, overrides=["system=./ipu_pod16.yaml"])
+    assert (loaded.spec.system.name, loaded.shipped_name) == ("another", None)
 
 
 def test_rates_given_to_serve_are_changes() -> None:
