@@ -86,6 +86,7 @@ def run(
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
@@ -93,7 +94,7 @@ def run(
     check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot)
-    run_scenario(loaded, Wishes(output_format, explicit, trace, plot))
+    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, influence))
 
 
 @app.command()
@@ -120,6 +121,7 @@ def serve(
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
@@ -135,6 +137,7 @@ def serve(
         rate=rate,
         arrivals=arrivals,
         loads=loads or (),
+        influence=influence,
         watch=lambda names: track(names, "serving:"),
         tell=say,
     )

@@ -13,6 +13,7 @@ from prediction_pages import bow_page, llama_page
 from podsim.cli import app
 from podsim.command_line.ending import EXIT_CODES
 from podsim.specs import part_schema
+from podsim.specs.quantity import INFORMATION
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _NOTE = "<!-- written by tools/make_reference.py; change the docstrings of podsim and run `./dev docs` -->"
@@ -128,6 +129,8 @@ def section(title: str, schema: dict[str, Any], definitions: dict[str, Any], lev
     for key, value in schema["properties"].items():
         found = _definitions(value, definitions)
         meaning = value.get("description") or (found[0].get("description", "") if found else "")
+        if reason := value.get(INFORMATION):
+            meaning += f" Information: read by no model; {reason}."
         yield f"| `{key}` | {type_text(value)} | {_default_text(key, value, required)} | {_one_line(meaning)} |"
         whole = level == 2 and title in _SCENARIOS.values()
         path = key if whole else f"{title.split(' of kind ')[0].strip('`')}.{key}"

@@ -29,6 +29,7 @@ def run(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
 ) -> Result:
@@ -40,6 +41,7 @@ def run(
         overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
         explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
         record: Keep the timeline, for `trace` of the result.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
 
@@ -50,7 +52,7 @@ def run(
         MissingDataError: A number that is needed is not known.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    return run_loaded(loaded, Settings(explicit, record, watch, follow))
+    return run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
@@ -77,13 +79,14 @@ def simulate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
 ) -> RunResult:
     """Simulate one weight update of a scenario of training, and the run it belongs to; see `run`."""
     from podsim.activity.training import training
 
-    return training(load_scenario(scenario, variant, overrides), Settings(explicit, record, watch, follow))
+    return training(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))
 
 
 def generate(
@@ -93,12 +96,13 @@ def generate(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
 ) -> GenerationResult:
     """Simulate the step that takes in a prompt, and the step that makes one more token; see `run`."""
     from podsim.activity.generation import generation
 
-    return generation(load_scenario(scenario, variant, overrides), Settings(explicit, record, watch))
+    return generation(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch))
 
 
 def infer(
@@ -108,10 +112,11 @@ def infer(
     overrides: Sequence[str] = (),
     explicit: bool = False,
     record: bool = False,
+    influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
 ) -> ForwardResult:
     """Simulate one batch through an idle replica, and session calls of many batches; see `run`."""
     from podsim.activity.forward import passes
 
-    return passes(load_scenario(scenario, variant, overrides), Settings(explicit, record, watch, follow))
+    return passes(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))

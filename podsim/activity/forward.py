@@ -9,9 +9,11 @@ from pathlib import Path
 from podsim.activity.settings import Settings, placed
 from podsim.engine import Trace, execute
 from podsim.graph import read_graph
-from podsim.plan.forward import ForwardPlan, plan_forward
+from podsim.influence import StandsOn
+from podsim.plan.forward import ForwardPlan, forward_cost_model, plan_forward
 from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
+from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
@@ -39,12 +41,15 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     spec = loaded.of(ForwardScenarioSpec)
     model = _model(loaded, spec, settings.watch)
     with placed(loaded):
-        plan = plan_forward(forward_job(spec, model.workload))
+        job = forward_job(spec, model.workload)
+        costs = forward_cost_model(job)
+        plan = plan_forward(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
         call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
-    return _result(loaded, spec, model, plan, batch, call)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs), anew=settings.influence)
+    return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
 def _followed(plan: ForwardPlan, settings: Settings) -> Iterable[int]:
@@ -87,12 +92,20 @@ def _file(loaded: LoadedScenario, spec: GraphScenarioSpec) -> Path:
 
 
 def _result(
-    loaded: LoadedScenario, spec: ForwardScenarioSpec, model: _Model, plan: ForwardPlan, batch: Trace, call: Trace
+    loaded: LoadedScenario,
+    spec: ForwardScenarioSpec,
+    model: _Model,
+    plan: ForwardPlan,
+    batch: Trace,
+    call: Trace,
+    stands_on: StandsOn,
 ) -> ForwardResult:
     options, ipu = plan.options, plan.system.machine.ipu
     peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
-        **shared(loaded, replicas_in_use(spec), warnings=(*model.warnings, *_waits(call)), files=model.files),
+        **shared(
+            loaded, replicas_in_use(spec), stands_on, warnings=(*model.warnings, *_waits(call)), files=model.files
+        ),
         samples_per_batch=plan.workload.samples_per_micro_batch,
         batches_per_call=options.batches_per_call,
         replication_factor=options.replication_factor,

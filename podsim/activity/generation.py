@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
-from podsim.plan.inference import InferencePlan, StepCost, plan_inference
+from podsim.influence import StandsOn
+from podsim.plan.inference import InferencePlan, StepCost, inference_cost_model, plan_inference
 from podsim.plan.inference_job import inference_job
-from podsim.program.inference import compile_step, compile_turn, stages_interfere
-from podsim.program.passes import BUBBLE
+from podsim.probes import GenerationProbe
+from podsim.program.inference import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
@@ -15,7 +16,7 @@ from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.shared import shared
-from podsim.report.step import StepReport
+from podsim.report.step import StepReport, longest_stage_ps
 from podsim.report.usage import one_copy
 from podsim.specs import InferenceScenarioSpec, LoadedScenario
 
@@ -26,7 +27,9 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(InferenceScenarioSpec)
-        plan = plan_inference(inference_job(spec))
+        job = inference_job(spec)
+        model = inference_cost_model(job)
+        plan = plan_inference(job, model)
         prefill, decode = (
             execute(
                 compile_step(plan, cost, explicit=settings.explicit), explicit=settings.explicit, record=settings.record
@@ -34,7 +37,12 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
             for cost in (plan.prefill, plan.decode)
         )
     return GenerationResult(
-        **shared(loaded, one_copy(spec), choice=choice),
+        **shared(
+            loaded,
+            one_copy(spec),
+            StandsOn(spec, GenerationProbe(inference_job, model), anew=settings.influence),
+            choice=choice,
+        ),
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
@@ -57,16 +65,3 @@ def _report(plan: InferencePlan, cost: StepCost, trace: Trace) -> StepReport:
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(plan, cost, trace),
     )
-
-
-def longest_stage_ps(plan: InferencePlan, cost: StepCost, trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]
-
-    Args:
-        plan: The model on its IPUs.
-        cost: The step.
-        trace: The step of one batch while no other is under way.
-    """
-    if stages_interfere(plan):
-        return execute(compile_turn(plan, cost)).makespan_ps
-    return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -11,9 +12,12 @@ from typing import Final
 from podsim.activity.requests import Demand, drawn, replayed
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
+from podsim.cost.model import CostModel
 from podsim.errors import InfeasibleError, PodsimError
-from podsim.plan.inference import InferencePlan, plan_inference
+from podsim.influence import StandsOn
+from podsim.plan.inference import InferenceJob, InferencePlan, inference_cost_model, plan_inference
 from podsim.plan.inference_job import inference_job
+from podsim.probes import GenerationProbe
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
@@ -51,6 +55,7 @@ def serve(
     rate: float | None = None,
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
+    influence: bool = False,
     watch: Watch = silent,
     tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
@@ -63,6 +68,7 @@ def serve(
         rate: Requests per second, in place of those that the scenario gives. [1/s]
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
             and of points of the load curve.
         tell: Takes an estimate of the time that a long run takes, before it starts.
@@ -81,10 +87,13 @@ def serve(
     spec = loaded.of(InferenceScenarioSpec)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     with placed(loaded, "serving" if spec.serving else "parallelism"):
-        plan = _plan(spec, demand)
+        job_of = partial(_job, demand=demand)
+        model = inference_cost_model(job_of(spec))
+        plan = _plan(spec, job_of(spec), model)
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, given, watch, tell)
+    stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
+    return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
 
 
 def _given(
@@ -133,7 +142,7 @@ def _demand(
     return demand if replay else replace(demand, replay=None)
 
 
-def _plan(spec: InferenceScenarioSpec, demand: Demand) -> InferencePlan:
+def _job(spec: InferenceScenarioSpec, demand: Demand) -> InferenceJob:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
     job, size = inference_job(spec), spec.served.batch_size
     prompt = demand.longest_prompt
@@ -143,10 +152,14 @@ def _plan(spec: InferenceScenarioSpec, demand: Demand) -> InferencePlan:
         prompt_tokens=prompt,
         output_tokens=spec.generation.sequence_length - prompt,
     )
+    return replace(job, options=options)
+
+
+def _plan(spec: InferenceScenarioSpec, job: InferenceJob, model: CostModel) -> InferencePlan:
     try:
-        return plan_inference(replace(job, options=options))
+        return plan_inference(job, model)
     except InfeasibleError as error:
-        if size and error.do:
+        if spec.served.batch_size and error.do:
             error.do = error.do.replace("generation.batch_size", "serving.batch_size")
         raise
 
@@ -159,6 +172,7 @@ def _result(
     rate: float | None,
     loads: Sequence[float],
     given: tuple[Change, ...],
+    stands_on: StandsOn,
     watch: Watch,
     tell: Callable[[str], None],
 ) -> ServingResult:
@@ -177,7 +191,14 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
-        **shared(loaded, copies_in_use(spec, copies), warnings=warnings, files=demand.inputs, changes=given),
+        **shared(
+            loaded,
+            copies_in_use(spec, copies),
+            stands_on,
+            warnings=warnings,
+            files=demand.inputs,
+            changes=given,
+        ),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,

@@ -21,11 +21,13 @@ class Settings:
         explicit: Every IPU of every replica, and every layer; the result is the same, more slowly.
         record: The timeline is kept.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
+        influence: All assumptions are measured, those too for which products have to be planned anew.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
     """
 
     explicit: bool = False
     record: bool = False
+    influence: bool = False
     watch: Watch = silent
     follow: Follow = unseen
 

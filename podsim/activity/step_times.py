@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
 
-from podsim.activity.generation import longest_stage_ps
 from podsim.engine import execute
 from podsim.errors import InfeasibleError
 from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_cost, step_costs
 from podsim.program.inference import compile_step
+from podsim.report.step import longest_stage_ps
 from podsim.units import ps_to_seconds
 
 MOST_SEQUENCES: Final = 1024

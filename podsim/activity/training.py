@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
+from podsim.influence import StandsOn
 from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
+from podsim.plan.plan import cost_model
 from podsim.plan.stage_cost import StageCost
+from podsim.probes import TrainingProbe
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
 from podsim.program.size import explicit_event_count
@@ -32,12 +35,15 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(TrainingScenario)
-        plan = make_plan(training_job(spec))
+        job = training_job(spec)
+        model = cost_model(job)
+        plan = make_plan(job, model)
         seen = _followed(plan, settings)
         program = compile_program(plan, explicit=settings.explicit)
         trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    return _result(loaded, plan, trace, outcome, choice)
+    stands_on = StandsOn(loaded.spec, TrainingProbe(job, model, outcome), anew=settings.influence)
+    return _result(loaded, plan, trace, outcome, stands_on, choice)
 
 
 def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
@@ -47,11 +53,22 @@ def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
 
 
 def _result(
-    loaded: LoadedScenario, plan: Plan, trace: Trace, outcome: TrainingOutcome, choice: Choice | None
+    loaded: LoadedScenario,
+    plan: Plan,
+    trace: Trace,
+    outcome: TrainingOutcome,
+    stands_on: StandsOn,
+    choice: Choice | None,
 ) -> RunResult:
     update_s = ps_to_seconds(trace.makespan_ps)
     return RunResult(
-        **shared(loaded, replicas_in_use(loaded.spec), warnings=tuple(warnings_of(plan, trace)), choice=choice),
+        **shared(
+            loaded,
+            replicas_in_use(loaded.spec),
+            stands_on,
+            warnings=tuple(warnings_of(plan, trace)),
+            choice=choice,
+        ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),

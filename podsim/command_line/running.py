@@ -67,12 +67,14 @@ class Wishes:
         explicit: Whether every IPU of every replica is simulated.
         trace: Where the timeline goes.
         plot: Where the chart goes.
+        influence: Whether all that the result stands on is measured.
     """
 
     output_format: Format
     explicit: bool
     trace: Path | None
     plot: Path | None
+    influence: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
     result = run(
         loaded,
         explicit=wishes.explicit,
+        influence=wishes.influence,
         record=wishes.trace is not None or wishes.plot is not None,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),

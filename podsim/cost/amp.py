@@ -52,7 +52,10 @@ def amp_vertex_cycles(
 def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
     """Passes for a group of output channels, and the cycles to load the weights of one pass."""
     amp = ipu.amp
-    units = amp.half_partials_float_conv_units if (dtype, partials) == ("fp16", "fp32") else amp.half_conv_units
+    if dtype == "fp32":
+        units = amp.single_conv_units
+    else:
+        units = amp.half_partials_float_conv_units if partials == "fp32" else amp.half_conv_units
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
     load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_bytes_per_cycle
     return int(ceil_div(amp.half_conv_units, units)), load
@@ -78,8 +81,9 @@ def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> An
     vertex, amp = ipu.vertices.amp, ipu.amp
     half = dtype == "fp16"
     table = np.asarray((vertex.half_worker if half else vertex.single_worker)[first_pass])
-    slope = amp.half_cycles_per_position if half else amp.single_cycles_per_position
-    if not half and first_pass:
-        slope += vertex.single_first_cycles_per_position
+    unit = amp.half_cycles_per_position if half else amp.single_cycles_per_position
+    slope = unit + (vertex.single_first_cycles_per_position if first_pass and not half else 0)
     saving = vertex.retention_saving if half else 0
-    return table[np.minimum(positions, 3)] + slope * np.maximum(positions - 3, 0) - saving
+    estimate = table[np.minimum(positions, 3)] + slope * np.maximum(positions - 3, 0) - saving
+    # The table of short loops was measured on one unit; a slower one holds up its positions as well.
+    return np.maximum(estimate, unit * positions)

@@ -329,7 +329,17 @@ def _cost(
 def _vertex_cycles(
     ipu: Ipu, method: Method, c: _Candidates, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
-    """Cycles of the fullest tile's vertex."""
+    """Cycles of the fullest tile's vertex, none faster than the peak of the tiles in use."""
+    tiles = c.groups * c.rows.tiles[c.index] * c.kernel * c.inner * c.out * c.out_slices * c.in_slices
+    products = method.shape.flop / 2 / tiles
+    estimate = _estimate(ipu, method, c, first, positions, dtype, partials)
+    return np.asarray(np.maximum(estimate, products / ipu.products_per_cycle(dtype)))
+
+
+def _estimate(
+    ipu: Ipu, method: Method, c: _Candidates, first: Any, positions: Any, dtype: str, partials: str
+) -> NDArray[Any]:
+    """What the library estimates for the vertex."""
     share = _tile_share(method, c, first, positions)
     match method.vertex:
         case "slic":

@@ -67,7 +67,9 @@ def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str
     table[2] += more
     table += vertex.segment - vertex.segment_saving
     slope = ipu.amp.half_cycles_per_position if half else ipu.amp.single_cycles_per_position
-    cycles = segments.worker_cycles(lambda n: table[np.minimum(n, 3)] + slope * np.maximum(n - 3, 0))
+    cycles = segments.worker_cycles(
+        lambda n: np.maximum(table[np.minimum(n, 3)] + slope * np.maximum(n - 3, 0), slope * n)
+    )
     cycles = cycles + vertex.worker + more
     return cycles.max(axis=0), cycles.min(axis=0)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from podsim.cost.account import Account, total
 from podsim.cost.collective import Neighbours
 from podsim.cost.conv import ConvPlan, plan_conv
+from podsim.cost.conv_method import copy_cycles
 from podsim.cost.conv_shape import conv_shape
 from podsim.cost.conv_vertices import pool_cycles
 from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
@@ -30,6 +31,7 @@ from podsim.workload.op import (
 )
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan)
+_Made = TypeVar("_Made")
 _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
 
@@ -69,6 +71,66 @@ class CostModel:
     _sequences: dict[tuple[object, ...], tuple[OpCost, ...]] = field(default_factory=dict, repr=False)
     _plans: dict[tuple[object, ...], dict[float, MatMulPlan]] = field(default_factory=dict, repr=False)
     _conv_plans: dict[tuple[object, ...], dict[float, ConvPlan]] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[object, ...], tuple[object, Any]] = field(default_factory=dict, repr=False)
+
+    def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
+        """What is made of an object with the costs of this model, made for each key once."""
+        full = (id(of), *key)
+        if full not in self._made:
+            # The object is kept, so that no other takes its id.
+            self._made[full] = of, make()
+        made: _Made = self._made[full][1]
+        return made
+
+    def holding(self, splits: CostModel) -> CostModel | None:
+        """The splits of another model at the costs of this one.
+
+        At the best split a small change of a cost moves the sum as much as if the split were chosen anew.
+
+        Returns:
+            The other model itself if it costs the same; None if more than clock, supersteps, copies and links
+            tells the chips apart, so that splits have to be chosen anew.
+        """
+        old = splits.ipu
+        same = replace(
+            self.ipu,
+            clock_hz=old.clock_hz,
+            superstep_overhead_cycles=old.superstep_overhead_cycles,
+            multi_ipu_sync_cycles=old.multi_ipu_sync_cycles,
+        )
+        if (same, self.partials) != (old, splits.partials):
+            return None
+        if self._parameters == splits._parameters:
+            return splits
+        if not old.superstep_overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
+            return None
+        for key, products in splits._plans.items():
+            self._plans[key] = {
+                share: replace(plan, account=self._held(plan, splits)) for share, plan in products.items()
+            }
+        for key, convs in splits._conv_plans.items():
+            self._conv_plans[key] = {
+                share: replace(plan, account=self._held(plan, splits)) for share, plan in convs.items()
+            }
+        return self
+
+    @property
+    def _parameters(self) -> tuple[object, ...]:
+        return self.ipu, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+
+    def _held(self, plan: MatMulPlan | ConvPlan, splits: CostModel) -> Account:
+        """Cycles of a split by another model, with the supersteps and copies of this one."""
+        account = plan.account
+        supersteps = account.superstep / splits.ipu.superstep_overhead_cycles if account.superstep else 0.0
+        moved = plan.method.moved_count if isinstance(plan, ConvPlan) else 0
+        new, old = (
+            copy_cycles(each.ipu, moved, plan.dtype, each.layout_change_cycles_per_byte) for each in (self, splits)
+        )
+        return replace(
+            account,
+            superstep=supersteps * self.ipu.superstep_overhead_cycles,
+            rearrange=account.rearrange + new - old,
+        )
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
         """Cost every operation of a sequence."""

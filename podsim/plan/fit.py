@@ -32,6 +32,8 @@ def does_not_fit(
     options: Options,
     changes: Iterable[Change],
     memory_of: Callable[[Options], Sequence[IpuMemory]],
+    *,
+    advise: bool = True,
 ) -> DoesNotFitError:
     """The error for the fullest IPU, with the cures that were tried and work.
 
@@ -40,8 +42,10 @@ def does_not_fit(
         options: The layout it belongs to.
         changes: What the scenario leaves open.
         memory_of: The memory plan of a changed layout.
+        advise: Whether to try the changes.
     """
-    return DoesNotFitError(misfit_text(memory), do=_advice(options, dict(changes), memory_of))
+    advice = _advice(options, dict(changes), memory_of) if advise else None
+    return DoesNotFitError(misfit_text(memory), do=advice)
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:

@@ -106,18 +106,30 @@ class ForwardPlan:
         return block.output_elements * self.workload.activation_bytes
 
 
-def plan_forward(job: ForwardJob) -> ForwardPlan:
+def forward_cost_model(job: ForwardJob) -> CostModel:
+    """Costs of single operations."""
+    return CostModel(job.system.machine.ipu, job.software.layout_change_cycles_per_byte, job.options.partials)
+
+
+def plan_forward(job: ForwardJob, model: CostModel | None = None, *, advise: bool = True) -> ForwardPlan:
     """Cost every block, cut them into stages and check that these fit.
+
+    Args:
+        job: What is to be planned.
+        model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
 
     Raises:
         NoPlanError: There are fewer blocks than stages.
         DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
     """
     costs: dict[float, Mapping[str, BlockCost]] = {}
-    stages, memory = _stages_and_memory(job, job.options, costs)
+    stages, memory = _stages_and_memory(job, job.options, costs, model)
     if not all(ipu.fits for ipu in memory):
         changes = _changes(job)
-        raise does_not_fit(memory, job.options, changes, lambda changed: _stages_and_memory(job, changed, costs)[1])
+        raise does_not_fit(
+            memory, job.options, changes, lambda changed: _stages_and_memory(job, changed, costs)[1], advise=advise
+        )
     return ForwardPlan(job.system, job.software, job.workload, job.options, stages, memory)
 
 
@@ -147,13 +159,16 @@ def _changes(job: ForwardJob) -> Iterator[Change]:
 
 
 def _stages_and_memory(
-    job: ForwardJob, options: ForwardOptions, known: dict[float, Mapping[str, BlockCost]]
+    job: ForwardJob,
+    options: ForwardOptions,
+    known: dict[float, Mapping[str, BlockCost]],
+    model: CostModel | None = None,
 ) -> tuple[tuple[StageCost, ...], tuple[IpuMemory, ...]]:
     order, count, proportion = job.workload.order, options.pipeline_stages, options.available_memory_proportion
     if count > len(order):
         what = f"{count} pipeline stages for a model that can be cut into {len(order)} parts"
         raise NoPlanError(what, do=f"use at most {1 << len(order).bit_length() - 1} pipeline stages")
-    model = CostModel(job.system.machine.ipu, job.software.layout_change_cycles_per_byte, options.partials)
+    model = model or forward_cost_model(job)
     if proportion not in known:
         known[proportion] = {name: block_cost(name, job.workload, model, proportion) for name in job.workload.blocks}
     sizes = _Sizes(job, options, known[proportion])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from podsim.errors import ModelError
@@ -29,18 +29,19 @@ from podsim.workload.convnet.features import Features
 from podsim.workload.op import DTYPE_BYTES
 
 
-def image_job(spec: ImageScenarioSpec) -> TrainingJob:
+def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | None = None) -> TrainingJob:
     """The job that a scenario describes.
+
+    Args:
+        spec: The scenario.
+        workload_of: Its network, where another job has it already.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
     system, software = build_system(spec.system), build_software(spec.software)
 
-    @lru_cache
-    def workload_of(micro_batch_size: int) -> Workload:
-        return _workload(spec, micro_batch_size)
-
+    workload_of = workload_of or lru_cache(lambda micro_batch_size: _workload(spec, micro_batch_size))
     options = _options(spec, system, software)
     order = workload_of(spec.parallelism.micro_batch_size).order
     splits = _known(spec.parallelism.pipeline_splits, order, "pipeline_splits")

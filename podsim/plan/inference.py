@@ -149,16 +149,25 @@ class InferencePlan:
     memory: tuple[IpuMemory, ...]
 
 
-def plan_inference(job: InferenceJob) -> InferencePlan:
+def plan_inference(job: InferenceJob, model: CostModel | None = None, *, advise: bool = True) -> InferencePlan:
     """Cost both kinds of step and check that the model fits.
+
+    Args:
+        job: What is to be planned.
+        model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
 
     Raises:
         DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
     """
-    prefill, decode, memory = _costs_and_memory(job, job.options)
+    prefill, decode, memory = _costs_and_memory(job, job.options, model)
     if not all(ipu.fits for ipu in memory):
         raise does_not_fit(
-            memory, job.options, _changes(job.options), lambda changed: _costs_and_memory(job, changed)[2]
+            memory,
+            job.options,
+            _changes(job.options),
+            lambda changed: _costs_and_memory(job, changed)[2],
+            advise=advise,
         )
     layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
     return InferencePlan(job.system, job.software, job.shape, job.options, prefill, decode, layers, memory)
@@ -189,25 +198,28 @@ def _changes(options: InferenceOptions) -> Iterator[Change]:
         yield f"generation.batch_size: {half}", {"batch_size": half}
 
 
-def _costs_and_memory(job: InferenceJob, options: InferenceOptions) -> tuple[StepCost, StepCost, tuple[IpuMemory, ...]]:
+def _costs_and_memory(
+    job: InferenceJob, options: InferenceOptions, model: CostModel | None = None
+) -> tuple[StepCost, StepCost, tuple[IpuMemory, ...]]:
     changed = replace(job, options=options)
-    costs = step_costs(changed)
+    costs = step_costs(changed, model)
     return *costs, stage_memory(changed, costs)
 
 
-def step_costs(job: InferenceJob) -> tuple[StepCost, StepCost]:
+def step_costs(job: InferenceJob, model: CostModel | None = None) -> tuple[StepCost, StepCost]:
     """Prefill and decode on one shard; the same for any number of stages, and for streamed weights."""
-    model = _cost_model(job)
+    model = model or inference_cost_model(job)
     prefill, decode = (_step_cost(name, step, job.shape, job.options, model) for name, step in _steps(job.options))
     return prefill, decode
 
 
 def step_cost(job: InferenceJob, name: str) -> StepCost:
     """One of the two, `prefill` or `decode`."""
-    return _step_cost(name, dict(_steps(job.options))[name], job.shape, job.options, _cost_model(job))
+    return _step_cost(name, dict(_steps(job.options))[name], job.shape, job.options, inference_cost_model(job))
 
 
-def _cost_model(job: InferenceJob) -> CostModel:
+def inference_cost_model(job: InferenceJob) -> CostModel:
+    """Costs of single operations on the tiles that compute."""
     return CostModel(_compute(job), job.software.layout_change_cycles_per_byte, job.options.partials)
 
 

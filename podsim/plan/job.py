@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from podsim.plan.fit import less_state_on_chip, recomputation_on, smaller_temporaries
@@ -18,26 +19,30 @@ from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 
 
-def training_job(spec: TrainingScenario) -> TrainingJob:
+def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None) -> TrainingJob:
     """The job that a scenario describes.
+
+    Args:
+        spec: The scenario.
+        workload_of: Its model, where another job has it already.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
     if isinstance(spec, ImageScenarioSpec):
-        return image_job(spec)
+        return image_job(spec, workload_of)
     assert isinstance(spec, TransformerScenarioSpec)
-    return _transformer_job(spec)
+    return _transformer_job(spec, workload_of or _workloads(spec))
 
 
-def _transformer_job(spec: TransformerScenarioSpec) -> TrainingJob:
+def _workloads(spec: TransformerScenarioSpec) -> Callable[[int], Workload]:
+    return lru_cache(lambda micro_batch_size: transformer_workload(spec, micro_batch_size))
+
+
+def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> TrainingJob:
     system = build_system(spec.system)
     stages = _stages(spec)
     options = _options(spec, stages, system.domain_ipu_count)
-
-    @lru_cache
-    def workload_of(micro_batch_size: int) -> Workload:
-        return transformer_workload(spec, micro_batch_size)
 
     return TrainingJob(
         system=system,

@@ -72,12 +72,13 @@ def cost_model(job: TrainingJob) -> CostModel:
     )
 
 
-def make_plan(job: TrainingJob, model: CostModel | None = None) -> Plan:
+def make_plan(job: TrainingJob, model: CostModel | None = None, *, advise: bool = True) -> Plan:
     """Cost every stage and check that a replica fits.
 
     Args:
         job: What is to be planned.
         model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
 
     Raises:
         DoesNotFitError: An IPU's memory or its streaming memory is too small; names the largest
@@ -86,8 +87,15 @@ def make_plan(job: TrainingJob, model: CostModel | None = None) -> Plan:
     system, options, model = job.system, job.options, model or cost_model(job)
     workload, costs, memory = _costs_and_memory(job, model, options)
     if not all(ipu.fits for ipu in memory):
-        raise does_not_fit(memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2])
-    updates = update_costs(job.stages, workload, model, options, job.software.sharding_threshold)
+        raise does_not_fit(
+            memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2], advise=advise
+        )
+    threshold = job.software.sharding_threshold
+    updates = model.once(
+        workload,
+        (job.stages, options, threshold),
+        lambda: update_costs(job.stages, workload, model, options, threshold),
+    )
     return Plan(system, job.software, workload, options, costs, updates, memory)
 
 
@@ -100,13 +108,18 @@ def _costs_and_memory(
     job: TrainingJob, model: CostModel, options: TrainingOptions
 ) -> tuple[Workload, tuple[StageCost, ...], tuple[IpuMemory, ...]]:
     workload = job.workload_of(options.micro_batch_size)
-    costs = stage_costs(
-        job.stages,
+    recompute_last = job.software.recompute_last_segment
+    costs = model.once(
         workload,
-        model,
-        options.available_memory_proportion,
-        recompute=options.recompute,
-        recompute_last=job.software.recompute_last_segment,
+        (job.stages, options.available_memory_proportion, options.recompute, recompute_last),
+        lambda: stage_costs(
+            job.stages,
+            workload,
+            model,
+            options.available_memory_proportion,
+            recompute=options.recompute,
+            recompute_last=recompute_last,
+        ),
     )
     memory = memory_plan(
         costs,

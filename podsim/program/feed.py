@@ -143,7 +143,7 @@ class Feed:
             Channel(f"machine{ipu // machine.ipu_count}/host_link", machine.host_link.bandwidth_bytes_per_s)
         ]
         if plan.options.io_tiles:
-            channels += streaming_channels(system, ipu, "read")
+            channels += streaming_channels(system, ipu, "read", plan.options.io_tiles)
         occupied = [
             (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
         ]

@@ -163,9 +163,9 @@ class _StepProgram:
         if self._overlaps:
             yield Release(f"{self._lane(ipu)}/room")
 
-    def _stream(self, name: str, ipu: int, direction: str, byte_count: int) -> Iterator[Step]:
+    def _stream(self, name: str, ipu: int, direction: str, byte_count: int, io_tiles: int = 0) -> Iterator[Step]:
         if byte_count:
-            yield Exchange((streaming_transfer(self._plan.system, name, ipu, direction, byte_count),))
+            yield Exchange((streaming_transfer(self._plan.system, name, ipu, direction, byte_count, io_tiles),))
 
     def _loaders(self, steps: int) -> Iterator[Group]:
         """I/O tiles of every IPU: embedding, layers and head in turn, as long as there is room."""
@@ -182,7 +182,8 @@ class _StepProgram:
 
     def _fetch(self, ipu: int, lane: str, parameter_count: int) -> Iterator[Step]:
         yield Acquire(f"{lane}/room", WEIGHTS_WAIT)
-        yield from self._stream("weights", ipu, "read", self._options.weight_bytes(parameter_count))
+        weights = self._options.weight_bytes(parameter_count)
+        yield from self._stream("weights", ipu, "read", weights, self._options.io_tiles)
         yield Release(f"{lane}/ready")
 
     def _hand_over(self, ipu: int) -> Iterator[Step]:

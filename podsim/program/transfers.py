@@ -40,9 +40,11 @@ def host_load(system: System, ipu: int, byte_count: float) -> Transfer:
     return transfer("input", HOST, channels, byte_count, system.machine.streaming.latency_s)
 
 
-def streaming_transfer(system: System, name: str, ipu: int, direction: str, byte_count: float) -> Transfer:
-    """Between an IPU and its streaming memory; `direction` is `read` or `write`."""
-    channels = streaming_channels(system, ipu, direction)
+def streaming_transfer(
+    system: System, name: str, ipu: int, direction: str, byte_count: float, io_tiles: int = 0
+) -> Transfer:
+    """Between an IPU and its streaming memory; `direction` is `read` or `write`, `io_tiles` is 0 for all tiles."""
+    channels = streaming_channels(system, ipu, direction, io_tiles)
     return transfer(name, STREAMING, channels, byte_count, system.machine.streaming.latency_s)
 
 

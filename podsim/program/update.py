@@ -12,6 +12,7 @@ Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
@@ -49,6 +50,7 @@ class _Turn:
 
     def __init__(self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]) -> None:
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
+        self._latency_s = cache(lambda ring: step_latency_s(plan.system, plan.software, ring))
 
     def phases(self) -> Iterator[Phase]:
         """All of them, in order."""
@@ -90,7 +92,7 @@ class _Turn:
         if self._both_ways(ring):
             neighbours.add(ring[place - 1])
         chunk = cost.parameter_count * bytes_per_parameter / len(ring) / len(neighbours)
-        latency_s = cost.collective_count * step_latency_s(self._plan.system, self._plan.software, ring)
+        latency_s = cost.collective_count * self._latency_s(ring)
         transfers = tuple(
             link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(neighbours)
         )
@@ -128,7 +130,7 @@ class _Turn:
         return [
             Work(
                 "small all-reduces",
-                ((ALL_REDUCE, seconds_to_ps(passes * step_latency_s(self._plan.system, self._plan.software, ring))),),
+                ((ALL_REDUCE, seconds_to_ps(passes * self._latency_s(ring))),),
             )
         ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ class Result:
         simulated: Pod, chip, clock and software stack, and what differs from the file.
         references: Measured and published figures to compare with.
         warnings: What a reader must know before using the numbers.
-        assumptions: Every input that is neither published nor measured: `key`, `value`, `basis`, …
+        assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
         scenario: The scenario as resolved.
@@ -43,7 +43,7 @@ class Result:
     simulated: Simulated
     references: tuple[Reference, ...] = ()
     warnings: tuple[str, ...] = ()
-    assumptions: tuple[Mapping[str, object], ...]
+    assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
     scenario: Mapping[str, object]
@@ -85,7 +85,7 @@ class Result:
             "warnings": self.warnings,
             "references": [_plain_fields(each) | {"error": self.error_of(each)} for each in self.references],
             **self.own(),
-            "assumptions": self.assumptions,
+            "assumptions": [dict(each) for each in self.assumptions],
             "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
         }
         if self.event_count is not None:

@@ -5,6 +5,7 @@ Figures are made directly, without pyplot and its global state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -25,6 +26,7 @@ PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
 WIDTH_INCHES: Final = 14.0
 
 _DOTS_PER_INCH: Final = 150
+_CLIP: Final = re.compile(rb"\bp[0-9a-f]{10}\b")
 _LUMINANCE: Final = (0.299, 0.587, 0.114)
 _LEFT_INCHES, _TOP_INCHES, _POINTS_PER_INCH, _SPACING = 0.14, 0.1, 72, 1.35
 
@@ -101,7 +103,14 @@ def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
         rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
         rcParams["svg.hashsalt"] = "podsim"
         draw().savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, _with_numbered_clips(buffer.getvalue()) if suffix == ".svg" else buffer.getvalue())
+
+
+def _with_numbered_clips(svg: bytes) -> bytes:
+    """Names of clip paths in the order they appear: matplotlib's come from the last digits of the layout."""
+    names = dict.fromkeys(_CLIP.findall(svg))
+    numbers = {name: b"clip%d" % number for number, name in enumerate(names)}
+    return _CLIP.sub(lambda match: numbers[match.group()], svg)
 
 
 def plain_frame(axes: Axes) -> None:

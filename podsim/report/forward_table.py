@@ -5,9 +5,10 @@ from __future__ import annotations
 from rich.console import Console, Group
 from rich.text import Text
 
+from podsim.report.assumption_table import assumption_table
 from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
-from podsim.report.table import assumption_table, breakdown_table, memory_lines, of_pod, operation_table
+from podsim.report.table import breakdown_table, memory_lines, of_pod, operation_table
 from podsim.report.tables import heading, headline, page, plain_table, titled
 
 _DIGITS = 4

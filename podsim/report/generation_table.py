@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console, Group
 
+from podsim.report.assumption_table import assumption_table
 from podsim.report.choice_table import choice_table
 from podsim.report.format import format_count, format_duration_s, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.step import StepReport
-from podsim.report.table import assumption_table, breakdown_table, memory_lines
+from podsim.report.table import breakdown_table, memory_lines
 from podsim.report.tables import heading, headline, page
 
 _DIGITS = 4

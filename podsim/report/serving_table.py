@@ -10,9 +10,9 @@ from rich.console import Console, Group
 from rich.table import Column, Table
 from rich.text import Text
 
+from podsim.report.assumption_table import assumption_table
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
-from podsim.report.table import assumption_table
 from podsim.report.tables import heading, page, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 

@@ -11,7 +11,7 @@ from podsim.report.references import references_of
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated, simulated
 from podsim.report.usage import Usage, unused_ipus
-from podsim.specs import LoadedScenario, assumptions
+from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
 
 
@@ -24,7 +24,7 @@ class Shared(TypedDict):
     simulated: Simulated
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
-    assumptions: tuple[Mapping[str, object], ...]
+    assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     scenario: Mapping[str, object]
     choice: Choice | None
@@ -33,6 +33,7 @@ class Shared(TypedDict):
 def shared(
     loaded: LoadedScenario,
     usage: Usage,
+    stands_on: Sequence[Mapping[str, object]],
     *,
     warnings: Sequence[str] = (),
     files: tuple[tuple[str, str], ...] = (),
@@ -44,6 +45,7 @@ def shared(
     Args:
         loaded: The scenario, its division chosen.
         usage: IPUs that the figures stand for.
+        stands_on: Inputs that are neither published nor measured, by their influence.
         warnings: What this kind of result has to say, beside what is said of all.
         files: (path, SHA-256) of what was read beside the scenario.
         choice: How the division was chosen, if that was left open.
@@ -56,7 +58,7 @@ def shared(
         simulated=simulated(loaded, usage.ipus_used, changes),
         references=() if changes else references_of(loaded),
         warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
-        assumptions=tuple(each.to_dict() for each in assumptions(loaded.spec)),
+        assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,
         choice=choice,

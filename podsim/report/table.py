@@ -1,6 +1,5 @@
 """A result for a person at a terminal: plain text in a file or a pipe, with colours on a screen."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from itertools import groupby
@@ -9,6 +8,7 @@ from typing import Final
 from rich.console import Console, Group
 from rich.text import Text
 
+from podsim.report.assumption_table import assumption_table
 from podsim.report.base import Result
 from podsim.report.choice_table import choice_table
 from podsim.report.format import (
@@ -16,7 +16,6 @@ from podsim.report.format import (
     format_count,
     format_duration_s,
     format_percent,
-    format_significant,
 )
 from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
@@ -28,8 +27,6 @@ _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
 _MOST_IPUS: Final = 16
 _MOST_OPERATIONS: Final = 8
-_MOST_ASSUMPTIONS: Final = 6
-_BASIS_ORDER: Final = ("assumed", "calibrated", "derived")
 _MS_FROM_S: Final = 0.02
 _MEMORY_NAMES: Final = {IN_PROCESSOR: "In-Processor-Memory", STREAMING: "Streaming Memory"}
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -216,27 +213,3 @@ def _fullest(memory: MemoryReport, where: str) -> str:
     share = f" ({format_percent(used / capacity)})" if capacity else ""
     sizes = f"{format_bytes(used)} of {format_bytes(capacity)}{share}"
     return f"{_MEMORY_NAMES[where]}: IPU {ipu} uses {sizes}; {tenants}"
-
-
-def assumption_table(assumptions: Sequence[Mapping[str, object]]) -> Group | None:
-    """The first of them, and how many there are of each basis."""
-    if not assumptions:
-        return None
-    ordered = sorted(assumptions, key=lambda each: _basis_rank(str(each.get("basis", ""))))
-    counts = Counter(str(each.get("basis", "")) for each in ordered)
-    summary = ", ".join(f"{count} {basis}" for basis, count in counts.items())
-    table = plain_table("input", "value", "basis")
-    for each in ordered[:_MOST_ASSUMPTIONS]:
-        table.add_row(*(Text(_assumption_cell(each, column)) for column in ("key", "value", "basis")))
-    left = len(ordered) - _MOST_ASSUMPTIONS
-    more = [f"and {left} more; `--format json` lists them all"] if left > 0 else []
-    return titled(f"Stands on {summary} inputs", table, *more)
-
-
-def _basis_rank(basis: str) -> int:
-    return _BASIS_ORDER.index(basis) if basis in _BASIS_ORDER else len(_BASIS_ORDER)
-
-
-def _assumption_cell(assumption: Mapping[str, object], column: str) -> str:
-    value = assumption.get(column)
-    return format_significant(value, _HEADLINE_DIGITS) if isinstance(value, float) else str(value or "")

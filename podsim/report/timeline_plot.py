@@ -135,7 +135,10 @@ def _draw_window(
         below = [row + _BAR / 2] * _BINS
         for kind in in_kind_order(columns):
             above = [edge - _BAR * height for edge, height in zip(below, columns[kind], strict=True)]
-            axes.stairs(above, edges, baseline=below, fill=True, color=kind_of(kind).colour, linewidth=0)
+            # Thousands of corners would make a vector file of many MB.
+            axes.stairs(
+                above, edges, baseline=below, fill=True, color=kind_of(kind).colour, linewidth=0, rasterized=True
+            )
             below = above
     for part in parts:
         if window.start_ps < part.start_ps < window.end_ps:

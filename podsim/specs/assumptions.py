@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from podsim.specs.families import VisionScenarioSpec
 from podsim.specs.forward import ForwardScenarioSpec
 from podsim.specs.image import ImageScenarioSpec
 from podsim.specs.inference import InferenceScenarioSpec
-from podsim.specs.quantity import Sourced
+from podsim.specs.quantity import Info, Sourced, dimension_of
 from podsim.specs.scenario import TransformerScenarioSpec
 
 AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec | ForwardScenarioSpec
 _CERTAIN = ("published", "measured")
+_WITHOUT_RANGE = 0.1
+"""How far a number is moved that has no range of its own, as a share of it."""
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A number that a result stands on and nobody has published or measured.
+    """A number that a result may stand on and nobody has published or measured.
 
     Attributes:
         key: Its key path in the scenario.
@@ -30,6 +32,7 @@ class Assumption:
         source: Key of the bibliography, or `given`.
         note: What a reader should know.
         range: Plausible bounds, in the SI base unit.
+        bounds: The range, or a tenth either way where there is none.
     """
 
     key: str
@@ -38,58 +41,58 @@ class Assumption:
     source: str
     note: str | None
     range: tuple[float, float] | None
+    bounds: tuple[float, float] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return asdict(self)
+        plain = asdict(self)
+        del plain["bounds"]
+        return plain
 
 
 def assumptions(spec: AnyScenario) -> tuple[Assumption, ...]:
-    """Every number that the scenario stands on and that is derived, calibrated or assumed."""
-    unused = tuple(_unused(spec))
+    """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
     return tuple(
-        Assumption(key, number.text, number.basis, number.source, number.note, number.range)
-        for key, number in _walk(spec, "")
-        if number.basis not in _CERTAIN and not key.startswith(unused)
+        Assumption(key, n.text, n.basis, n.source, n.note, n.range, n.range or _tenth(n.value, dimension))
+        for key, n, dimension in numbers(spec)
+        if n.basis not in _CERTAIN
     )
 
 
-def _unused(spec: AnyScenario) -> Iterator[str]:
-    """Beginnings of keys that nothing in the scenario asks for."""
-    if isinstance(spec, InferenceScenarioSpec):
-        yield from ("system.machine.gw_link.", "system.host.", "software.host_call", "software.code_memory_per_tile")
-        yield from ("software.setup", "software.checkpoint", "software.validation_setup", "software.forward_call")
-        return
-    if isinstance(spec, ForwardScenarioSpec):
-        yield from ("system.machine.gw_link.", "system.host.", "software.host_call", "software.code_memory_per_tile")
-        yield from ("software.setup", "software.checkpoint", "software.validation_setup", "software.token_call")
-        yield "software.collective_step_latency"
-        if spec.parallelism.pipeline_stages == 1:
-            yield "system.machine.ipu_link."
-        return
-    yield from ("software.token_call", "software.forward_call", "software.inference_code_memory_per_tile")
-    if spec.parallelism.replication_factor * spec.parallelism.ipus_per_replica <= spec.system.domain_ipu_count:
-        yield "system.machine.gw_link."
-    if isinstance(spec, TransformerScenarioSpec):
-        yield from ("software.checkpoint", "software.validation_setup")
-        if not (isinstance(spec, VisionScenarioSpec) and spec.data.decoded_by_host):
-            yield "system.host."
-        if spec.run is None or spec.run.setup is not None:
-            yield "software.setup"
-        return
-    yield "software.setup"
-    if not spec.data.decoded_by_host:
-        yield "system.host."
-    if spec.run is None or spec.run.checkpoint is None:
-        yield "software.checkpoint"
-    if spec.run is None or spec.run.validation is None or spec.run.validation.setup:
-        yield "software.validation_setup"
-
-
-def _walk(model: BaseModel, path: str) -> Iterator[tuple[str, Sourced]]:
-    for name in type(model).model_fields:
+def numbers(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, str]]:
+    """Key, number and dimension of every quantity that a model may read."""
+    for name, declared in type(model).model_fields.items():
         value, key = getattr(model, name), f"{path}.{name}".lstrip(".")
         if isinstance(value, Sourced):
-            yield key, value
+            if not any(isinstance(each, Info) for each in declared.metadata):
+                yield key, value, dimension_of(declared)
         elif isinstance(value, BaseModel):
-            yield from _walk(value, key)
+            yield from numbers(value, key)
+
+
+def with_number(spec: AnyScenario, key: str, value: float) -> AnyScenario:
+    """The scenario with another number at a key.
+
+    Raises:
+        ValidationError: The part of the scenario that holds the number refuses it.
+    """
+    name, _, rest = key.partition(".")
+    return spec.model_copy(update={name: _changed(getattr(spec, name), rest, value)})
+
+
+def _changed(part: _Model, path: str, value: float) -> _Model:
+    name, _, rest = path.partition(".")
+    if isinstance(part, Sourced):
+        return part.model_copy(update={"value": value})
+    fields = {each: getattr(part, each) for each in type(part).model_fields}
+    return type(part).model_validate(fields | {name: _changed(fields[name], rest, value)})
+
+
+def _tenth(value: float, dimension: str) -> tuple[float, float]:
+    """A tenth less and more; for whole numbers at least one, for shares at most all."""
+    less, more = value * (1 - _WITHOUT_RANGE), value * (1 + _WITHOUT_RANGE)
+    if dimension == "share":
+        return less, min(more, 1.0)
+    if dimension in ("count", "bytes"):
+        return max(1.0, min(round(less), value - 1)), max(round(more), value + 1)
+    return less, more

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
-from podsim.specs.quantity import Count, Quantity, Sourced
+from podsim.specs.quantity import Count, Info, Quantity, Sourced
 from podsim.specs.vertices import VerticesSpec
 
 _MOST_IPUS = 2**16
@@ -108,12 +108,15 @@ class IpuLinkSpec(Spec):
     """What each further hop adds."""
 
 
+_BEHIND_GATEWAY = Info("the bandwidths behind the gateway are those of an IPU, its link included")
+
+
 class GatewayLinkSpec(Spec):
     """An IPU's link to the gateway of its machine."""
 
-    bandwidth_per_direction: _Bandwidth
+    bandwidth_per_direction: Annotated[_Bandwidth, _BEHIND_GATEWAY]
     """Raw bandwidth in one direction."""
-    efficiency: _Efficiency
+    efficiency: Annotated[_Efficiency, _BEHIND_GATEWAY]
     """Share left for data after the protocol."""
     latency: _Latency
     """Before the first byte arrives."""

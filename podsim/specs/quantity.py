@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
@@ -15,6 +16,7 @@ from podsim.specs.base import Spec
 from podsim.specs.wording import known_here, shown
 from podsim.units import EXAMPLES, UNITS, parse_quantity
 
+INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
 
 
@@ -37,6 +39,21 @@ class Sourced(Spec):
     def __int__(self) -> int:
         """The number rounded to a whole one."""
         return round(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Marks a quantity that is kept as information: no model reads it, and no result stands on it.
+
+    Attributes:
+        reason: Why no model reads it.
+    """
+
+    reason: str
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """For the reference."""
+        return handler(core_schema) | {INFORMATION: self.reason}
 
 
 _SOURCED_KEYS = ("basis", "note", "range", "source", "value")
@@ -140,6 +157,13 @@ class Quantity:
         example = EXAMPLES[self.dimension]
         low, high = (parse_quantity(bound, self.dimension) for bound in self.bounds or _LIMITS[self.dimension])
         return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
+
+
+def dimension_of(declared: FieldInfo) -> str:
+    """Dimension of a field that holds a quantity, or may do without one."""
+    marks = (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
+    (dimension,) = (mark.dimension for mark in marks if isinstance(mark, Quantity))
+    return dimension
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class SoftwareSpec(Spec):
     inference_code_memory_per_tile: _Code
     """The same for inference."""
     collective_both_ways: Flag = False
-    """Whether rings use both directions of their links."""
+    """Whether rings of tensor-parallel IPUs use both directions of their links."""
     collective_step_latency: Annotated[Sourced, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
     """Least time of one step of a collective."""
     token_call: _Call | None = None

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
-from podsim.specs.quantity import Basis, Count, CountOrZero
+from podsim.specs.quantity import Basis, Count, CountOrZero, Info
 
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 Three = Annotated[list[Count], Field(min_length=3, max_length=3)]
@@ -164,7 +164,7 @@ class Nx1VertexSpec(Spec):
     segment_saving: CountOrZero
     """Worker cycles saved per row segment by state retention."""
     half_segment: Four
-    """Worker cycles of a row segment of 0, 1, 2 and 3 positions, half inputs."""
+    """Worker cycles of a row segment of 0, 1, 2 and 3 positions, half inputs; 0 is information, no segment is empty."""
     single_segment: Four
     """The same, single inputs."""
     half_partials: CountOrZero
@@ -365,7 +365,7 @@ class VerticesSpec(Spec):
     """A single input channel."""
     pool: PoolVertexSpec
     """Pooling."""
-    transform: TransformVertexSpec
+    transform: Annotated[TransformVertexSpec, Info("the software stack says what copies cost")]
     """Copies of operands."""
     reduction: ReductionVertexSpec
     """Sums of partials."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from podsim.system.vertices import Vertices
 
 _FLOP_PER_MULTIPLY_ADD = 2
+_HALF_BYTES, _SINGLE_BYTES = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,22 @@ class Ipu:
         """In-Processor-Memory of the chip. [B]"""
         return self.tile_count * self.tile_memory_bytes
 
-    def peak_flop_per_s(self, dtype: str) -> float:
-        """Peak of all matrix units: 2·channels·units/cycles per tile and cycle. [FLOP/s]"""
+    def products_per_cycle(self, dtype: str) -> float:
+        """Most multiply-adds of a tile: channels·units/cycles in the matrix unit, a whole vector beside it."""
         amp = self.amp
         if dtype == "fp16":
-            per_cycle = amp.half_in_channels * amp.half_conv_units / amp.half_cycles_per_position
-        else:
-            per_cycle = amp.single_in_channels * amp.single_conv_units / amp.single_cycles_per_position
-        return _FLOP_PER_MULTIPLY_ADD * per_cycle * self.tile_count * self.clock_hz
+            in_unit = amp.half_in_channels * amp.half_conv_units / amp.half_cycles_per_position
+            return max(in_unit, self.vector_width_bytes / _HALF_BYTES)
+        in_unit = amp.single_in_channels * amp.single_conv_units / amp.single_cycles_per_position
+        return max(in_unit, self.vector_width_bytes / _SINGLE_BYTES)
+
+    def peak_flop_per_s(self, dtype: str) -> float:
+        """Peak of all tiles: 2·multiply-adds per tile and cycle. [FLOP/s]"""
+        return _FLOP_PER_MULTIPLY_ADD * self.products_per_cycle(dtype) * self.tile_count * self.clock_hz
+
+    def exchange_bytes_per_s(self, tile_count: int) -> float:
+        """What so many tiles receive, or send, together. [B/s]"""
+        return tile_count * self.exchange_bytes_per_cycle * self.clock_hz
 
 
 @dataclass(frozen=True, slots=True)

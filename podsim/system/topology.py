@@ -88,17 +88,19 @@ def gw_route(system: System, source: int, target: int) -> Route:
     return Route(channels, 2 * machine.gateway.latency_s + machine.gw_link.latency_s)
 
 
-def streaming_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
+def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
     """An IPU's path to its streaming memory, and the memory that the machine's IPUs share.
 
     Args:
         system: The pod.
         ipu: Number of the IPU in the pod.
         direction: `read` or `write`.
+        io_tiles: Tiles that take part, each no faster than its port on the exchange; 0 for all.
     """
-    memory = system.machine.streaming
+    memory, chip = system.machine.streaming, system.machine.ipu
     rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
+    ports = chip.exchange_bytes_per_s(io_tiles or chip.tile_count)
     return (
-        Channel(f"ipu{ipu}/streaming/{direction}", rate),
+        Channel(f"ipu{ipu}/streaming/{direction}", min(rate, ports)),
         Channel(f"machine{ipu // system.machine.ipu_count}/streaming", memory.machine_bytes_per_s),
     )

@@ -23,6 +23,8 @@ ORDER = [
     "training",
     "serving",
     "report",
+    "influence",
+    "probes",
     "activity",
     "importer",
     "validation",

@@ -347,7 +347,8 @@ def test_the_choice_can_be_pasted_and_gives_the_same(scenario: Mapping) -> None:
     chosen = result.choice.chosen
     pasted = YAML(typ="safe").load(choice_yaml(chosen))
     again = simulate({key: value for key, value in scenario.items() if key != "batch_size"} | pasted)
-    differ = ("choice", "scenario", "inputs")
+    # A division that was chosen has another word to say of IPUs that are left over.
+    differ = ("choice", "scenario", "inputs", "warnings")
     first, second = (
         {key: value for key, value in each.to_dict().items() if key not in differ} for each in (result, again)
     )
@@ -518,8 +519,10 @@ def test_a_million_micro_batches_cost_no_more_events_than_a_few() -> None:
 
 @pytest.mark.slow
 def test_micro_batches_that_cannot_be_folded_are_refused() -> None:
+    """A million images at 50 ms each on 128 cores: the four replicas that the batch allows wait for them."""
+    changes = ["parallelism=auto", "batch_size=1000004", "system.host.image_decode_time=50 ms"]
     with pytest.raises(InfeasibleError) as caught:
-        simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", "batch_size=1000004", "run.epochs=1000"])
+        simulate("resnet50_v1.1_pod16", overrides=[*changes, "run.epochs=1000"])
     assert "host servers set the pace" in str(caught.value)
 
 

@@ -1,0 +1,129 @@
+"""What a result stands on: the inputs that nobody has published or measured, by how far each moves it.
+
+Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
+that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives
+the same slope as choosing anew. Inputs of the chip for which splits have no meaning, such as its tiles, are
+moved on request alone, since every product is then planned anew; so are all inputs of long simulations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, overload
+
+from pydantic import ValidationError
+
+from podsim.errors import PodsimError
+from podsim.specs import Assumption, assumptions
+from podsim.specs.assumptions import AnyScenario, with_number
+
+_Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a run comes to.
+
+    Attributes:
+        headline: The figure that stands for it; None if it was left out because it takes long.
+        others: All else that an input may move, to be compared.
+    """
+
+    headline: float | None
+    others: object
+
+
+class Probe(Protocol):
+    """One kind of run, repeated with other inputs."""
+
+    @property
+    def metric(self) -> str:
+        """Name of the headline as results spell it, for example `tokens_per_s`."""
+
+    def __call__(self, spec: AnyScenario, *, anew: bool) -> Measure | None:
+        """The run of a scenario; None if its products have to be split anew and `anew` does not allow it."""
+
+
+class StandsOn(Sequence[_Row]):
+    """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
+
+    def __init__(self, spec: AnyScenario, probe: Probe, *, anew: bool = False) -> None:
+        """Nothing is run yet.
+
+        Args:
+            spec: The scenario of the result.
+            probe: Repeats its run.
+            anew: Whether inputs are moved too for which products have to be split anew.
+        """
+        self._spec, self._probe, self._anew = spec, probe, anew
+
+    @cached_property
+    def _rows(self) -> tuple[_Row, ...]:
+        base = self._probe(self._spec, anew=True)
+        assert base is not None and base.headline
+        rows = [row for each in assumptions(self._spec) if (row := self._row(each, base)) is not None]
+        return tuple(sorted(rows, key=_rank))
+
+    def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
+        """An assumption with its influence, or None if it moves nothing."""
+        ends = [self._moved(assumption.key, bound) for bound in assumption.bounds]
+        if all(isinstance(end, Measure) and end.others == base.others for end in ends):
+            return None
+        if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends):
+            return assumption.to_dict() | {"influence": None}
+        low, high = (_change(end, base) for end in ends)
+        return assumption.to_dict() | {"influence": {"metric": self._probe.metric, "low": low, "high": high}}
+
+    def _moved(self, key: str, value: float) -> Measure | Exception | None:
+        """The run with another number at a key, or why it is impossible."""
+        try:
+            return self._probe(with_number(self._spec, key, value), anew=self._anew)
+        except (PodsimError, ValidationError) as error:
+            return error
+
+    @overload
+    def __getitem__(self, index: int) -> _Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Row]: ...
+    def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
+        """One or some of them."""
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[_Row]:
+        """All, in order."""
+        return iter(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other lists the same."""
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """As a tuple."""
+        return repr(self._rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be found again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
+
+
+def _change(end: Measure | Exception | None, base: Measure) -> float | None:
+    """Of the headline, as a share; None for a run that is impossible."""
+    if not isinstance(end, Measure) or end.headline is None or base.headline is None:
+        return None
+    return end.headline / base.headline - 1
+
+
+def _rank(row: _Row) -> tuple[bool, float]:
+    """Known influences first, the largest before the others."""
+    influence = row["influence"]
+    if not isinstance(influence, Mapping):
+        return True, 0.0
+    return False, -max(abs(end or 0.0) for end in (influence["low"], influence["high"]))

@@ -1,0 +1,230 @@
+"""Every number of a hardware or software file moves some result, or is marked as information."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from podsim.cost.model import CostModel
+from podsim.errors import PodsimError
+from podsim.influence import Measure, Probe
+from podsim.plan.forward import forward_cost_model
+from podsim.plan.forward_job import forward_job
+from podsim.plan.inference import inference_cost_model
+from podsim.plan.inference_job import inference_job
+from podsim.plan.job import training_job
+from podsim.plan.models import pass_workload
+from podsim.plan.plan import cost_model
+from podsim.probes import ForwardProbe, GenerationProbe, TrainingProbe
+from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_ipu, load_scenario
+from podsim.specs.assumptions import AnyScenario, numbers, with_number
+from podsim.specs.forward import TransformerPassSpec
+from podsim.specs.quantity import Info
+from podsim.specs.vertices import VerticesSpec
+from podsim.system import Ipu, build_ipu
+from podsim.training import TrainingOutcome
+from podsim.workload.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
+
+_SINGLE = ("precision.activations=fp32", "precision.weights=fp32", "precision.matmul_partials=fp32")
+_CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("e5_large_pod4", ("model.layer_count=2",)),
+    ("e5_large_pod4", ("model.layer_count=2", *_SINGLE)),
+    ("e5_large_pod4", ("model.layer_count=2", "precision.matmul_partials=fp32")),
+    ("e5_large_pod4", ("model.layer_count=2", "parallelism={pipeline_stages: 2, replication_factor: 2}")),
+    ("llama2_7b_pod16_streamed", ("model.layer_count=16",)),
+    ("bert_v1.1_pod16_open", ()),
+    ("bert_v1.1_pod128_open", ()),
+    ("conductivity_cnn_pod16", ()),
+    ("resnet50_v1.1_pod16", ()),
+)
+"""Cheapest first."""
+
+
+@cache
+def case(name: str, overrides: tuple[str, ...]) -> tuple[AnyScenario, Probe, Measure]:
+    """A scenario, its probe, and what it comes to."""
+    spec = load_scenario(name, overrides=overrides).spec
+    probe: Probe
+    if isinstance(spec, InferenceScenarioSpec):
+        probe = GenerationProbe(inference_job, inference_cost_model(inference_job(spec)))
+    elif isinstance(spec, ForwardScenarioSpec):
+        assert isinstance(spec, TransformerPassSpec)
+        workload = pass_workload(spec)
+        probe = ForwardProbe(workload, forward_cost_model(forward_job(spec, workload)))
+    else:
+        job = training_job(spec)
+        probe = TrainingProbe(job, cost_model(job), TrainingOutcome(1.0, 1.0))
+    measure = probe(spec, anew=True)
+    assert measure is not None
+    return spec, probe, measure
+
+
+def keys() -> list[str]:
+    """Of all quantities of systems and software stacks."""
+    loaded = (
+        load_scenario(name).spec for name in ("bert_v1.1_pod16_open", "llama2_7b_pod16_streamed", "resnet50_v1.1_pod16")
+    )
+    return sorted({key for spec in loaded for key, _, _ in numbers(spec) if key.startswith(("system.", "software."))})
+
+
+@pytest.mark.parametrize("key", keys())
+def test_every_quantity_moves_a_result(key: str) -> None:
+    assert any(moves(name, overrides, key) for name, overrides in _CASES)
+
+
+def moves(name: str, overrides: tuple[str, ...], key: str) -> bool:
+    """Whether half or twice the number gives another result, or none."""
+    spec, probe, base = case(name, overrides)
+    number = {each: found.value for each, found, _ in numbers(spec)}.get(key)
+    for factor in (0.5, 2) if number is not None else ():
+        try:
+            moved = probe(
+                with_number(spec, key, max(1.0, number * factor) if number >= 1 else number * factor), anew=True
+            )
+        except (PodsimError, ValueError):
+            return True
+        if moved is not None and moved.others != base.others:
+            return True
+    return False
+
+
+_CHIP = build_ipu(load_ipu("gc200"))
+# On a single tile the planner has no choice, so that shares of every size come up.
+_TILE = replace(_CHIP, tile_count=1)
+_EMPTY_SEGMENTS = {("nx1", "half_segment", 0), ("nx1", "single_segment", 0)}
+"""The first number of these tables is information, as their declaration says: no row segment is empty."""
+
+
+def conv(in_channels: int, out_channels: int, groups: int = 1, **given: Any) -> tuple[Conv, ...]:
+    """A convolution of a small image in all three directions."""
+    size, kernel, stride = given.pop("size", (12, 12)), given.pop("kernel", (3, 3)), given.pop("stride", (1, 1))
+    out = tuple(-(-n // s) for n, s in zip(size, stride, strict=True))
+    return tuple(
+        Conv(
+            name="conv",
+            shape=(1,),
+            batch=given.get("batch", 2),
+            in_channels=in_channels,
+            out_channels=out_channels,
+            group_count=groups,
+            input_size=size,
+            output_size=out,
+            kernel=kernel,
+            stride=stride,
+            direction=direction,
+            dtype=given.get("dtype", "fp16"),
+        )
+        for direction in ("forward", "input_grad", "weight_grad")
+    )
+
+
+_PRODUCTS = tuple(
+    MatMul(name="product", shape=(n, n), inner=inner, dtype=dtype)
+    for n, inner in ((1, 16), (40, 64), (300, 300), (2000, 3000), (64, 40_000))
+    for dtype in ("fp16", "fp32")
+)
+_SHARES = tuple(
+    MatMul(name="product", shape=(rows, columns), inner=32, dtype=dtype)
+    for rows in (2, 6, 10, 12, 18, 60)
+    for columns in (16, 48)
+    for dtype in ("fp16", "fp32")
+)
+_CONVS = (
+    *conv(16, 16, size=(3, 4), batch=1),
+    *conv(16, 16, size=(4, 12), batch=1),
+    *conv(16, 16, size=(4, 18), batch=1),
+    *conv(8, 48, size=(4, 12), batch=1),
+    *conv(4, 48, size=(4, 12), kernel=(4, 4), batch=1),
+    *conv(1, 8, kernel=(1, 1), size=(4, 12), batch=1),
+    *conv(1, 20, kernel=(1, 1), size=(4, 12), batch=1),
+    *conv(16, 16),
+    *conv(32, 32, dtype="fp32"),
+    *conv(3, 64, kernel=(7, 7), stride=(2, 2), size=(32, 32)),
+    *conv(32, 32, groups=8),
+    *conv(32, 32, groups=8, stride=(2, 2), size=(32, 32), batch=16),
+    *conv(64, 64, groups=32, batch=32),
+    *conv(64, 64, groups=64, batch=32),
+    *conv(8, 8, groups=8, kernel=(5, 5), batch=64),
+    *conv(1, 2, kernel=(3,), stride=(1,), size=(8,)),
+    *conv(2, 2, kernel=(3, 3), dtype="fp32"),
+    *conv(1, 64, kernel=(1, 1)),
+    *conv(16, 16, groups=16, kernel=(1, 1)),
+)
+_OTHERS: tuple[Op, ...] = (
+    Pool(name="pool", shape=(8, 64, 16, 16), window=9),
+    Pool(name="pool", shape=(8, 64, 16, 16), window=9, backward=True),
+    Reduce(name="sum", shape=(64,), input_count=10**6),
+    Gather(name="rows", shape=(512, 1024), table_rows=30_000),
+    ScatterAdd(name="rows", shape=(512, 1024), table_rows=30_000),
+)
+_OPS: dict[str, tuple[Op, ...]] = {
+    "amp": (*_SHARES, *_PRODUCTS),
+    **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS)),
+    **dict.fromkeys(("nx1", "slic", "vmac", "hmac", "outer_product"), _CONVS),
+    **dict.fromkeys(("pool", "gather", "launch_cycles"), _OTHERS),
+    "copy_cycles": _CONVS,
+}
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every number of the vertices."""
+    if isinstance(value, int):
+        yield path
+    elif is_dataclass(value):
+        for each in fields(value):
+            yield from leaves(getattr(value, each.name), (*path, each.name))
+    else:
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[key], (*path, key))
+
+
+def changed(value: Any, path: tuple[Any, ...], factor: float) -> Any:
+    """The same with one number multiplied, by at least one more or less."""
+    if not path:
+        return max(1, round(value * factor)) if factor < 1 else round(value * factor) + 1
+    head, *rest = path
+    if is_dataclass(value):
+        return replace(value, **{head: changed(getattr(value, head), tuple(rest), factor)})  # type: ignore[type-var]
+    if isinstance(value, dict):
+        return value | {head: changed(value[head], tuple(rest), factor)}
+    return tuple(changed(each, tuple(rest), factor) if place == head else each for place, each in enumerate(value))
+
+
+def ops_of(path: tuple[Any, ...]) -> tuple[Op, ...]:
+    if path[0] == "elementwise":
+        kinds = ("fp16", "fp32")
+        return tuple(Elementwise(name="e", shape=(10**5,), function=path[1], dtype=kind) for kind in kinds)
+    return _OPS[path[0]]
+
+
+def costed(op: Op, partials: str, chip: Ipu) -> object:
+    return CostModel(chip, 1.0, partials).op(op, 0.6).account
+
+
+@cache
+def before(op: Op, partials: str, tile_count: int) -> object:
+    """Costs with the vertices as they are."""
+    return costed(op, partials, replace(_CHIP, tile_count=tile_count))
+
+
+def paths() -> list[tuple[Any, ...]]:
+    """To every number that is not marked as information."""
+    marked = {
+        name for name, each in VerticesSpec.model_fields.items() if any(isinstance(m, Info) for m in each.metadata)
+    }
+    return [path for path in leaves(_CHIP.vertices) if path[0] not in marked and path not in _EMPTY_SEGMENTS]
+
+
+def moves_an_operation(path: tuple[Any, ...], chip: Ipu) -> bool:
+    others = [replace(chip, vertices=changed(chip.vertices, path, factor)) for factor in (3, 0.3)]
+    cases = ((op, partials) for op in ops_of(path) for partials in ("fp16", "fp32"))
+    return any(costed(*each, other) != before(*each, chip.tile_count) for each in cases for other in others)
+
+
+@pytest.mark.parametrize("path", paths(), ids=lambda path: ".".join(map(str, path)))
+def test_every_cycle_count_of_a_vertex_moves_an_operation(path: tuple[Any, ...]) -> None:
+    assert moves_an_operation(path, _TILE) or moves_an_operation(path, _CHIP)
