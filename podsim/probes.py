@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
 from podsim.influence import Measure
-from podsim.plan import make_plan
-from podsim.plan.forward import forward_cost_model, plan_forward
+from podsim.plan import Job, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.inference import InferenceJob, inference_cost_model, plan_inference
 from podsim.plan.job import training_job
-from podsim.plan.plan import TrainingJob, cost_model
+from podsim.plan.plan import cost_model
 from podsim.program.compile import compile_program
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.inference import compile_step
@@ -82,7 +81,7 @@ class TrainingProbe(_Probe):
 
     _KEPT = ("metric",)
 
-    def __init__(self, job: TrainingJob, model: CostModel, outcome: TrainingOutcome) -> None:
+    def __init__(self, job: Job, model: CostModel, outcome: TrainingOutcome) -> None:
         """Repeat what has been planned.
 
         Args:
@@ -173,10 +172,10 @@ class ForwardProbe(_Probe):
         """One batch, and a session call of many."""
         assert isinstance(spec, ForwardScenarioSpec)
         job = forward_job(spec, self._workload)
-        model = self._costs(forward_cost_model(job), anew=anew)
+        model = self._costs(cost_model(job), anew=anew)
         if model is None:
             return None
-        plan = plan_forward(job, model, advise=False)
+        plan = make_plan(job, model, advise=False)
         batch, call = compile_one_batch(plan), compile_calls(plan)
         trace = self._traces.of(call, anew=anew)
         return Measure(1 / trace.makespan_ps if trace else None, (batch, call, plan.memory))

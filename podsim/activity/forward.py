@@ -10,9 +10,10 @@ from podsim.activity.settings import Settings, placed
 from podsim.engine import Trace, execute
 from podsim.graph import read_graph
 from podsim.influence import StandsOn
-from podsim.plan.forward import ForwardPlan, forward_cost_model, plan_forward
+from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.models import pass_workload
+from podsim.plan.plan import cost_model
 from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
@@ -42,8 +43,8 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     model = _model(loaded, spec, settings.watch)
     with placed(loaded):
         job = forward_job(spec, model.workload)
-        costs = forward_cost_model(job)
-        plan = plan_forward(job, costs)
+        costs = cost_model(job)
+        plan = make_plan(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
@@ -52,10 +53,10 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
-def _followed(plan: ForwardPlan, settings: Settings) -> Iterable[int]:
+def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
     if not settings.explicit:
         return ()
-    replicas = Replicas(plan.system, plan.options, explicit=False)
+    replicas = Replicas(plan.system, plan.layout, explicit=False)
     return settings.follow(explicit_event_count(compile_calls(plan), replicas))
 
 
@@ -95,26 +96,26 @@ def _result(
     loaded: LoadedScenario,
     spec: ForwardScenarioSpec,
     model: _Model,
-    plan: ForwardPlan,
+    plan: Plan,
     batch: Trace,
     call: Trace,
     stands_on: StandsOn,
 ) -> ForwardResult:
-    options, ipu = plan.options, plan.system.machine.ipu
-    peak = options.replication_factor * options.pipeline_stages * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    layout, ipu = plan.layout, plan.system.machine.ipu
+    peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
         **shared(
             loaded, replicas_in_use(spec), stands_on, warnings=(*model.warnings, *_waits(call)), files=model.files
         ),
         samples_per_batch=plan.workload.samples_per_micro_batch,
-        batches_per_call=options.batches_per_call,
-        replication_factor=options.replication_factor,
+        batches_per_call=layout.accumulation_factor,
+        replication_factor=layout.replication_factor,
         parameter_count=plan.workload.parameter_count,
         flop_per_batch=plan.workload.forward_flop,
         peak_flop_per_s=peak,
         batch=_step("batch", batch),
         call=_step("call", call),
-        ipus=tuple(_account(cost.stage.ipu, cost.stage.label, call) for cost in plan.stages),
+        ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
         memory=memory_report(plan.memory),
         operations=tuple(_operations(plan)),
         event_count=batch.event_count + call.event_count,
@@ -131,7 +132,7 @@ def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
     return IpuAccount(ipu, f"ipu{ipu}", label, trace.lanes[f"ipu{ipu}"])
 
 
-def _operations(plan: ForwardPlan) -> Iterator[OperationRow]:
+def _operations(plan: Plan) -> Iterator[OperationRow]:
     """Every operation of every stage with its time for one batch."""
     clock = plan.system.machine.ipu.clock_hz
     for cost in plan.stages:

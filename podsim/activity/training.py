@@ -88,9 +88,9 @@ def _result(
 
 def model_flop_utilization(plan: Plan, update_s: float) -> float:
     """Model work of one weight update over the peak of the IPUs that run it."""
-    options, ipu = plan.options, plan.system.machine.ipu
-    micro_batches = options.accumulation_factor * options.replication_factor
-    ipus = options.ipus_per_replica * options.replication_factor
+    layout, ipu = plan.layout, plan.system.machine.ipu
+    micro_batches = layout.accumulation_factor * layout.replication_factor
+    ipus = layout.ipus_per_replica * layout.replication_factor
     peak = ipus * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return plan.workload.training_flop * micro_batches / (peak * update_s)
 
@@ -99,10 +99,11 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
     """The IPUs of the first replica."""
     labels: dict[int, list[str]] = {}
     for cost in plan.stages:
-        labels.setdefault(cost.stage.ipu, []).append(cost.stage.label)
+        for ipu in cost.stage.ipus:
+            labels.setdefault(ipu, []).append(cost.stage.label)
     return tuple(
         IpuAccount(ipu, f"ipu{ipu}", "; ".join(labels[ipu]), trace.lanes[f"ipu{ipu}"])
-        for ipu in range(plan.options.ipus_per_replica)
+        for ipu in range(plan.layout.ipus_per_replica)
     )
 
 
@@ -114,7 +115,7 @@ def _operations(plan: Plan) -> tuple[OperationRow, ...]:
 
 
 def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
-    clock, factor = plan.system.machine.ipu.clock_hz, plan.options.accumulation_factor
+    clock, factor = plan.system.machine.ipu.clock_hz, plan.layout.accumulation_factor
     block = cost.blocks[name]
     redone = sum(segment.count * segment.blocks.count(name) for segment in cost.recomputed)
     passes = (

@@ -14,7 +14,7 @@ from podsim.importer.other_pods import fits_elsewhere
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request
 from podsim.importer.scenario_text import Section, as_mapping, scenario_text
-from podsim.plan.forward import ForwardJob
+from podsim.plan import Job
 from podsim.plan.forward_job import forward_job
 from podsim.specs import ForwardScenarioSpec, PodSpec, load_scenario
 from podsim.specs.wording import counted
@@ -65,15 +65,15 @@ def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
 
 
 def _fit(spec: ForwardScenarioSpec, graph: Graph, name: str) -> GraphFit:
-    def job_on(pod: PodSpec) -> ForwardJob:
+    def job_on(pod: PodSpec) -> Job:
         return forward_job(spec.model_copy(update={"system": pod}), graph.workload)
 
-    fit = fit_graph(job_on(spec.system), {})
+    fit = fit_graph(job_on(spec.system))
     if fit is None:
         error = fits_elsewhere(
             spec.system,
             f"cut into up to {counted(len(graph.workload.order), 'part')}",
-            lambda pod: fit_graph(job_on(pod), {}) is not None,
+            lambda pod: fit_graph(job_on(pod)) is not None,
             lambda pod: longest_failure(job_on(pod)),
             _smaller(graph),
         )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.plan.forward import ForwardJob, forward_memory, plan_forward, with_stages
+from podsim.plan import Job, make_plan
+from podsim.plan.changes import with_stages
 from podsim.plan.memory import IpuMemory
-from podsim.plan.stage_cost import BlockCost
+from podsim.plan.plan import cost_model, job_memory
 from podsim.specs.wording import counted
 from podsim.units import format_bytes
 
-Known = dict[float, Mapping[str, BlockCost]]
 _DIGITS = 4
 
 
@@ -31,42 +31,41 @@ class GraphFit:
     tried: tuple[str, ...]
 
 
-def fit_graph(job: ForwardJob, known: Known) -> GraphFit | None:
+def fit_graph(job: Job) -> GraphFit | None:
     """Try 1, 2, 4, … pipeline stages.
 
     Args:
         job: What is to be divided.
-        known: Costs of blocks by memory proportion, shared by all that is tried on one chip.
 
     Returns:
         The first pipeline that fits, or None.
     """
-    tried: list[str] = []
+    tried, model = list[str](), cost_model(job)
     for divided in _pipelines(job):
-        stages = divided.options.pipeline_stages
+        stages = divided.layout.ipus_per_replica
         try:
-            memory = forward_memory(divided, known)
+            memory = job_memory(divided, model)
         except InfeasibleError:
             return None
         fits = all(ipu.fits for ipu in memory)
         outcome = "fits" if fits else "too little memory"
         tried.append(f"{counted(stages, 'stage')}: {outcome} ({_fullest(memory)})")
         if fits:
-            return GraphFit(stages, divided.options.replication_factor, tuple(tried))
+            return GraphFit(stages, divided.layout.replication_factor, tuple(tried))
     return None
 
 
-def longest_failure(job: ForwardJob) -> InfeasibleError:
+def longest_failure(job: Job) -> InfeasibleError:
     """Why the pipeline over the most IPUs does not fit either."""
     *_, most = _pipelines(job)
     try:
-        plan_forward(most)
+        make_plan(most)
     except InfeasibleError as error:
         return error
     return DoesNotFitError("the pipelines that were tried do not fit")
 
 
-def _pipelines(job: ForwardJob) -> Iterator[ForwardJob]:
+def _pipelines(job: Job) -> Iterator[Job]:
     stages, most = 1, min(job.system.domain_ipu_count, len(job.workload.order))
     while stages <= most:
         yield with_stages(job, stages, job.system.ipu_count // stages)

@@ -122,8 +122,8 @@ def _simulated_s(found: Found) -> float:
 
 
 def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:
-    workload, options = found.plan.workload, found.plan.options
-    samples = workload.samples_per_micro_batch * options.accumulation_factor * options.replication_factor
+    workload, layout = found.plan.workload, found.plan.layout
+    samples = workload.samples_per_micro_batch * layout.accumulation_factor * layout.replication_factor
     return _described(found.spec, found.plan.memory, verdict, samples / update_s)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from podsim.cost.model import CostModel
 from podsim.parallelism.split import Costs
-from podsim.plan.options import TrainingOptions
+from podsim.plan.layout import ON_CHIP, Job
 from podsim.plan.stage_cost import BlockCost, block_cost
 from podsim.plan.update import state_bytes
 from podsim.workload import Workload
@@ -52,14 +52,14 @@ class Chain:
         """What each block reads from the one before it. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.activation_bytes
 
-    def held_bytes(self, options: TrainingOptions, sharding_threshold: int) -> Costs:
+    def held_bytes(self, job: Job) -> Costs:
         """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
+        one = job.precision.weight_bytes(1) + job.precision.accumulator_bytes
 
         def held(name: str) -> float:
             sizes = [each.element_count for each in self.workload.blocks[name].parameters if each.tied_to is None]
-            on_chip = options.optimizer_storage == "in_processor_memory"
-            state = state_bytes(sizes, options, sharding_threshold) if on_chip else 0
-            return sum(sizes) * (options.weight_bytes + options.accumulator_bytes) + state
+            on_chip = job.layout.optimizer_storage == ON_CHIP
+            return sum(sizes) * one + (state_bytes(sizes, job) if on_chip else 0)
 
         return ranges(self.per_block(held))
 

@@ -10,8 +10,9 @@ from podsim.engine import execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.setting import powers_of_two
+from podsim.plan.cuts import even_layers
 from podsim.plan.fit import misfit_text
-from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, layers_per_stage, stage_memory, step_costs
+from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_costs
 from podsim.plan.inference_job import inference_job
 from podsim.plan.memory import IpuMemory
 from podsim.program.inference import compile_step
@@ -140,7 +141,7 @@ class _Planner:
         memory = self.memory(job)
         if not all(ipu.fits for ipu in memory):
             return _Tried(spec, memory, None)
-        layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
+        layers = even_layers(job.shape.layer_count, job.options.pipeline_stages)
         plan = InferencePlan(job.system, job.software, job.shape, job.options, *self._step_costs(job), layers, memory)
         return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode), explicit=False).makespan_ps))
 

@@ -17,7 +17,7 @@ from podsim.units import ps_to_seconds
 
 def least_s(plan: Plan) -> float:
     """Pipeline and update, or what host servers and links take to bring the data, whichever is longer. [s]"""
-    fed_ps = Feed(plan, replicas_of(plan)).interval_ps() * plan.options.accumulation_factor
+    fed_ps = Feed(plan, replicas_of(plan)).interval_ps() * plan.layout.accumulation_factor
     return max(pipeline_s(plan) + hand_over_s(plan) + update_s(plan), ps_to_seconds(fed_ps))
 
 
@@ -25,22 +25,23 @@ def hand_over_s(plan: Plan) -> float:
     """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
     rounds = 2 if plan.software.schedule == "grouped" else 1
     slowest_ps = 0
-    for cost, following in pairwise(plan.stages):
-        source, target = cost.stage.ipu, following.stage.ipu
+    for index, (cost, following) in enumerate(pairwise(plan.stages)):
+        source, target = cost.stage.ipus.start, following.stage.ipus.start
         if source != target:
-            byte_count = plan.workload.blocks[cost.stage.last_block].output_elements * plan.workload.activation_bytes
+            byte_count = plan.handed_over_bytes(index)
             sent = link_transfer(plan.system, "activations", INTER_IPU, source, target, byte_count)
             slowest_ps = max(slowest_ps, _step_ps(Exchange((sent,))))
-    return ps_to_seconds(rounds * plan.options.accumulation_factor * slowest_ps)
+    return ps_to_seconds(rounds * plan.layout.accumulation_factor * slowest_ps)
 
 
 def pipeline_s(plan: Plan) -> float:
     """All pipeline cycles of a weight update, transfers between stages apart. [s]"""
     grouped = plan.software.schedule == "grouped"
     passes = [
-        (cost.stage.ipu, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles) for cost in plan.stages
+        (cost.stage.ipus.start, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles)
+        for cost in plan.stages
     ]
-    cycles = pipeline_cycles(passes, plan.options.accumulation_factor, grouped=grouped)
+    cycles = pipeline_cycles(passes, plan.layout.accumulation_factor, grouped=grouped)
     return cycles / plan.system.machine.ipu.clock_hz
 
 

@@ -14,28 +14,28 @@ from podsim.parallelism.chain import Chain
 from podsim.parallelism.checkpoints import CheckpointedSlices
 from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.slices import SegmentsOf, Slices
-from podsim.plan.placement import ATTENTION, EMBEDDING, FEED_FORWARD, HEAD, Segment, make_stage
+from podsim.plan.cuts import layer_segments
+from podsim.plan.stage import Segment
 from podsim.specs import ImageScenarioSpec
 from podsim.specs.auto import AutoImageSpec, AutoTextSpec
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.image import ImageParallelismSpec
 from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
-from podsim.workload.transformer import DECODER
+from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
 
 
 @lru_cache(maxsize=8)
-def _segments_of(order: tuple[str, ...]) -> SegmentsOf:
+def _segments_of(order: tuple[str, ...], units: tuple[tuple[str, ...], ...]) -> SegmentsOf:
     """Segments of parts of a transformer; found once for each number of blocks of each kind."""
-    kinds = (ATTENTION, FEED_FORWARD, EMBEDDING, HEAD)
-    kind = [[name in each for name in order] for each in (*((each,) for each in kinds), DECODER)]
+    names = list(dict.fromkeys(order))
+    kind = [[name == each for name in order] for each in names]
     before = [tuple(map(int, column)) for column in np.cumsum(np.pad(kind, ((0, 0), (1, 0))), axis=1).T]
 
     @cache
-    def segments(attention: int, feed_forward: int, embedding: int, head: int, decoder: int) -> tuple[Segment, ...]:
-        ends = {"embedding": embedding > 0, "head": head > 0}
-        return make_stage(0, 0, attention, feed_forward, decoder=decoder, **ends).segments
+    def segments(*counts: int) -> tuple[Segment, ...]:
+        return layer_segments(units, dict(zip(names, counts, strict=True)))
 
     return lambda start, stop: segments(*map(sub, before[stop], before[start]))
 
@@ -50,7 +50,9 @@ class TransformerFamily:
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the model keep."""
-        return Slices(chain, _segments_of(chain.order), recompute=recompute, recompute_last=recompute_last)
+        return Slices(
+            chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
+        )
 
     def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TransformerScenarioSpec:
         """The scenario with this division."""
@@ -124,10 +126,9 @@ def _proportion(shares: tuple[float, ...]) -> Any:
 
 def _stage_keys(ipu: int, counts: Counter[str]) -> dict[str, Any]:
     """The keys of a stage of a scenario: whole layers where it holds nothing else."""
-    attention, feed_forward = counts[ATTENTION], counts[FEED_FORWARD]
-    held: dict[str, Any] = {ATTENTION: attention, FEED_FORWARD: feed_forward}
-    if attention == feed_forward:
-        held = {"layers": attention}
+    held: dict[str, Any] = {name: counts[name] for name in ENCODER}
+    if len(set(held.values())) == 1:
+        held = {"layers": counts[ENCODER[0]]}
     held["decoder_layers"] = sum(counts[name] for name in DECODER)
     ends = {name: True for name in (EMBEDDING, HEAD) if counts[name]}
     return {"ipu": ipu, **{name: count for name, count in held.items() if count}, **ends}

@@ -12,9 +12,9 @@ from podsim.parallelism.chain import is_tied
 from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.split import Costs, Split, least_maximum, most_even
-from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import stash_depth
-from podsim.system import Software, System
+from podsim.plan.layout import Job
+from podsim.plan.stage import stash_depth
+from podsim.system import System
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,30 +113,21 @@ class Prices:
         return tuple(chosen)
 
 
-def price(
-    setting: Setting,
-    slices: Slices,
-    options: TrainingOptions,
-    system: System,
-    software: Software,
-    pinned: Sequence[float] = (),
-) -> Prices:
+def price(setting: Setting, slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
     """Price every stage of a setting.
 
     Args:
         setting: All but the cuts.
         slices: The chain of blocks.
-        options: Formats and optimizer, with the setting.
-        system: The machines.
-        software: The software stack.
+        job: Formats and optimizer, laid out with the setting.
         pinned: A share of memory for each IPU, if those are given.
     """
-    ipu, chain = system.machine.ipu, slices.chain
-    compute_tiles = ipu.tile_count - options.io_tiles
-    capacity = compute_tiles * (ipu.tile_memory_bytes - software.code_bytes_per_tile)
-    held = chain.held_bytes(options, software.sharding_threshold)
+    ipu, chain = job.system.machine.ipu, slices.chain
+    compute_tiles = ipu.tile_count - job.layout.io_tiles
+    capacity = compute_tiles * (ipu.tile_memory_bytes - job.code_bytes_per_tile)
+    held = chain.held_bytes(job)
     folded = setting.ipus_per_replica > 1 and is_tied(chain.workload)
-    hand_over = _hand_over_cycles(slices, system) if setting.ipus_per_replica > 1 else np.zeros(slices.size + 1)
+    hand_over = _hand_over_cycles(slices, job.system) if setting.ipus_per_replica > 1 else np.zeros(slices.size + 1)
     stages = [
         _stage(index, setting.ipus_per_replica + folded, slices, held, capacity, hand_over)
         for index in range(setting.ipus_per_replica + folded)

@@ -20,10 +20,10 @@ from podsim.parallelism.prices import Pipeline, Prices, price
 from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.space import Space
-from podsim.plan import Plan, make_plan
+from podsim.plan import Job, Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.memory import IpuMemory
-from podsim.plan.plan import TrainingJob, cost_model, job_memory
+from podsim.plan.plan import cost_model, job_memory
 from podsim.specs import LoadedScenario
 
 _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
@@ -183,7 +183,7 @@ class Search:
     def _divided(self, pipeline: Pipeline) -> TrainingSpec:
         return self.space.family.divided(pipeline, self._chain(pipeline.setting.micro_batch_size).order)
 
-    def _job_of(self, spec: TrainingSpec) -> TrainingJob:
+    def _job_of(self, spec: TrainingSpec) -> Job:
         return replace(training_job(spec), workload_of=self._job.workload_of, changes=())
 
     def _fits_bare(self, setting: Setting) -> bool:
@@ -192,10 +192,10 @@ class Search:
 
     def _prices(self, setting: Setting, *, bare: bool = False) -> Prices:
         system = self._job.system
-        options = setting.options(self._job.options, system.domain_ipu_count)
+        layout = setting.layout(self._job.layout, system.domain_ipu_count)
         slices = self._slices(setting.micro_batch_size, setting.recompute, bare)
         pinned = () if bare else self.space.proportion_per_ipu
-        return price(setting, slices, options, system, self._job.software, pinned)
+        return price(setting, slices, replace(self._job, layout=layout), pinned)
 
     def _make_chain(self, micro_batch_size: int) -> Chain:
         return chain_of(self._job.workload_of(micro_batch_size), self._model, self._proportions)

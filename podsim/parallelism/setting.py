@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import stash_depth
+from podsim.plan.layout import Layout
+from podsim.plan.stage import stash_depth
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
 
@@ -34,8 +34,8 @@ class Setting:
     storage: str
     sharded: bool
 
-    def options(self, base: TrainingOptions, domain_ipu_count: int) -> TrainingOptions:
-        """The options of a plan with this setting."""
+    def layout(self, base: Layout, domain_ipu_count: int) -> Layout:
+        """The layout of a plan with this setting."""
         return replace(
             base,
             micro_batch_size=self.micro_batch_size,

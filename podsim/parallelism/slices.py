@@ -11,7 +11,7 @@ import numpy as np
 from podsim.parallelism.chain import Chain, ranges
 from podsim.parallelism.split import Costs, Places
 from podsim.plan.memory import kept_elements, segment_peak_bytes
-from podsim.plan.placement import Segment
+from podsim.plan.stage import Segment
 
 SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
 """Segments of blocks `i` up to `j`."""

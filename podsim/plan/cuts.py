@@ -1,75 +1,165 @@
-"""Where to cut a chain: stages of even time, each within the memory of one IPU."""
+"""The one place that cuts a model into pipeline stages, and the ways to write down where."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-_HALVINGS = 40
+from podsim.errors import ModelError
+from podsim.plan.stage import Segment, Stage
+from podsim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of the chain that is not cut.
+class Cuts:
+    """Where the order of a workload is cut, and who holds the parts.
 
     Attributes:
-        cycles: Its time. [cycles]
-        kept_bytes: What it keeps in memory. [B]
-        running_bytes: What it takes while it runs; pieces of a stage run one after the other. [B]
+        starts: Places at which stages start, the first being 0.
+        ipus: IPUs of each stage.
+        checkpoints: Places behind the start of a stage at which a segment starts; None where layers are segments.
     """
 
-    cycles: float
-    kept_bytes: int
-    running_bytes: int
+    starts: tuple[int, ...]
+    ipus: tuple[range, ...]
+    checkpoints: tuple[int, ...] | None = None
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs of one copy of the model."""
+        return len({ipu for group in self.ipus for ipu in group})
 
 
-def even_cuts(pieces: Sequence[Piece], stage_count: int, room_bytes: int) -> tuple[int, ...]:
-    """Places before which the chain is cut, so that the longest stage is as short as can be.
+def stages_of(workload: Workload, cuts: Cuts) -> tuple[Stage, ...]:
+    """The stages that cuts make of a workload, in order."""
+    ends = pairwise((*cuts.starts, len(workload.order)))
+    parts = zip(ends, cuts.ipus, strict=True)
+    return tuple(
+        _stage(workload, index, ipus, range(start, stop), cuts.checkpoints)
+        for index, ((start, stop), ipus) in enumerate(parts)
+    )
 
-    If no cuts keep every stage within the room, it is the memory that is evened out.
+
+def _stage(workload: Workload, index: int, ipus: range, places: range, checkpoints: Sequence[int] | None) -> Stage:
+    names = workload.order[places.start : places.stop]
+    if checkpoints is None:
+        counts = Counter(names)
+        segments, label = layer_segments(workload.units, counts), _layer_label(workload, counts)
+    else:
+        starts = (places.start, *(place for place in checkpoints if place in places[1:]), places.stop)
+        segments = tuple(Segment(workload.order[start:stop]) for start, stop in pairwise(starts))
+        label = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    return Stage(index, ipus, places, segments, names[-1], label)
+
+
+def layer_segments(units: Sequence[tuple[str, ...]], counts: Mapping[str, int]) -> tuple[Segment, ...]:
+    """As many whole layers as there are, wherever the first begins, and what is left over of one.
 
     Args:
-        pieces: The chain, of at least as many pieces as stages.
-        stage_count: Stages; each gets at least one piece.
-        room_bytes: What one stage may keep and use. [B]
-
-    >>> even_cuts([Piece(cycles, 0, 0) for cycles in (3, 1, 1, 3)], 2, 0)
-    (2,)
+        units: Layers, and blocks that belong to none, in the order of the model.
+        counts: How many there are of each block.
     """
-    total = list(accumulate(piece.cycles for piece in pieces))[-1]
-    everything = sum(piece.kept_bytes + piece.running_bytes for piece in pieces)
-    cuts = _least(lambda limit: _cut(pieces, stage_count, limit, room_bytes), total)
-    if cuts is None:
-        cuts = _least(lambda limit: _cut(pieces, stage_count, total, limit), everything)
-    assert cuts is not None
-    return tuple(cuts)
+
+    def gathered() -> Iterator[Segment]:
+        for unit in units:
+            whole = min(counts[name] for name in unit)
+            yield Segment(unit, whole)
+            yield from (Segment((name,), counts[name] - whole) for name in unit)
+
+    return tuple(segment for segment in gathered() if segment.count)
 
 
-def _least(cuts_within: Callable[[float], list[int] | None], most: float) -> list[int] | None:
-    """The cuts of the least limit that has any, to within a 2^-40th of the greatest."""
-    found, low, high = cuts_within(most), 0.0, most
-    for _ in range(_HALVINGS if found is not None else 0):
-        middle = (low + high) / 2
-        cuts = cuts_within(middle)
-        if cuts is None:
-            low = middle
-        else:
-            found, high = cuts, middle
-    return found
+def _layer_label(workload: Workload, counts: Mapping[str, int]) -> str:
+    titles = {blocks: title for title, blocks in workload.layers.items()}
+    texts = (_unit_text(unit, titles.get(unit), counts) for unit in workload.units)
+    return " + ".join(filter(None, texts))
 
 
-def _cut(pieces: Sequence[Piece], stage_count: int, cycles: float, room_bytes: float) -> list[int] | None:
-    """Fill stage after stage up to the limits; None if more stages would be needed."""
-    cuts: list[int] = []
-    time, kept, running = 0.0, 0, 0
-    for place, piece in enumerate(pieces):
-        time, kept, running = time + piece.cycles, kept + piece.kept_bytes, max(running, piece.running_bytes)
-        # Later stages must not be left without a piece.
-        each_its_own = len(pieces) - place == stage_count - len(cuts) - 1
-        if place and (each_its_own or time > cycles or kept + running > room_bytes):
-            cuts.append(place)
-            time, kept, running = piece.cycles, piece.kept_bytes, piece.running_bytes
-        if len(cuts) == stage_count or time > cycles or kept + running > room_bytes:
-            return None
-    return cuts
+def _unit_text(unit: Sequence[str], title: str | None, counts: Mapping[str, int]) -> str:
+    """For example `3 layers`; `4 attention, 5 feed-forward` where they are not whole."""
+    held = [(counts[name], name.replace("_", "-")) for name in unit if counts[name]]
+    if title is None or not held:
+        return "".join(name for _, name in held)
+    if len({counts[name] for name in unit}) == 1:
+        count = held[0][0]
+        return f"{count} {title}" + ("s" if count > 1 else "")
+    return ", ".join(f"{count} {name}" for count, name in held)
+
+
+def single_ipus(count: int) -> tuple[range, ...]:
+    """An IPU for each of so many stages."""
+    return groups(count, 1)
+
+
+def groups(count: int, size: int) -> tuple[range, ...]:
+    """Neighbouring IPUs for each of so many stages.
+
+    >>> groups(2, 4)
+    (range(0, 4), range(4, 8))
+    """
+    return tuple(range(first, first + size) for first in range(0, count * size, size))
+
+
+def cuts_of_layers(workload: Workload, layers: Sequence[int], shards: int = 1, *, head_apart: bool = False) -> Cuts:
+    """Whole layers for every stage, what precedes them with the first.
+
+    Args:
+        workload: The model.
+        layers: Layers of each stage.
+        shards: IPUs that share a stage.
+        head_apart: Whether what follows the layers is back on the first IPU, as a stage of its own where there are
+            several; otherwise it is with the last layers.
+    """
+    openings = {blocks[0] for blocks in workload.layers.values()}
+    inside = {name for blocks in workload.layers.values() for name in blocks}
+    bounds = [place for place, name in enumerate(workload.order) if name in openings]
+    bounds.append(1 + max(place for place, name in enumerate(workload.order) if name in inside))
+    starts = (0, *(bounds[before] for before in accumulate(layers[:-1])))
+    ipus = groups(len(layers), shards)
+    if head_apart and len(layers) > 1:
+        return Cuts((*starts, bounds[-1]), (*ipus, ipus[0]))
+    return Cuts(starts, ipus)
+
+
+def cuts_of_counts(workload: Workload, counts: Sequence[Mapping[str, int]], ipus: Sequence[int]) -> Cuts:
+    """Stages that hold so many of each block, on one IPU each.
+
+    Raises:
+        ModelError: The blocks of a stage do not follow one another in the model.
+    """
+    bounds = (0, *accumulate(sum(held.values()) for held in counts))
+    for index, ((start, stop), held) in enumerate(zip(pairwise(bounds), counts, strict=True)):
+        there = Counter(workload.order[start:stop])
+        if there != held:
+            what = f"stage {index} holds {_words(held)}, but the blocks that follow there are {_words(there)}"
+            do = "let each stage hold the blocks that follow those of the stage before it"
+            raise ModelError(what, key="parallelism.stages", do=do)
+    return Cuts(bounds[:-1], tuple(range(ipu, ipu + 1) for ipu in ipus))
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def even_layers(layer_count: int, stage_count: int) -> tuple[int, ...]:
+    """Layers of each stage, as even as can be, the first stages one more.
+
+    >>> even_layers(10, 4)
+    (3, 3, 2, 2)
+    """
+    share, rest = divmod(layer_count, stage_count)
+    return tuple(share + (stage < rest) for stage in range(stage_count))
+
+
+def cuts_before(order: Sequence[str], splits: Collection[str], checkpoints: Collection[str]) -> Cuts:
+    """Stages, each on an IPU of its own, that start at named blocks, and so do segments."""
+    starts = (0, *(place for place, name in enumerate(order) if place and name in splits))
+    inside = (place for place, name in enumerate(order) if name in checkpoints)
+    return Cuts(starts, single_ipus(len(starts)), tuple(inside))
+
+
+def cuts_at(starts: Sequence[int], block_count: int) -> Cuts:
+    """Stages, each on an IPU of its own, that start at given places; every block is a segment."""
+    return Cuts(tuple(starts), single_ipus(len(starts)), tuple(range(block_count)))

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from podsim.errors import DoesNotFitError
 from podsim.plan.memory import IpuMemory
-from podsim.plan.options import TrainingOptions
 from podsim.units import format_bytes
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 _STORAGE_NAMES = {"in_processor_memory": "In-Processor-Memory", "streaming_memory": "streaming memory"}
 _LARGEST_TENANTS = 3
-_TIGHT_PROPORTION = 0.1
 _MOST_CURES = 4
 _DIGITS = 4
 
-
-Options = TypeVar("Options", bound="DataclassInstance")
-Change = tuple[str, dict[str, Any]]
-"""What to write in the scenario, and the options that it changes."""
+Given = TypeVar("Given")
 
 
 def does_not_fit(
     memory: Sequence[IpuMemory],
-    options: Options,
-    changes: Iterable[Change],
-    memory_of: Callable[[Options], Sequence[IpuMemory]],
+    job: Given,
+    changes: Iterable[tuple[str, Callable[[Given], Given]]],
+    memory_of: Callable[[Given], Sequence[IpuMemory]],
     *,
     advise: bool = True,
 ) -> DoesNotFitError:
@@ -39,13 +30,12 @@ def does_not_fit(
 
     Args:
         memory: The memory plan that does not fit.
-        options: The layout it belongs to.
+        job: The job it belongs to.
         changes: What the scenario leaves open.
-        memory_of: The memory plan of a changed layout.
+        memory_of: The memory plan of a changed job.
         advise: Whether to try the changes.
     """
-    advice = _advice(options, dict(changes), memory_of) if advise else None
-    return DoesNotFitError(misfit_text(memory), do=advice)
+    return DoesNotFitError(misfit_text(memory), do=_advice(job, dict(changes), memory_of) if advise else None)
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:
@@ -74,45 +64,16 @@ def _overflow(ipu: IpuMemory, storage: str) -> float:
 
 
 def _advice(
-    options: Options,
-    changes: Mapping[str, dict[str, Any]],
-    memory_of: Callable[[Options], Sequence[IpuMemory]],
+    job: Given, changes: Mapping[str, Callable[[Given], Given]], memory_of: Callable[[Given], Sequence[IpuMemory]]
 ) -> str:
     for size in (1, 2, 3):
         working = []
         for names in combinations(changes, size):
-            changed = options
+            changed = job
             for name in names:
-                changed = replace(changed, **changes[name])
+                changed = changes[name](changed)
             if all(ipu.fits for ipu in memory_of(changed)):
                 working.append(" and ".join(names))
         if working:
             return "any of these makes it fit: " + "; ".join(working[:_MOST_CURES])
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
-
-
-def recomputation_on(options: TrainingOptions, word: str) -> Iterator[Change]:
-    """Recomputation, where it is off; `word` is how the scenario calls it."""
-    if not options.recompute:
-        yield f"parallelism.recomputation: {word}", {"recompute": True}
-
-
-def less_state_on_chip(options: TrainingOptions) -> Iterator[Change]:
-    """Optimizer state off chip, or a shard of it only."""
-    if options.optimizer_storage != "streaming_memory":
-        yield "memory.optimizer_state.storage: streaming_memory", {"optimizer_storage": "streaming_memory"}
-    if not options.replicated_tensor_sharding and options.replication_factor > 1:
-        yield "memory.optimizer_state.replicated_tensor_sharding: true", {"replicated_tensor_sharding": True}
-
-
-def smaller_temporaries(options: TrainingOptions) -> Iterator[Change]:
-    """Less memory for temporaries, or fewer samples at once."""
-    if max(options.available_memory_proportion) > _TIGHT_PROPORTION:
-        tight = (_TIGHT_PROPORTION,) * options.ipus_per_replica
-        yield (
-            f"memory.available_memory_proportion: {_TIGHT_PROPORTION}",
-            {"available_memory_proportion": tight},
-        )
-    if options.micro_batch_size > 1:
-        half = options.micro_batch_size // 2
-        yield f"parallelism.micro_batch_size: {half}", {"micro_batch_size": half}

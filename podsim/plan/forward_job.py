@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from podsim.plan.forward import ForwardJob, ForwardOptions
+from podsim.plan.changes import longer_pipelines, smaller_temporaries
+from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Precision
 from podsim.specs import ForwardScenarioSpec
 from podsim.specs.forward import GraphScenarioSpec
 from podsim.system import build_software, build_system
 from podsim.workload import Workload
-from podsim.workload.op import DTYPE_BYTES
 
 
-def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> ForwardJob:
+def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> Job:
     """The job that a scenario describes.
 
     Args:
         spec: The scenario.
         workload: Its model, for one batch.
     """
-    system, parallelism = build_system(spec.system), spec.parallelism
+    system, parallelism, stages = build_system(spec.system), spec.parallelism, spec.parallelism.pipeline_stages
     given = spec.data.samples_per_batch if isinstance(spec, GraphScenarioSpec) else None
-    samples = given or workload.samples_per_micro_batch
-    return ForwardJob(
+    model = replace(workload, samples_per_micro_batch=given or workload.samples_per_micro_batch)
+    layout = Layout(
+        ipus_per_replica=stages,
+        replication_factor=parallelism.replication_factor,
+        replicas_per_domain=system.domain_ipu_count // stages,
+        accumulation_factor=spec.batches_per_call,
+        prefetch_depth=spec.prefetch_depth,
+        available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
+    )
+    return Job(
         system=system,
         software=build_software(spec.software),
-        workload=replace(workload, samples_per_micro_batch=samples),
-        options=ForwardOptions(
-            pipeline_stages=parallelism.pipeline_stages,
-            replication_factor=parallelism.replication_factor,
-            replicas_per_domain=system.domain_ipu_count // parallelism.pipeline_stages,
-            batches_per_call=spec.batches_per_call,
-            prefetch_depth=spec.prefetch_depth,
-            weight_bytes=DTYPE_BYTES[spec.precision.weights],
-            partials=spec.precision.matmul_partials,
-            available_memory_proportion=float(spec.memory.available_memory_proportion),
-        ),
+        workload_of=lambda _: model,
+        layout=layout,
+        precision=Precision(WEIGHT_BITS[spec.precision.weights], partials=spec.precision.matmul_partials),
+        changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(model.order))),
     )

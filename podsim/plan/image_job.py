@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from podsim.errors import ModelError
-from podsim.plan.fit import recomputation_on, smaller_temporaries
-from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import stages_of_splits
-from podsim.plan.plan import TrainingJob
+from podsim.plan.changes import fewer_samples, recomputation_on, smaller_temporaries
+from podsim.plan.cuts import Cuts, cuts_before
+from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Optimizer, Precision
 from podsim.specs import ImageScenarioSpec
-from podsim.specs.image import EfficientNetSpec, NormSpec, ResNetSpec
+from podsim.specs.image import EfficientNetSpec, ImageOptimizerSpec, NormSpec, ResNetSpec
 from podsim.specs.wording import known_here
 from podsim.system import Software, System, build_software, build_system
 from podsim.workload import Block, Workload
@@ -29,7 +28,7 @@ from podsim.workload.convnet.features import Features
 from podsim.workload.op import DTYPE_BYTES
 
 
-def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | None = None) -> TrainingJob:
+def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | None = None) -> Job:
     """The job that a scenario describes.
 
     Args:
@@ -42,17 +41,26 @@ def image_job(spec: ImageScenarioSpec, workload_of: Callable[[int], Workload] | 
     system, software = build_system(spec.system), build_software(spec.software)
 
     workload_of = workload_of or lru_cache(lambda micro_batch_size: _workload(spec, micro_batch_size))
-    options = _options(spec, system, software)
-    order = workload_of(spec.parallelism.micro_batch_size).order
+    order, precision = workload_of(spec.parallelism.micro_batch_size).order, spec.precision
     splits = _known(spec.parallelism.pipeline_splits, order, "pipeline_splits")
     checkpoints = _known(spec.parallelism.checkpoints, order, "checkpoints")
-    return TrainingJob(
+    layout = _layout(spec, cuts_before(order, splits, checkpoints), system, software)
+    return Job(
         system=system,
         software=software,
         workload_of=workload_of,
-        stages=stages_of_splits(order, splits, checkpoints),
-        options=options,
-        changes=(*recomputation_on(options, "segment"), *smaller_temporaries(options)),
+        layout=layout,
+        precision=Precision(
+            WEIGHT_BITS[precision.weights],
+            DTYPE_BYTES[precision.gradient_accumulation],
+            precision.matmul_partials,
+        ),
+        optimizer=_optimizer(spec.optimizer),
+        changes=(
+            *recomputation_on(layout, "segment"),
+            *smaller_temporaries(layout),
+            *fewer_samples(layout, "parallelism.micro_batch_size"),
+        ),
     )
 
 
@@ -119,32 +127,28 @@ def _norm(spec: NormSpec) -> NormStyle:
     return NormStyle(spec.replicas, spec.groups if spec.kind == "group" else 0)
 
 
-def _options(spec: ImageScenarioSpec, system: System, software: Software) -> TrainingOptions:
-    parallelism, precision, memory = spec.parallelism, spec.precision, spec.memory
+def _layout(spec: ImageScenarioSpec, cuts: Cuts, system: System, software: Software) -> Layout:
+    parallelism, memory = spec.parallelism, spec.memory
     ipus, proportion = parallelism.ipus_per_replica, memory.available_memory_proportion
     batch = parallelism.micro_batch_size * parallelism.accumulation_factor * parallelism.replication_factor
-    state_count = 2 if spec.optimizer.kind == "rmsprop" else 1
     merged = parallelism.reduction_merge_size
     calls = spec.run.session_calls_per_epoch if spec.run else 1
-    return TrainingOptions(
+    return Layout(
+        ipus_per_replica=ipus,
+        replication_factor=parallelism.replication_factor,
+        replicas_per_domain=system.domain_ipu_count // ipus,
+        cuts=cuts,
         micro_batch_size=parallelism.micro_batch_size,
         accumulation_factor=parallelism.accumulation_factor,
-        replication_factor=parallelism.replication_factor,
-        ipus_per_replica=ipus,
-        replicas_per_domain=system.domain_ipu_count // ipus,
         recompute=parallelism.recomputation == "segment",
-        weight_bytes=DTYPE_BYTES[precision.weights],
-        accumulator_bytes=DTYPE_BYTES[precision.gradient_accumulation],
-        state_bytes_per_parameter=state_count * DTYPE_BYTES[spec.optimizer.state],
-        optimizer_kind=spec.optimizer.kind,
-        optimizer_dtype=spec.optimizer.state,
-        optimizer_storage="in_processor_memory",
-        replicated_tensor_sharding=False,
-        gradient_clipping=False,
         reduction_merge_bytes=int(merged) if merged else software.reduction_merge_bytes,
         updates_per_session_call=mean_updates_per_call(spec.data.samples_per_epoch, batch, calls),
         io_tiles=memory.io_tiles,
         prefetch_depth=spec.data.prefetch_depth,
-        partials=precision.matmul_partials,
         available_memory_proportion=(proportion,) * ipus if isinstance(proportion, float) else tuple(proportion),
     )
+
+
+def _optimizer(spec: ImageOptimizerSpec) -> Optimizer:
+    state_count = 2 if spec.kind == "rmsprop" else 1
+    return Optimizer(spec.kind, spec.state, state_count * DTYPE_BYTES[spec.state])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
-from podsim.plan.fit import Change, does_not_fit
+from podsim.plan.cuts import even_layers
+from podsim.plan.fit import does_not_fit
 from podsim.plan.memory import IpuMemory, Tenant
 from podsim.system import Ipu, Software, System
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
@@ -169,33 +170,30 @@ def plan_inference(job: InferenceJob, model: CostModel | None = None, *, advise:
             lambda changed: _costs_and_memory(job, changed)[2],
             advise=advise,
         )
-    layers = layers_per_stage(job.shape.layer_count, job.options.pipeline_stages)
+    layers = even_layers(job.shape.layer_count, job.options.pipeline_stages)
     return InferencePlan(job.system, job.software, job.shape, job.options, prefill, decode, layers, memory)
 
 
-def layers_per_stage(layer_count: int, stage_count: int) -> tuple[int, ...]:
-    """As even as can be, the first stages one more.
-
-    >>> layers_per_stage(10, 4)
-    (3, 3, 2, 2)
-    """
-    share, rest = divmod(layer_count, stage_count)
-    return tuple(share + (stage < rest) for stage in range(stage_count))
+_Change = tuple[str, Callable[[InferenceOptions], InferenceOptions]]
 
 
-def _changes(options: InferenceOptions) -> Iterator[Change]:
+def _changed(words: str, **fields: Any) -> _Change:
+    return words, lambda options: replace(options, **fields)
+
+
+def _changes(options: InferenceOptions) -> Iterator[_Change]:
     if not options.weights_streamed:
-        yield "memory.weights: streamed", {"weights_streamed": True}
+        yield _changed("memory.weights: streamed", weights_streamed=True)
     if options.kv_cache == ON_CHIP:
-        yield "generation.kv_cache: streaming_memory", {"kv_cache": STREAMING}
+        yield _changed("generation.kv_cache: streaming_memory", kv_cache=STREAMING)
     if options.weight_format != "int4":
-        yield "precision.weights: int4", {"weight_format": "int4"}
+        yield _changed("precision.weights: int4", weight_format="int4")
     if options.available_memory_proportion > _TIGHT_PROPORTION:
-        change = {"available_memory_proportion": _TIGHT_PROPORTION}
-        yield f"memory.available_memory_proportion: {_TIGHT_PROPORTION}", change
+        words = f"memory.available_memory_proportion: {_TIGHT_PROPORTION}"
+        yield _changed(words, available_memory_proportion=_TIGHT_PROPORTION)
     if options.batch_size > 1:
         half = options.batch_size // 2
-        yield f"generation.batch_size: {half}", {"batch_size": half}
+        yield _changed(f"generation.batch_size: {half}", batch_size=half)
 
 
 def _costs_and_memory(
@@ -275,7 +273,7 @@ def _step_cost(name: str, batch: Batch, shape: DecoderShape, options: InferenceO
 def _memory(stage: int, job: InferenceJob, stored: Weights, steps: Sequence[StepCost], compute: Ipu) -> IpuMemory:
     """The tenants of one IPU of a stage."""
     options, last = job.options, job.options.pipeline_stages - 1
-    layers = layers_per_stage(job.shape.layer_count, options.pipeline_stages)[stage]
+    layers = even_layers(job.shape.layer_count, options.pipeline_stages)[stage]
     layer = options.weight_bytes(stored.layer)
     ends = [options.weight_bytes(stored.embedding)] if stage == 0 or job.shape.tied_embedding else []
     ends += [options.weight_bytes(stored.head)] if stage == last else []

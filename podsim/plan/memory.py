@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Segment, Stage, stash_depth
-from podsim.plan.stage_cost import StageCost
+from podsim.plan.layout import Job
+from podsim.plan.stage import Segment, stash_depth
+from podsim.plan.stage_cost import BlockCost, StageCost
 from podsim.plan.update import state_bytes, updated_sizes
-from podsim.system import Ipu, Software
+from podsim.system import Ipu
 from podsim.workload import Workload
 
 
@@ -18,7 +18,8 @@ class Tenant:
     """Something that occupies memory. [B]
 
     Attributes:
-        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `temporaries` or `code`.
+        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`
+            or `code`.
         byte_count: Its size on one IPU. [B]
         storage: `in_processor_memory` or `streaming_memory`.
     """
@@ -57,80 +58,73 @@ class IpuMemory:
         )
 
 
-def parameters_per_ipu(stages: Sequence[Stage], workload: Workload, ipu_count: int) -> tuple[int, ...]:
-    """Trained elements stored on each IPU of a replica.
-
-    A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere.
-    """
-    counts = [0] * ipu_count
-    held = [{name for stage in stages if stage.ipu == ipu for name, _ in stage.blocks} for ipu in range(ipu_count)]
-    for stage in stages:
-        for name, repeats in stage.blocks:
-            for parameter in workload.blocks[name].parameters:
-                shared = parameter.tied_to is not None and parameter.tied_to.split("/")[0] in held[stage.ipu]
-                counts[stage.ipu] += 0 if shared else repeats * parameter.element_count
-    return tuple(counts)
-
-
-def memory_plan(
-    costs: Sequence[StageCost],
-    workload: Workload,
-    ipu: Ipu,
-    options: TrainingOptions,
-    software: Software,
-    streaming_capacity_bytes: int,
-) -> tuple[IpuMemory, ...]:
+def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
     """The tenants of every IPU of a replica.
 
     Args:
+        job: What is planned.
         costs: The stages with the temporaries of their operations.
-        workload: The model.
-        ipu: The chip.
-        options: How training is laid out.
-        software: The software stack, for its code and its sharding.
-        streaming_capacity_bytes: Streaming memory per IPU. [B]
+        ipu: The tiles that compute.
     """
-    stages = [cost.stage for cost in costs]
-    parameters = parameters_per_ipu(stages, workload, options.ipus_per_replica)
-    updated = updated_sizes(stages, workload, options.ipus_per_replica)
+    workload, streaming = job.workload, job.system.machine.streaming.capacity_per_ipu_bytes
+
+    def tenants(local: int) -> Iterator[Tenant]:
+        held = [cost for cost in costs if local in cost.stage.ipus]
+        yield weights(held, workload, job)
+        if job.optimizer is not None:
+            yield accumulators(held, workload, job)
+            yield optimizer_state(held, workload, job)
+            yield stash(held, len(costs), workload, job)
+            yield temporaries_of_training(held, workload, job, ipu)
+        else:
+            yield from running_tenants(held, workload, ipu)
+        yield Tenant("code", job.code_bytes_per_tile * ipu.tile_count)
+
     return tuple(
-        IpuMemory(
-            ipu=index,
-            tenants=(
-                Tenant("weights", count * options.weight_bytes),
-                Tenant("accumulators", count * options.accumulator_bytes),
-                Tenant(
-                    "optimizer_state",
-                    state_bytes(updated[index], options, software.sharding_threshold),
-                    options.optimizer_storage,
-                ),
-                Tenant(
-                    "stash",
-                    _stash_bytes([s for s in stages if s.ipu == index], len(stages), workload, options),
-                ),
-                Tenant(
-                    "temporaries",
-                    _temporary_bytes([c for c in costs if c.stage.ipu == index], workload, ipu, options),
-                ),
-                Tenant("code", software.code_bytes_per_tile * ipu.tile_count),
-            ),
-            capacity_bytes=ipu.memory_bytes,
-            streaming_capacity_bytes=streaming_capacity_bytes,
-        )
-        for index, count in enumerate(parameters)
+        IpuMemory(local, tuple(tenants(local)), ipu.memory_bytes, streaming)
+        for local in range(job.layout.ipus_per_replica)
     )
 
 
-def _stash_bytes(stages: Sequence[Stage], stage_count: int, workload: Workload, options: TrainingOptions) -> int:
-    """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
-    size = workload.activation_bytes
+def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+    """All weights of the stages of an IPU."""
+    return Tenant("weights", job.precision.weight_bytes(_parameter_count(held, workload)))
+
+
+def accumulators(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+    """A gradient for every weight."""
+    return Tenant("accumulators", _parameter_count(held, workload) * job.precision.accumulator_bytes)
+
+
+def _parameter_count(held: Sequence[StageCost], workload: Workload) -> int:
+    """Elements stored on an IPU.
+
+    A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere.
+    """
+    blocks = [(workload.blocks[name], repeats) for cost in held for name, repeats in cost.stage.blocks]
+    owners = {block.name for block, _ in blocks}
     return sum(
-        stash_depth(stage.index, stage_count) * _kept_elements(stage, workload, options) * size for stage in stages
+        repeats * parameter.element_count
+        for block, repeats in blocks
+        for parameter in block.parameters
+        if parameter.tied_to is None or parameter.tied_to.split("/")[0] not in owners
     )
 
 
-def _kept_elements(stage: Stage, workload: Workload, options: TrainingOptions) -> int:
-    return sum(kept_elements(segment, workload, recompute=options.recompute) for segment in stage.segments)
+def optimizer_state(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+    """What the optimizer keeps of the weights of an IPU, or of its shard of them."""
+    sizes = [size for cost in held for size in updated_sizes(cost.stage, workload)]
+    return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
+
+
+def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: Job) -> Tenant:
+    """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
+    elements = sum(
+        stash_depth(cost.stage.index, stage_count) * kept_elements(segment, workload, recompute=job.layout.recompute)
+        for cost in held
+        for segment in cost.stage.segments
+    )
+    return Tenant("stash", elements * workload.activation_bytes)
 
 
 def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
@@ -139,18 +133,19 @@ def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> i
     return segment.count * (workload.input_elements(segment.blocks[0]) + saved)
 
 
-def _temporary_bytes(costs: Sequence[StageCost], workload: Workload, ipu: Ipu, options: TrainingOptions) -> int:
+def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: Job, ipu: Ipu) -> Tenant:
+    """The largest peak of any segment; segments run one after the other."""
     peaks = (
         segment_peak_bytes(
             segment,
             workload,
             {name: block.temporary_bytes_per_tile * ipu.tile_count for name, block in cost.blocks.items()},
-            recompute=options.recompute,
+            recompute=job.layout.recompute,
         )
-        for cost in costs
+        for cost in held
         for segment in cost.stage.segments
     )
-    return max(peaks, default=0)
+    return Tenant("temporaries", max(peaks, default=0))
 
 
 def segment_peak_bytes(
@@ -170,3 +165,24 @@ def segment_peak_bytes(
         recomputed += block.saved_elements * size if recompute else 0
         peak = max(peak, recomputed + block.live_elements * size + temporary_bytes[block.name])
     return peak
+
+
+def running_tenants(held: Sequence[StageCost], workload: Workload, ipu: Ipu) -> tuple[Tenant, Tenant]:
+    """Activations and temporaries of the block that takes most of both while it runs, without a backward pass."""
+    activations, temporaries = max(
+        (
+            running_bytes(place, workload, cost.blocks[workload.order[place]], ipu)
+            for cost in held
+            for place in cost.stage.places
+        ),
+        key=sum,
+    )
+    return Tenant("activations", activations), Tenant("temporaries", temporaries)
+
+
+def running_bytes(place: int, workload: Workload, cost: BlockCost, ipu: Ipu) -> tuple[int, int]:
+    """A block's input with all that is alive while it runs, and temporaries of its operations. [B]"""
+    size, live = workload.activation_bytes, workload.blocks[cost.block].live_elements
+    before = workload.blocks[workload.order[place - 1]].output_elements
+    inputs = before * size if place else workload.host_input_bytes
+    return inputs + live * size, cost.temporary_bytes_per_tile * ipu.tile_count

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from podsim.cost.collective import Neighbours
 from podsim.cost.model import CostModel
-from podsim.plan.fit import Change, does_not_fit
+from podsim.plan.cuts import stages_of
+from podsim.plan.even_cuts import cuts_of_even_time
+from podsim.plan.fit import does_not_fit
+from podsim.plan.layout import Job, Layout, Optimizer, Precision
 from podsim.plan.memory import IpuMemory, memory_plan
-from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage
 from podsim.plan.stage_cost import StageCost, stage_costs
 from podsim.plan.update import UpdateCost, update_costs
 from podsim.system import Software, System
 from podsim.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingJob:
-    """What is to be planned.
-
-    Attributes:
-        system: The machines.
-        software: The software stack.
-        workload_of: The model for a micro-batch size.
-        stages: Pipeline stages of one replica.
-        options: How training is laid out.
-        changes: What the scenario leaves open where the job does not fit.
-    """
-
-    system: System
-    software: Software
-    workload_of: Callable[[int], Workload]
-    stages: tuple[Stage, ...]
-    options: TrainingOptions
-    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +25,42 @@ class Plan:
         system: The machines.
         software: The software stack.
         workload: The model for one micro-batch.
-        options: How training is laid out.
+        layout: How it is laid out.
+        precision: Its number formats.
+        optimizer: What updates its weights; None where nothing is trained.
         stages: Pipeline stages with their costs.
-        updates: The weight update of every IPU of a replica.
         memory: The tenants of every IPU of a replica.
+        updates: The weight update of every IPU of a replica; none where nothing is trained.
     """
 
     system: System
     software: Software
     workload: Workload
-    options: TrainingOptions
+    layout: Layout
+    precision: Precision
+    optimizer: Optimizer | None
     stages: tuple[StageCost, ...]
-    updates: tuple[UpdateCost, ...]
     memory: tuple[IpuMemory, ...]
+    updates: tuple[UpdateCost, ...] = ()
+
+    def handed_over_bytes(self, stage: int) -> int:
+        """What a stage hands on for one micro-batch. [B]"""
+        block = self.workload.blocks[self.stages[stage].stage.last_block]
+        return block.output_elements * self.workload.activation_bytes
 
 
-def cost_model(job: TrainingJob) -> CostModel:
+def cost_model(job: Job) -> CostModel:
     """Costs of single operations on the tiles that compute."""
     ipu = job.system.machine.ipu
     return CostModel(
-        replace(ipu, tile_count=ipu.tile_count - job.options.io_tiles),
+        replace(ipu, tile_count=ipu.tile_count - job.layout.io_tiles),
         job.software.layout_change_cycles_per_byte,
-        job.options.partials,
+        job.precision.partials,
         Neighbours(job.software.collective_step_latency_s, job.system.machine.rung.bandwidth_bytes_per_s),
     )
 
 
-def make_plan(job: TrainingJob, model: CostModel | None = None, *, advise: bool = True) -> Plan:
+def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) -> Plan:
     """Cost every stage and check that a replica fits.
 
     Args:
@@ -81,52 +69,35 @@ def make_plan(job: TrainingJob, model: CostModel | None = None, *, advise: bool 
         advise: Whether to find out what would help a job that does not fit.
 
     Raises:
+        NoPlanError: There are fewer blocks than stages.
         DoesNotFitError: An IPU's memory or its streaming memory is too small; names the largest
             tenants and the changes that would make it fit.
     """
-    system, options, model = job.system, job.options, model or cost_model(job)
-    workload, costs, memory = _costs_and_memory(job, model, options)
-    if not all(ipu.fits for ipu in memory):
-        raise does_not_fit(
-            memory, options, job.changes, lambda changed: _costs_and_memory(job, model, changed)[2], advise=advise
-        )
-    threshold = job.software.sharding_threshold
-    updates = model.once(
-        workload,
-        (job.stages, options, threshold),
-        lambda: update_costs(job.stages, workload, model, options, threshold),
-    )
-    return Plan(system, job.software, workload, options, costs, updates, memory)
+    model = model or cost_model(job)
+    plan = _draft(job, model)
+    if not all(ipu.fits for ipu in plan.memory):
+        raise does_not_fit(plan.memory, job, job.changes, lambda changed: _draft(changed, model).memory, advise=advise)
+    if job.optimizer is None:
+        return plan
+    return replace(plan, updates=update_costs([cost.stage for cost in plan.stages], plan.workload, model, job))
 
 
-def job_memory(job: TrainingJob, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
+def job_memory(job: Job, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
     """The tenants of every IPU of a replica, whether or not they fit."""
-    return _costs_and_memory(job, model or cost_model(job), job.options)[2]
+    return _draft(job, model or cost_model(job)).memory
 
 
-def _costs_and_memory(
-    job: TrainingJob, model: CostModel, options: TrainingOptions
-) -> tuple[Workload, tuple[StageCost, ...], tuple[IpuMemory, ...]]:
-    workload = job.workload_of(options.micro_batch_size)
-    recompute_last = job.software.recompute_last_segment
-    costs = model.once(
+def _draft(job: Job, model: CostModel) -> Plan:
+    """The plan without the weight update, whether or not it fits."""
+    workload, layout = job.workload, job.layout
+    cuts = layout.cuts or cuts_of_even_time(job, model)
+    costs = stage_costs(
+        stages_of(workload, cuts),
         workload,
-        (job.stages, options.available_memory_proportion, options.recompute, recompute_last),
-        lambda: stage_costs(
-            job.stages,
-            workload,
-            model,
-            options.available_memory_proportion,
-            recompute=options.recompute,
-            recompute_last=recompute_last,
-        ),
+        model,
+        layout.available_memory_proportion,
+        recompute=layout.recompute,
+        recompute_last=job.software.recompute_last_segment,
     )
-    memory = memory_plan(
-        costs,
-        workload,
-        model.ipu,
-        options,
-        job.software,
-        job.system.machine.streaming.capacity_per_ipu_bytes,
-    )
-    return workload, costs, memory
+    memory = memory_plan(job, costs, model.ipu)
+    return Plan(job.system, job.software, workload, layout, job.precision, job.optimizer, costs, memory)

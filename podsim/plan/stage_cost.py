@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
-from podsim.plan.placement import Segment, Stage
+from podsim.plan.stage import Segment, Stage
 from podsim.workload import Workload
 
 
@@ -83,7 +83,7 @@ def stage_costs(
     known: dict[tuple[str, float], BlockCost] = {}
     costs = []
     for stage in stages:
-        proportion = available_memory_proportion[stage.ipu]
+        proportion = available_memory_proportion[stage.ipus.start]
         blocks = {}
         for name, _ in stage.blocks:
             key = (name, proportion)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel
-from podsim.plan.options import TrainingOptions
-from podsim.plan.placement import Stage
+from podsim.plan.layout import Job, Optimizer
+from podsim.plan.stage import Stage
 from podsim.workload import Workload
 from podsim.workload.op import Elementwise, Op, Reduce
 
@@ -60,35 +60,23 @@ class UpdateCost:
     state_bytes: int
 
 
-def update_costs(
-    stages: Sequence[Stage],
-    workload: Workload,
-    model: CostModel,
-    options: TrainingOptions,
-    sharding_threshold: int,
-) -> tuple[UpdateCost, ...]:
+def update_costs(stages: Sequence[Stage], workload: Workload, model: CostModel, job: Job) -> tuple[UpdateCost, ...]:
     """Cost the weight update of every IPU of a replica.
 
     Args:
         stages: The pipeline.
         workload: The model.
         model: Costs of single operations.
-        options: Optimizer and its sharding.
-        sharding_threshold: Tensors with fewer elements are not sharded.
+        job: What trains it, and how that is laid out.
     """
-    held = updated_sizes(stages, workload, options.ipus_per_replica)
-    return tuple(_ipu_cost(ipu, sizes, model, options, sharding_threshold) for ipu, sizes in enumerate(held))
-
-
-def updated_sizes(stages: Sequence[Stage], workload: Workload, ipu_count: int) -> tuple[list[int], ...]:
-    """Elements of every tensor that each IPU of a replica updates."""
-    held: tuple[list[int], ...] = tuple([] for _ in range(ipu_count))
+    held: tuple[list[int], ...] = tuple([] for _ in range(job.layout.ipus_per_replica))
     for stage in stages:
-        held[stage.ipu].extend(_tensor_sizes(stage, workload))
-    return held
+        for ipu in stage.ipus:
+            held[ipu].extend(updated_sizes(stage, workload))
+    return tuple(_ipu_cost(ipu, sizes, model, job) for ipu, sizes in enumerate(held))
 
 
-def _tensor_sizes(stage: Stage, workload: Workload) -> list[int]:
+def updated_sizes(stage: Stage, workload: Workload) -> list[int]:
     """Elements of every tensor a stage updates; tied tensors are updated by their owner."""
     return [
         parameter.element_count
@@ -99,55 +87,61 @@ def _tensor_sizes(stage: Stage, workload: Workload) -> list[int]:
     ]
 
 
-def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, options: TrainingOptions, threshold: int) -> UpdateCost:
-    merged = options.reduction_merge_bytes
-    large = [size for size in sizes if merged or size >= threshold]
-    shards = options.shard_count if options.replicated_tensor_sharding else 1
-    shares = Counter(_share(size, options, threshold) for size in sizes)
+def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: Job) -> UpdateCost:
+    layout, optimizer = job.layout, _trained_by(job)
+    merged = layout.reduction_merge_bytes
+    large = [size for size in sizes if merged or size >= job.software.sharding_threshold]
+    shards = layout.shard_count if layout.replicated_tensor_sharding else 1
+    shares = Counter(_share(size, job) for size in sizes)
     weights = sum(sizes)
     clear = model.op(Elementwise(name="clear", shape=(weights,), function="fill"), 1.0).account
     moved = total(
-        model.layout_change(size * options.weight_bytes).times(count) for size, count in Counter(large).items()
+        model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
     )
-    buffers = -(-weights * options.accumulator_bytes // merged) if merged else len(large)
+    buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
     return UpdateCost(
         ipu=ipu,
         parameter_count=weights,
         collective_count=buffers,
         small_tensor_count=len(sizes) - len(large),
-        norm_count=len(_norms(options)) * len(large) if shards > 1 else 0,
+        norm_count=len(_norms(optimizer)) * len(large) if shards > 1 else 0,
         gather=moved,
-        optimizer=total(_tensor_cost(share, model, options).times(count) for share, count in shares.items()),
+        optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,
-        state_bytes=state_bytes(sizes, options, threshold),
+        state_bytes=state_bytes(sizes, job),
     )
 
 
-def _share(size: int, options: TrainingOptions, threshold: int) -> int:
+def _trained_by(job: Job) -> Optimizer:
+    assert job.optimizer is not None, "nothing is trained"
+    return job.optimizer
+
+
+def _share(size: int, job: Job) -> int:
     """Elements of a tensor that one replica updates."""
-    shards = options.shard_count if options.replicated_tensor_sharding and size >= threshold else 1
-    return -(-size // shards)
+    sharded = job.layout.replicated_tensor_sharding and size >= job.software.sharding_threshold
+    return -(-size // (job.layout.shard_count if sharded else 1))
 
 
-def state_bytes(sizes: Iterable[int], options: TrainingOptions, threshold: int) -> int:
+def state_bytes(sizes: Iterable[int], job: Job) -> int:
     """Optimizer state of tensors of these sizes on one IPU. [B]"""
-    return options.state_bytes_per_parameter * sum(_share(size, options, threshold) for size in sizes)
+    return _trained_by(job).state_bytes_per_parameter * sum(_share(size, job) for size in sizes)
 
 
-def _norms(options: TrainingOptions) -> tuple[str, ...]:
-    trust = _TRUST_NORMS.get(options.optimizer_kind, ())
-    return (*trust, "clipping") if options.gradient_clipping else trust
+def _norms(optimizer: Optimizer) -> tuple[str, ...]:
+    trust = _TRUST_NORMS.get(optimizer.kind, ())
+    return (*trust, "clipping") if optimizer.gradient_clipping else trust
 
 
-def _tensor_cost(elements: int, model: CostModel, options: TrainingOptions) -> Account:
-    return total(cost.account for cost in model.sequence(_passes(elements, options), 1.0))
+def _tensor_cost(elements: int, model: CostModel, optimizer: Optimizer) -> Account:
+    return total(cost.account for cost in model.sequence(_passes(elements, optimizer), 1.0))
 
 
-def _passes(elements: int, options: TrainingOptions) -> Iterator[Op]:
+def _passes(elements: int, optimizer: Optimizer) -> Iterator[Op]:
     """Elementwise passes and norms of the update of one tensor's shard."""
-    dtype = options.optimizer_dtype
-    for number, function in enumerate(_PASSES[options.optimizer_kind]):
+    dtype = optimizer.dtype
+    for number, function in enumerate(_PASSES[optimizer.kind]):
         yield Elementwise(name=f"{number}/{function}", shape=(elements,), dtype=dtype, function=function)
-    for norm in _norms(options):
+    for norm in _norms(optimizer):
         yield Elementwise(name=f"{norm}/square", shape=(elements,), dtype=dtype, function="square")
         yield Reduce(name=f"{norm}/norm", shape=(1,), dtype="fp32", input_count=elements)

@@ -28,15 +28,15 @@ def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
 
 def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:
     """The replicas that a program of this plan holds."""
-    return Replicas(plan.system, plan.options, explicit, decodes=plan.workload.host_decode_count > 0)
+    return Replicas(plan.system, plan.layout, explicit, decodes=plan.workload.host_decode_count > 0)
 
 
 def passes_one_by_one(plan: Plan) -> int:
     """Pipeline cycles of all lanes that are not folded: those of replicas that wait for host servers."""
     replicas = replicas_of(plan)
-    feed, options = Feed(plan, replicas), plan.options
-    lanes = len(replicas.kept) * options.ipus_per_replica
-    return feed.update_count * options.accumulation_factor * lanes if feed.is_live else 0
+    feed, layout = Feed(plan, replicas), plan.layout
+    lanes = len(replicas.kept) * layout.ipus_per_replica
+    return feed.update_count * layout.accumulation_factor * lanes if feed.is_live else 0
 
 
 def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> Group:
@@ -45,5 +45,5 @@ def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageW
     if feed.is_live and not replicas.alike:
         # Replicas that got their data later meet the others in the first repetition, which is unlike the rest.
         phases = tuple(replace(phase, count=1) for phase in phases for _ in range(phase.count))
-    lanes = tuple(replicas.lane(replica, local) for local in range(plan.options.ipus_per_replica))
+    lanes = tuple(replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica))
     return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))

@@ -10,63 +10,25 @@ Source: [popart_pipelining] for the prefetch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 from podsim.cost.account import Account
-from podsim.plan.stage_cost import StageCost
+from podsim.plan.plan import Plan
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
-from podsim.system import Channel, System, streaming_channels
+from podsim.system import Channel, streaming_channels
 from podsim.units import cycles_to_ps, seconds_to_ps
-from podsim.workload import Workload
 
 HOST_WAIT, EXCHANGE = "host_wait", "exchange"
 # The last of these is accounted: by then what is buffered at the start of an update no longer changes.
 _UPDATES = 3
 
 
-class FeedOptions(Protocol):
-    """What a layout says about its data."""
-
-    @property
-    def accumulation_factor(self) -> int:
-        """Micro-batches of a weight update, or of a session call without one."""
-
-    @property
-    def io_tiles(self) -> int:
-        """Tiles that fetch data while the others compute."""
-
-    @property
-    def prefetch_depth(self) -> int:
-        """Micro-batches that wait ready in front of each replica."""
-
-
-class Fed(Protocol):
-    """A plan that takes data."""
-
-    @property
-    def system(self) -> System:
-        """The machines."""
-
-    @property
-    def workload(self) -> Workload:
-        """The model for one micro-batch."""
-
-    @property
-    def options(self) -> FeedOptions:
-        """How the data comes."""
-
-    @property
-    def stages(self) -> Sequence[StageCost]:
-        """Pipeline stages with their costs."""
-
-
 class Feed:
     """The data of all replicas of a program."""
 
-    def __init__(self, plan: Fed, replicas: Replicas) -> None:
+    def __init__(self, plan: Plan, replicas: Replicas) -> None:
         """Find out whether anybody may have to wait."""
         self._plan, self._replicas = plan, replicas
         self._transfers = {replica: self._transfer(replica) for replica in replicas.kept}
@@ -106,7 +68,7 @@ class Feed:
 
     def groups(self) -> Iterator[Group]:
         """The servers' part, one lane per replica."""
-        count = self.update_count * self._plan.options.accumulation_factor
+        count = self.update_count * self._plan.layout.accumulation_factor
         for replica, transfer in self._transfers.items() if self.is_live else ():
             name = _name(replica)
             one = (Acquire(f"{name}/room", HOST_WAIT), Exchange((transfer,)), Release(f"{name}/ready"))
@@ -116,7 +78,7 @@ class Feed:
         """Buffers at the start: all room, nothing ready."""
         if not self.is_live:
             return {}
-        depth = self._plan.options.prefetch_depth
+        depth = self._plan.layout.prefetch_depth
         rooms = {f"{_name(replica)}/room": depth for replica in self._replicas.kept}
         return rooms | {f"{_name(replica)}/ready": 0 for replica in self._replicas.kept}
 
@@ -124,10 +86,10 @@ class Feed:
         """From the gateway's buffer, or from I/O tiles that fetched it meanwhile."""
         plan, byte_count = self._plan, self._plan.workload.host_input_bytes
         ipu = plan.system.machine.ipu
-        if not plan.options.io_tiles:
+        if not plan.layout.io_tiles:
             return (Exchange((host_load(plan.system, self._replicas.ipu(replica, 0), byte_count),)),)
         # Every I/O tile sends its share; the compute tiles receive theirs meanwhile.
-        cycles = byte_count / plan.options.io_tiles / ipu.exchange_bytes_per_cycle
+        cycles = byte_count / plan.layout.io_tiles / ipu.exchange_bytes_per_cycle
         account = Account(exchange=cycles, superstep=ipu.superstep_overhead_cycles)
         parts = tuple((kind, cycles_to_ps(part, ipu.clock_hz)) for kind, part in account.parts())
         return (Work("copy from I/O tiles", parts),)
@@ -142,8 +104,8 @@ class Feed:
         channels: list[Channel] = [
             Channel(f"machine{ipu // machine.ipu_count}/host_link", machine.host_link.bandwidth_bytes_per_s)
         ]
-        if plan.options.io_tiles:
-            channels += streaming_channels(system, ipu, "read", plan.options.io_tiles)
+        if plan.layout.io_tiles:
+            channels += streaming_channels(system, ipu, "read", plan.layout.io_tiles)
         occupied = [
             (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
         ]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from podsim.errors import MissingDataError
-from podsim.plan.forward import ForwardPlan
+from podsim.plan.plan import Plan
 from podsim.program.feed import Feed
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
 from podsim.program.replicas import Replicas
@@ -25,19 +25,19 @@ from podsim.units import cycles_to_ps, seconds_to_ps
 _WAYS = ("read", "write")
 
 
-def compile_one_batch(plan: ForwardPlan) -> Program:
+def compile_one_batch(plan: Plan) -> Program:
     """One batch from its arrival at an idle replica to its result: call, input, stages, output."""
-    return Program((_Replica(plan, Replicas(plan.system, plan.options, explicit=False), 0).one_batch(),))
+    return Program((_Replica(plan, Replicas(plan.system, plan.layout, explicit=False), 0).one_batch(),))
 
 
-def compile_calls(plan: ForwardPlan, *, explicit: bool = False) -> Program:
+def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
     """A session call in which every replica runs its batches, after others if data is waited for.
 
     Args:
         plan: The model on its IPUs.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
-    replicas = Replicas(plan.system, plan.options, explicit)
+    replicas = Replicas(plan.system, plan.layout, explicit)
     feed = Feed(plan, replicas)
     groups = (_Replica(plan, replicas, replica).calls(feed) for replica in replicas.kept)
     return Program((*groups, *feed.groups()), feed.semaphores())
@@ -46,7 +46,7 @@ def compile_calls(plan: ForwardPlan, *, explicit: bool = False) -> Program:
 class _Replica:
     """What the phases of one replica have in common."""
 
-    def __init__(self, plan: ForwardPlan, replicas: Replicas, replica: int) -> None:
+    def __init__(self, plan: Plan, replicas: Replicas, replica: int) -> None:
         self._plan, self._replicas, self._replica = plan, replicas, replica
         self._last = len(plan.stages) - 1
         self._ipus = [replicas.ipu(replica, local) for local in range(len(plan.stages))]
@@ -87,7 +87,7 @@ class _Replica:
         return Phase("call", 1, dict.fromkeys(self._lanes, (Barrier("host", HOST), call)), HOST)
 
     def _cycles(self, feed: Feed) -> Iterator[Phase]:
-        count = self._plan.options.batches_per_call
+        count = self._plan.layout.accumulation_factor
         for cycle in range(min(self._last, count)):
             yield self._cycle(f"fill {cycle}", range(cycle + 1), feed)
         if count > self._last:
@@ -132,6 +132,6 @@ class _Replica:
         link, streaming = system.machine.host_link, system.machine.streaming
         way = f"machine{ipu // system.machine.ipu_count}/host_link" + ("" if reads else "/up")
         channels = (Channel(way, link.bandwidth_bytes_per_s), *streaming_channels(system, ipu, direction))
-        byte_count = self._plan.workload.host_input_bytes if reads else self._plan.result_bytes
+        byte_count = self._plan.workload.host_input_bytes if reads else self._plan.handed_over_bytes(self._last)
         name = "input" if reads else "result"
         return transfer(name, HOST, channels, byte_count, latency_s + streaming.latency_s)

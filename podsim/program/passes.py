@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.cost.account import Account
-from podsim.plan.placement import Stage
 from podsim.plan.plan import Plan
+from podsim.plan.stage import Stage
 from podsim.plan.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
@@ -70,7 +70,7 @@ class Pipeline:
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update."""
-        factor, ramp = self._plan.options.accumulation_factor, 2 * (len(self._stages) - 1)
+        factor, ramp = self._plan.layout.accumulation_factor, 2 * (len(self._stages) - 1)
         for cycle in range(min(ramp, factor)):
             yield self._cycle(f"fill {cycle}", cycle, 1)
         if factor > ramp and self._alike:
@@ -91,7 +91,7 @@ class Pipeline:
         if self._plan.software.schedule == "grouped":
             rounds = [(forward, set()), (set(), backward)]
         steps: dict[str, tuple[Step, ...]] = {}
-        for local in range(self._plan.options.ipus_per_replica):
+        for local in range(self._plan.layout.ipus_per_replica):
             lane = self._replicas.lane(self._replica, local)
             steps[lane] = ()
             for ahead, back in rounds:
@@ -102,11 +102,11 @@ class Pipeline:
         return Phase(name, count, steps, wait)
 
     def _active(self, micro_batch: int) -> bool:
-        return 0 <= micro_batch < self._plan.options.accumulation_factor
+        return 0 <= micro_batch < self._plan.layout.accumulation_factor
 
     def _stage_steps(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
         """Host load and stage passes of one IPU, forward stages first."""
-        mine = [each for each in self._stages if each.stage.ipu == local]
+        mine = [each for each in self._stages if local in each.stage.ipus]
         for each in mine:
             if each.stage.index in forward:
                 if each.stage.index == 0:
@@ -118,7 +118,7 @@ class Pipeline:
 
     def _hand_over(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
         """Sync and merged exchange: activations to the next stage, gradients to the one before."""
-        if self._plan.options.ipus_per_replica == 1:
+        if self._plan.layout.ipus_per_replica == 1:
             return
         yield self._sync
         transfers = tuple(self._outgoing(local, forward, backward))
@@ -128,21 +128,24 @@ class Pipeline:
     def _outgoing(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Transfer]:
         for each in self._stages:
             index = each.stage.index
-            if each.stage.ipu != local:
+            if local not in each.stage.ipus:
                 continue
             if index in forward and index < len(self._activations):
-                yield from self._activations[index]
+                yield from self._activations[index].get(local, ())
             if index in backward and index > 0:
-                yield from self._gradients[index - 1]
+                yield from self._gradients[index - 1].get(local, ())
 
-    def _boundary(self, source: int, target: int, what: str) -> tuple[Transfer, ...]:
-        """What stage `source` sends to stage `target`, if they are on different IPUs."""
-        ends = [self._stages[index].stage.ipu for index in (source, target)]
+    def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
+        """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs."""
+        ends = [self._stages[index].stage.ipus for index in (source, target)]
         if ends[0] == ends[1]:
-            return ()
+            return {}
         plan = self._plan
-        upstream = self._stages[min(source, target)].stage
-        block = plan.workload.blocks[upstream.last_block]
-        byte_count = block.output_elements * plan.workload.activation_bytes
-        start, end = (self._replicas.ipu(self._replica, local) for local in ends)
-        return (link_transfer(plan.system, f"{what} {source}→{target}", INTER_IPU, start, end, byte_count),)
+        byte_count = plan.handed_over_bytes(min(source, target)) / len(ends[0])
+        name = f"{what} {source}→{target}"
+
+        def sent(*pair: int) -> tuple[Transfer, ...]:
+            start, end = (self._replicas.ipu(self._replica, local) for local in pair)
+            return (link_transfer(plan.system, name, INTER_IPU, start, end, byte_count),)
+
+        return {local: sent(local, fellow) for local, fellow in zip(*ends, strict=True)}

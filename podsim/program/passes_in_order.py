@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsim.cost.model import OpCost
-from podsim.plan.forward import ForwardPlan
 from podsim.plan.inference import InferencePlan
-from podsim.plan.placement import Segment
 from podsim.plan.plan import Plan
+from podsim.plan.stage import Segment
 from podsim.plan.stage_cost import StageCost
 
 
@@ -43,7 +42,7 @@ def training_passes(plan: Plan) -> Passes:
     }
 
 
-def forward_passes(plan: ForwardPlan) -> Passes:
+def forward_passes(plan: Plan) -> Passes:
     """The pass of every stage."""
     return {f"stage {cost.stage.index}": tuple(_ahead(cost, cost.stage.segments)) for cost in plan.stages}
 

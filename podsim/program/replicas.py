@@ -10,26 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
-from typing import Protocol
 
+from podsim.plan.layout import Layout
 from podsim.program.rings import peripheral_ring
 from podsim.system import System
-
-
-class Replication(Protocol):
-    """What a layout says about its replicas."""
-
-    @property
-    def replication_factor(self) -> int:
-        """Copies."""
-
-    @property
-    def ipus_per_replica(self) -> int:
-        """IPUs of one copy."""
-
-    @property
-    def replicas_per_domain(self) -> int:
-        """Copies that share a link domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +22,40 @@ class Replicas:
 
     Attributes:
         system: The machines.
-        options: Replication and sharding.
+        layout: Replication and sharding.
         explicit: Whether every replica is kept.
         decodes: Whether host servers decode, and so are shared by their replicas.
     """
 
     system: System
-    options: Replication
+    layout: Layout
     explicit: bool
     decodes: bool = False
 
     @property
     def kept(self) -> range:
         """Replicas that the program holds."""
-        count = self.options.replication_factor
+        count = self.layout.replication_factor
         return range(min(count, self._period) if self.alike and not self.explicit else count)
 
     @property
     def alike(self) -> bool:
         """Whether servers feed all replicas alike."""
-        even = self.options.replication_factor % self.system.host_count == 0 and self._per_host % self._period == 0
+        even = self.layout.replication_factor % self.system.host_count == 0 and self._per_host % self._period == 0
         return even or not self.decodes
 
     @property
     def _period(self) -> int:
         """Replicas after which replicas and machines start together again."""
-        return lcm(self.system.machine.ipu_count, self.options.ipus_per_replica) // self.options.ipus_per_replica
+        return lcm(self.system.machine.ipu_count, self.layout.ipus_per_replica) // self.layout.ipus_per_replica
 
     @property
     def _per_host(self) -> int:
-        return -(-self.options.replication_factor // self.system.host_count)
+        return -(-self.layout.replication_factor // self.system.host_count)
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""
-        return replica * self.options.ipus_per_replica + local
+        return replica * self.layout.ipus_per_replica + local
 
     def host(self, replica: int) -> tuple[int, int]:
         """The server that feeds a replica, and how many of its replicas each kept one stands for."""
@@ -83,7 +67,7 @@ class Replicas:
 
     def domain(self, replica: int) -> int:
         """Link domain of a replica."""
-        return replica // self.options.replicas_per_domain
+        return replica // self.layout.replicas_per_domain
 
     def ring(self, replica: int, local: int) -> tuple[int, ...]:
         """IPUs that reduce with this one inside its link domain, in ring order.
@@ -91,16 +75,16 @@ class Replicas:
         Replicas of several IPUs form one ring per IPU straight along the ladder; single-IPU replicas
         form one ring up one side of the ladder and down the other. Source: [gcl_topologies].
         """
-        first = self.domain(replica) * self.options.replicas_per_domain
-        last = min(first + self.options.replicas_per_domain, self.options.replication_factor)
+        first = self.domain(replica) * self.layout.replicas_per_domain
+        last = min(first + self.layout.replicas_per_domain, self.layout.replication_factor)
         members = tuple(self.ipu(number, local) for number in range(first, last))
-        if self.options.ipus_per_replica > 1:
+        if self.layout.ipus_per_replica > 1:
             return members
         return peripheral_ring(members)
 
     def peers_in_domains(self, replica: int, local: int) -> tuple[int, ...]:
         """The corresponding IPU of every link domain that takes part."""
-        per_domain = self.options.replicas_per_domain
+        per_domain = self.layout.replicas_per_domain
         offset = replica % per_domain
-        numbers = range(offset, self.options.replication_factor, per_domain)
+        numbers = range(offset, self.layout.replication_factor, per_domain)
         return tuple(self.ipu(number, local) for number in numbers)

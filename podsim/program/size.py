@@ -24,7 +24,7 @@ def explicit_event_count(program: Program, replicas: Replicas) -> int:
         replicas: Those that it holds.
     """
     counted = sum(map(_event_count, program.groups))
-    return counted * replicas.options.replication_factor // len(replicas.kept)
+    return counted * replicas.layout.replication_factor // len(replicas.kept)
 
 
 def _event_count(group: Group) -> int:

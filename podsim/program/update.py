@@ -32,9 +32,9 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phas
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members).phases()
     # One call from the host runs several weight updates: each bears its part.
-    share_s = plan.software.host_call_s / plan.options.updates_per_session_call
+    share_s = plan.software.host_call_s / plan.layout.updates_per_session_call
     call = Work("session call", ((HOST, seconds_to_ps(share_s)),))
-    lanes = [replicas.lane(replica, local) for local in range(plan.options.ipus_per_replica)]
+    lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
     yield Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
 
 
@@ -54,16 +54,16 @@ class _Turn:
 
     def phases(self) -> Iterator[Phase]:
         """All of them, in order."""
-        options = self._plan.options
+        layout, precision = self._plan.layout, self._plan.precision
         yield self._phase("gather gradients", lambda cost: [self._work("gather", cost.gather)])
-        yield from self._ring("reduce-scatter gradients", options.accumulator_bytes)
+        yield from self._ring("reduce-scatter gradients", precision.accumulator_bytes)
         yield from self._across_domains()
-        if not options.replicated_tensor_sharding:
-            yield from self._ring("all-gather gradients", options.accumulator_bytes)
+        if not layout.replicated_tensor_sharding:
+            yield from self._ring("all-gather gradients", precision.accumulator_bytes)
         yield self._phase("small tensors and norms", self._small_tensors)
         yield self._phase("optimizer", self._optimizer)
-        if options.replicated_tensor_sharding:
-            yield from self._ring("all-gather weights", options.weight_bytes)
+        if layout.replicated_tensor_sharding:
+            yield from self._ring("all-gather weights", precision.weight_bytes(1))
         yield self._phase("scatter weights", lambda cost: [self._work("scatter", cost.scatter)])
 
     def _phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
@@ -100,12 +100,12 @@ class _Turn:
 
     def _both_ways(self, ring: Sequence[int]) -> bool:
         """A ring that closes along a torus is used in both directions, half the data each."""
-        full = len(ring) * self._plan.options.ipus_per_replica == self._plan.system.domain_ipu_count
-        return self._plan.system.topology == "torus" and full and self._plan.options.ipus_per_replica > 1
+        full = len(ring) * self._plan.layout.ipus_per_replica == self._plan.system.domain_ipu_count
+        return self._plan.system.topology == "torus" and full and self._plan.layout.ipus_per_replica > 1
 
     def _across_domains(self) -> Iterator[Phase]:
         """All-reduce of every shard between the corresponding IPUs of the link domains."""
-        domains = self._plan.options.domain_count
+        domains = self._plan.layout.domain_count
         if domains > 1:
             yield self._phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
 
@@ -114,7 +114,7 @@ class _Turn:
         ipu = self._replicas.ipu(self._replica, cost.ipu)
         target = peers[(peers.index(ipu) + 1) % len(peers)]
         shards = len(self._members_of_ring(cost))
-        chunk = cost.parameter_count * self._plan.options.accumulator_bytes / shards / len(peers)
+        chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
         tensors = cost.collective_count + cost.small_tensor_count
         return [
             *(Exchange((hop,)) for hop in gw_hops(self._plan.system, ipu, target, chunk, tensors)),
@@ -137,7 +137,7 @@ class _Turn:
     def _optimizer(self, cost: UpdateCost) -> list[Step]:
         """Load the state, update the shard, store the state."""
         update: list[Step] = [self._work("optimizer", cost.optimizer)]
-        if self._plan.options.optimizer_storage == "in_processor_memory":
+        if self._plan.layout.optimizer_storage == "in_processor_memory":
             return update
         ipu = self._replicas.ipu(self._replica, cost.ipu)
         load, store = (

@@ -21,7 +21,7 @@ _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
     """All that there is to say about a weight update."""
-    lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.options.ipus_per_replica)]
+    lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
     if share > _SHORT_WAIT:

@@ -89,8 +89,8 @@ def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
 
 
 def _samples_per_update(plan: Plan) -> float:
-    options = plan.options
-    return plan.workload.samples_per_micro_batch * options.accumulation_factor * options.replication_factor
+    layout = plan.layout
+    return plan.workload.samples_per_micro_batch * layout.accumulation_factor * layout.replication_factor
 
 
 def _schedule(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> Schedule:
@@ -157,6 +157,6 @@ def _validation_setup_s(validation: ValidationSpec, plan: Plan) -> float:
 
 def _evaluation_s(samples: int, plan: Plan) -> float:
     """The forward pass over the validation set on all replicas. [s]"""
-    rounds = math.ceil(samples / (plan.options.micro_batch_size * plan.options.replication_factor))
+    rounds = math.ceil(samples / (plan.layout.micro_batch_size * plan.layout.replication_factor))
     slowest = max(stage.forward.cycles for stage in plan.stages)
     return (rounds + len(plan.stages) - 1) * slowest / plan.system.machine.ipu.clock_hz

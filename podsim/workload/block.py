@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op
 
@@ -86,6 +86,7 @@ class Workload:
         host_input_bytes: Sent from the host per micro-batch. [B]
         host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
+        layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
     """
 
     name: str
@@ -95,6 +96,13 @@ class Workload:
     host_input_bytes: int
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
+    layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def units(self) -> tuple[tuple[str, ...], ...]:
+        """Layers, and blocks that belong to none, in the order in which they first run."""
+        layer_of = {name: blocks for blocks in self.layers.values() for name in blocks}
+        return tuple(dict.fromkeys(layer_of.get(name, (name,)) for name in self.order))
 
     def forward_only(self) -> Workload:
         """The same without backward passes: what is not run takes neither time nor memory."""

@@ -129,7 +129,7 @@ def test_speed(measurements: dict[str, Measurement], name: str) -> None:
 
 def test_the_explicit_run_is_not_fast_by_doing_less(plan128: Plan, explicit_run: tuple[float, Trace]) -> None:
     """Each IPU works and synchronises at least once in each of the G + 2S - 2 pipeline cycles."""
-    options, stages = plan128.options, len(plan128.stages)
-    ipus = options.replication_factor * options.ipus_per_replica
+    layout, stages = plan128.layout, len(plan128.stages)
+    ipus = layout.replication_factor * layout.ipus_per_replica
     assert ipus == 128
-    assert explicit_run[1].event_count >= ipus * (options.accumulation_factor + 2 * stages - 2)
+    assert explicit_run[1].event_count >= ipus * (layout.accumulation_factor + 2 * stages - 2)

@@ -121,7 +121,7 @@ def test_the_folded_run_is_the_explicit_run(scenario: dict[str, object], tie_see
         full = explicit(plan, seed)
         assert short.makespan_ps == full.makespan_ps
         assert short.lanes == {lane: full.lanes[lane] for lane in short.lanes}
-    assert len(full.lanes) == plan.options.replication_factor * plan.options.ipus_per_replica
+    assert len(full.lanes) == plan.layout.replication_factor * plan.layout.ipus_per_replica
 
 
 @settings(max_examples=12, deadline=None)
@@ -137,10 +137,10 @@ def test_shuffled_ties_change_nothing_in_the_folded_run(scenario: dict[str, obje
 def test_all_replicas_spend_their_time_alike(scenario: dict[str, object]) -> None:
     """What folding stands on: nothing distinguishes the replicas of one machine from those of another."""
     plan = plan_of(scenario)
-    size = plan.options.ipus_per_replica
+    size = plan.layout.ipus_per_replica
     per_machine = max(1, IPUS_PER_MACHINE // size)
     lanes = explicit(plan).lanes
-    full_machines = plan.options.replication_factor // per_machine
+    full_machines = plan.layout.replication_factor // per_machine
     for replica in range(full_machines * per_machine):
         for local in range(size):
             first = lanes[f"ipu{replica % per_machine * size + local}"]

@@ -13,8 +13,10 @@ import podsim
 from podsim.cost.model import CostModel
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, PodsimError, SpecError
-from podsim.plan.cuts import Piece, even_cuts
-from podsim.plan.forward import ForwardJob, ForwardOptions, ForwardPlan, plan_forward
+from podsim.plan import Job, Plan, make_plan
+from podsim.plan.changes import longer_pipelines, smaller_temporaries
+from podsim.plan.even_cuts import Piece, even_cuts
+from podsim.plan.layout import Layout, Precision
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.perfetto import write_trace
 from podsim.specs import ForwardScenarioSpec, load_hardware, load_scenario
@@ -49,14 +51,21 @@ def chain(count: int, rows: int = 64, width: int = 1024) -> Workload:
     )
 
 
-def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8, pod: str = "ipu_pod16") -> ForwardJob:
+def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8, pod: str = "ipu_pod16") -> Job:
     system = build_system(load_hardware(pod, "pod")[0])  # type: ignore[arg-type]
     software = build_software(load_hardware("popart_sdk_2.3", "software")[0])  # type: ignore[arg-type]
-    options = ForwardOptions(stages, replicas, system.domain_ipu_count // stages, batches, 3, 2, "fp16", 0.4)
-    return ForwardJob(system, software, workload, options)
+    layout = Layout(
+        ipus_per_replica=stages,
+        replication_factor=replicas,
+        replicas_per_domain=system.domain_ipu_count // stages,
+        accumulation_factor=batches,
+        available_memory_proportion=(0.4,) * stages,
+    )
+    changes = (*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order)))
+    return Job(system, software, lambda _: workload, layout, Precision(16), changes=changes)
 
 
-def seconds(plan: ForwardPlan, stage: int) -> float:
+def seconds(plan: Plan, stage: int) -> float:
     return plan.stages[stage].forward.cycles / plan.system.machine.ipu.clock_hz
 
 
@@ -115,7 +124,7 @@ def test_one_product_by_hand(tmp_path: Path) -> None:
 
 def test_a_call_of_one_ipu_by_hand() -> None:
     """Each batch is read from the gateway's buffer, computed and sent back, one after the other."""
-    plan = plan_forward(job(chain(2), batches=8))
+    plan = make_plan(job(chain(2), batches=8))
     into, out = 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
     call = execute(compile_calls(plan)).makespan_ps / 1e12
     assert call == pytest.approx(CALL_S + 8 * (into + seconds(plan, 0) + out), rel=1e-6)
@@ -123,7 +132,7 @@ def test_a_call_of_one_ipu_by_hand() -> None:
 
 def test_two_stages_overlap() -> None:
     """Fill, seven main cycles and flush; a cycle is as long as its longer stage."""
-    plan = plan_forward(job(chain(4), stages=2, batches=8))
+    plan = make_plan(job(chain(4), stages=2, batches=8))
     ipu = plan.system.machine.ipu
     first, last = (seconds(plan, stage) for stage in (0, 1))
     into, out = 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
@@ -138,7 +147,7 @@ def test_two_stages_overlap() -> None:
 def test_more_batches_in_a_call_hide_the_call() -> None:
     rates = []
     for batches in (1, 2, 3, 16, 256):
-        call = execute(compile_calls(plan_forward(job(chain(8), stages=4, batches=batches)))).makespan_ps
+        call = execute(compile_calls(make_plan(job(chain(8), stages=4, batches=batches)))).makespan_ps
         rates.append(batches / call)
     assert rates == sorted(rates)
 
@@ -147,14 +156,14 @@ def test_more_batches_in_a_call_hide_the_call() -> None:
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_written_out_and_folded_calls_agree(stages: int, batches: int) -> None:
     """Replicas and repeated cycles are left out of the short program; the answer is the same."""
-    plan = plan_forward(job(chain(8), stages=stages, replicas=16 // stages, batches=batches))
+    plan = make_plan(job(chain(8), stages=stages, replicas=16 // stages, batches=batches))
     folded, full = (execute(compile_calls(plan, explicit=each), explicit=each) for each in (False, True))
     assert folded.makespan_ps == full.makespan_ps
     assert full.lanes["ipu0"] == folded.lanes["ipu0"]
 
 
 def test_one_batch_alone_is_the_sum_of_its_stages() -> None:
-    plan = plan_forward(job(chain(4), stages=4))
+    plan = make_plan(job(chain(4), stages=4))
     batch = execute(compile_one_batch(plan))
     busy = sum(seconds(plan, stage) for stage in range(4))
     mean = sum(lane.get("matmul", 0) for lane in batch.lanes.values()) / 1e12
@@ -166,7 +175,7 @@ def test_one_batch_alone_is_the_sum_of_its_stages() -> None:
 def test_host_links_set_the_pace() -> None:
     """Four replicas of a machine share 11.25 GB/s; 2 MB for each batch is more than the IPUs take in."""
     large = replace(chain(1), host_input_bytes=2_000_000)
-    plan = plan_forward(job(large, replicas=16, batches=64))
+    plan = make_plan(job(large, replicas=16, batches=64))
     call = execute(compile_calls(plan)).makespan_ps / 1e12
     assert call == pytest.approx(64 * 4 * 2e6 / LINK, rel=0.02)
 
@@ -177,9 +186,9 @@ def test_host_links_set_the_pace() -> None:
 def test_weights_that_are_too_large_name_the_cures() -> None:
     """Sixteen products of 8192 x 8192 halves are 2.1 GB; four IPUs hold them."""
     with pytest.raises(DoesNotFitError, match=r"parallelism.pipeline_stages: 4") as failure:
-        plan_forward(job(chain(16, rows=16, width=8192), replicas=16))
+        make_plan(job(chain(16, rows=16, width=8192), replicas=16))
     assert "with replication_factor: 4" in str(failure.value)
-    plan = plan_forward(job(chain(16, rows=16, width=8192), stages=4))
+    plan = make_plan(job(chain(16, rows=16, width=8192), stages=4))
     assert all(ipu.fits for ipu in plan.memory)
     assert sum(ipu.tenants[0].byte_count for ipu in plan.memory) == 16 * 8192 * 8192 * 2
 
@@ -189,7 +198,7 @@ def test_activations_are_the_input_and_what_is_alive_beside_it() -> None:
     outputs alive beside that: 8 x 128 halves, and 8 x 32."""
     blocks = {"wide": dense_block("wide", 8, 64, 128), "narrow": dense_block("narrow", 8, 128, 32)}
     workload = Workload("two", blocks, tuple(blocks), 8, host_input_bytes=3000)
-    plan = plan_forward(job(workload, stages=2))
+    plan = make_plan(job(workload, stages=2))
     activations = [tenant.byte_count for ipu in plan.memory for tenant in ipu.tenants if tenant.name == "activations"]
     assert activations == [3000 + 2 * 8 * 128, 2 * 8 * 128 + 2 * 8 * 32]
 
@@ -198,25 +207,25 @@ def test_a_tied_tensor_is_stored_once_where_it_can_be() -> None:
     first, second = dense_block("block0", 8, 64, 64), dense_block("block1", 8, 64, 64)
     tied = replace(second, parameters=(Parameter("weight", (64, 64), tied_to="block0/weight"),))
     workload = Workload("tied", {"block0": first, "block1": tied}, ("block0", "block1"), 8, 1024)
-    together, apart = (plan_forward(job(workload, stages=stages)) for stages in (1, 2))
+    together, apart = (make_plan(job(workload, stages=stages)) for stages in (1, 2))
     assert [ipu.tenants[0].byte_count for ipu in together.memory] == [2 * 64 * 64]
     assert [ipu.tenants[0].byte_count for ipu in apart.memory] == [2 * 64 * 64] * 2
 
 
 def test_a_block_that_repeats_is_cut_like_any_other() -> None:
     block = dense_block("layer", 8, 64, 64)
-    plan = plan_forward(job(Workload("layers", {"layer": block}, ("layer",) * 6, 8, 1024), stages=2))
+    plan = make_plan(job(Workload("layers", {"layer": block}, ("layer",) * 6, 8, 1024), stages=2))
     assert [cost.stage.blocks for cost in plan.stages] == [(("layer", 3),), (("layer", 3),)]
 
 
 def test_more_stages_than_blocks() -> None:
     with pytest.raises(NoPlanError, match="4 pipeline stages for a model that can be cut into 3 parts") as failure:
-        plan_forward(job(chain(3), stages=4))
+        make_plan(job(chain(3), stages=4))
     assert failure.value.do == "use at most 2 pipeline stages"
 
 
 def test_a_stack_that_does_not_know_the_call() -> None:
-    plan = plan_forward(job(chain(1)))
+    plan = make_plan(job(chain(1)))
     silent = replace(plan, software=replace(plan.software, forward_call_s=None))
     with pytest.raises(MissingDataError, match="does not say what a session call for forward passes costs"):
         compile_one_batch(silent)

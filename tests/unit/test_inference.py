@@ -10,7 +10,8 @@ import pytest
 
 import podsim
 from podsim.errors import PodsimError, SpecError
-from podsim.plan.inference import InferencePlan, layers_per_stage, plan_inference
+from podsim.plan.cuts import even_layers
+from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
@@ -85,8 +86,8 @@ def test_grouped_queries_share_keys() -> None:
 
 
 def test_layers_are_spread_evenly() -> None:
-    assert layers_per_stage(32, 4) == (8, 8, 8, 8)
-    assert layers_per_stage(80, 32) == (3,) * 16 + (2,) * 16
+    assert even_layers(32, 4) == (8, 8, 8, 8)
+    assert even_layers(80, 32) == (3,) * 16 + (2,) * 16
 
 
 def test_a_ring_goes_up_one_side_and_down_the_other() -> None:

@@ -12,7 +12,6 @@ import pytest
 from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
 from podsim.influence import Measure, Probe
-from podsim.plan.forward import forward_cost_model
 from podsim.plan.forward_job import forward_job
 from podsim.plan.inference import inference_cost_model
 from podsim.plan.inference_job import inference_job
@@ -54,7 +53,7 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[AnyScenario, Probe, Mea
     elif isinstance(spec, ForwardScenarioSpec):
         assert isinstance(spec, TransformerPassSpec)
         workload = pass_workload(spec)
-        probe = ForwardProbe(workload, forward_cost_model(forward_job(spec, workload)))
+        probe = ForwardProbe(workload, cost_model(forward_job(spec, workload)))
     else:
         job = training_job(spec)
         probe = TrainingProbe(job, cost_model(job), TrainingOutcome(1.0, 1.0))

@@ -165,7 +165,7 @@ def test_every_mlperf_scenario_fits(name: str) -> None:
     """They ran, on chips of 941 MB."""
     plan = plan_of(name)
     assert plan.memory[0].capacity_bytes == GC200_BYTES
-    assert [ipu.ipu for ipu in plan.memory] == list(range(plan.options.ipus_per_replica))
+    assert [ipu.ipu for ipu in plan.memory] == list(range(plan.layout.ipus_per_replica))
     assert max(ipu.used_bytes() for ipu in plan.memory) <= GC200_BYTES
     assert all(ipu.fits for ipu in plan.memory)
 

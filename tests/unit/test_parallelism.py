@@ -22,8 +22,8 @@ from podsim.parallelism.setting import accumulation, divisors
 from podsim.parallelism.split import least_maximum, most_even
 from podsim.plan.job import training_job
 from podsim.plan.memory import kept_elements, segment_peak_bytes
-from podsim.plan.placement import Segment
 from podsim.plan.plan import cost_model, job_memory
+from podsim.plan.stage import Segment
 from podsim.report.choice_table import choice_table
 from podsim.report.choice_text import choice_yaml
 from podsim.specs import ImageScenarioSpec, ScenarioSpec

@@ -12,7 +12,7 @@ from podsim.parallelism.search import Found, Search
 from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.plan.job import training_job
-from podsim.plan.placement import Segment
+from podsim.plan.stage import Segment
 from podsim.specs import ScenarioSpec, load_scenario
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 
@@ -65,7 +65,7 @@ def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
         bare_chain(workload), lambda start, stop: (Segment(order[start:stop]),), recompute=False, recompute_last=False
     )
     setting = Setting(2, 1, 4, 8, recompute=False, storage="in_processor_memory", sharded=False)
-    prices = price(setting, slices, setting.options(job.options, 4), job.system, job.software)
+    prices = price(setting, slices, replace(job, layout=setting.layout(job.layout, 4)))
     cycles, _ = prices.parts[0]
     transfer = 4 * 8 * 8 * 8 * 2 / (6 * 16e9 * 0.85) * 1.33e9
     assert cycles[0, 0, 1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)

@@ -3,7 +3,6 @@
 import pytest
 
 from podsim import simulate
-from podsim.plan import stages_of_layers
 from podsim.plan.models import transformer_workload
 from podsim.specs import load_scenario
 from podsim.specs.scenario import TransformerScenarioSpec
@@ -179,13 +178,6 @@ def test_every_parameter_gets_a_gradient(model: dict[str, object], layers: int) 
             name = parameter.name.removesuffix("/weight")
             # In a block of several parts the first word is the part.
             assert name in accumulated or name.replace("/", "_backward/", 1) in accumulated, (block.name, name)
-
-
-def test_the_decoder_of_an_encoder_decoder_comes_behind() -> None:
-    stages = stages_of_layers([4, 4, 4], decoder_layer_count=6, head_on_first_ipu=False)
-    held = [(dict(s.blocks).get("attention", 0), dict(s.blocks).get("decoder_layer", 0)) for s in stages]
-    assert held == [(4, 0), (2, 2), (0, 4)]
-    assert stages[-1].last_block == "head"
 
 
 def test_the_head_goes_to_its_weights_or_to_the_end() -> None:

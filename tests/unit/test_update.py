@@ -9,13 +9,17 @@ import pytest
 
 from podsim.cost.account import Account
 from podsim.cost.model import CostModel
-from podsim.plan import Plan
-from podsim.plan.placement import stages_of_splits
+from podsim.plan import Job
+from podsim.plan.cuts import cuts_before, stages_of
+from podsim.plan.job import training_job
+from podsim.plan.layout import Optimizer
 from podsim.plan.update import UpdateCost, update_costs
 from podsim.program.compile import compile_program
 from podsim.program.task import Exchange, Phase
+from podsim.specs import load_scenario
 from podsim.workload import Workload
 from podsim.workload.block import Block, Parameter
+from podsim.workload.op import DType
 from tests.examples import plan_of, small_cnn, small_pod
 
 TILES, OVERHEAD, RATE = 1472, 275, 1.59
@@ -35,52 +39,51 @@ SCALE = vector_cycles(26, 3, 2)
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
-    return plan_of(small_cnn(small_pod(), replicas=4))
+def job() -> Job:
+    return training_job(load_scenario(small_cnn(small_pod(), replicas=4)).spec)
 
 
-def update(plan: Plan, sizes: Sequence[int], **options: object) -> UpdateCost:
-    """The update of tensors of some sizes on one IPU."""
+def update(job: Job, sizes: Sequence[int], kind: str = "sgd", dtype: DType = "fp16", merged: int = 0) -> UpdateCost:
+    """The update of tensors of some sizes on one IPU, which are reduced together up to so many bytes."""
     parameters = tuple(Parameter(f"w{number}", (size,)) for number, size in enumerate(sizes))
     block = Block("only", (), (), parameters, 0, 0, 0)
     workload = Workload("one block", {"only": block}, ("only",), 1, 0)
-    model = CostModel(plan.system.machine.ipu, RATE)
-    (cost,) = update_costs(
-        stages_of_splits(("only",), (), ()), workload, model, replace(plan.options, **options), sharding_threshold=8192
-    )
+    trained = replace(job.laid_out(reduction_merge_bytes=merged), optimizer=Optimizer(kind, dtype, 2))
+    stages = stages_of(workload, cuts_before(("only",), (), ()))
+    (cost,) = update_costs(stages, workload, CostModel(job.system.machine.ipu, RATE), trained)
     return cost
 
 
 # Optimizers
 
 
-def test_sgd_decays_weights_adds_momentum_and_steps(plan: Plan) -> None:
-    cost = update(plan, [TENSOR], optimizer_kind="sgd").optimizer
+def test_sgd_decays_weights_adds_momentum_and_steps(job: Job) -> None:
+    cost = update(job, [TENSOR]).optimizer
     assert cost == Account(vector=3 * SCALED_ADD, superstep=3 * OVERHEAD)
 
 
-def test_lars_is_sgd_and_two_norms(plan: Plan) -> None:
+def test_lars_is_sgd_and_two_norms(job: Job) -> None:
     """Of weights and gradient: a square, then a sum of 12 vectors and 660 cycles in two supersteps."""
-    cost = update(plan, [TENSOR], optimizer_kind="lars").optimizer
+    cost = update(job, [TENSOR], "lars").optimizer
     assert cost.vector == 3 * SCALED_ADD + 2 * SQUARE
     assert cost.reduction == 2 * (48 / 4 + 660)
     assert cost.superstep == (3 + 2 * (1 + 2)) * OVERHEAD
 
 
-def test_rmsprop_keeps_a_mean_of_squares_and_divides_by_its_root(plan: Plan) -> None:
-    cost = update(plan, [TENSOR], optimizer_kind="rmsprop").optimizer
+def test_rmsprop_keeps_a_mean_of_squares_and_divides_by_its_root(job: Job) -> None:
+    cost = update(job, [TENSOR], "rmsprop").optimizer
     mean = SQUARE + SCALE + SCALED_ADD
     assert cost == Account(vector=mean + SQRT + DIVIDE + 3 * SCALED_ADD, superstep=8 * OVERHEAD)
 
 
-def test_single_precision_has_half_the_vector(plan: Plan) -> None:
-    cost = update(plan, [TENSOR], optimizer_kind="sgd", optimizer_dtype="fp32").optimizer
+def test_single_precision_has_half_the_vector(job: Job) -> None:
+    cost = update(job, [TENSOR], dtype="fp32").optimizer
     assert cost.vector == 3 * vector_cycles(36, 3, 4)
 
 
-def test_every_tensor_is_updated_for_itself(plan: Plan) -> None:
+def test_every_tensor_is_updated_for_itself(job: Job) -> None:
     """A small one of 10 elements costs a vector on each worker and its supersteps all the same."""
-    one, both = (update(plan, sizes, optimizer_kind="sgd").optimizer for sizes in ([TENSOR], [TENSOR, 10]))
+    one, both = (update(job, sizes).optimizer for sizes in ([TENSOR], [TENSOR, 10]))
     assert both.vector - one.vector == 3 * vector_cycles(36, 3, 1)
     assert both.superstep == 2 * one.superstep
 
@@ -110,23 +113,23 @@ def test_state_of_an_optimizer(kind: str, tensors: int, state: str, size_bytes: 
         (100_000, 3, 0),
     ],
 )
-def test_gradients_are_reduced_together_up_to_a_size(plan: Plan, merged: int, collectives: int, small: int) -> None:
-    cost = update(plan, [TENSOR, TENSOR, 10], reduction_merge_bytes=merged)
+def test_gradients_are_reduced_together_up_to_a_size(job: Job, merged: int, collectives: int, small: int) -> None:
+    cost = update(job, [TENSOR, TENSOR, 10], merged=merged)
     assert (cost.collective_count, cost.small_tensor_count) == (collectives, small)
 
 
-def test_merging_moves_every_gradient_into_the_buffer(plan: Plan) -> None:
+def test_merging_moves_every_gradient_into_the_buffer(job: Job) -> None:
     """288 cycles and 1.59 + 1/4 per byte on a tile for each, small ones as well; the large have 96 bytes."""
-    merged, single = (update(plan, [TENSOR, 10], reduction_merge_bytes=size) for size in (2**20, 0))
+    merged, single = (update(job, [TENSOR, 10], merged=size) for size in (2**20, 0))
     large, small = 288 + (RATE + 0.25) * 96, 288 + (RATE + 0.25) * 20 / TILES
     assert single.gather.rearrange == pytest.approx(large)
     assert merged.gather.rearrange == pytest.approx(large + small)
     assert merged.gather.superstep == 2 * 2 * OVERHEAD
 
 
-def test_weights_move_back_and_accumulators_are_cleared(plan: Plan) -> None:
+def test_weights_move_back_and_accumulators_are_cleared(job: Job) -> None:
     """48 elements per tile and 10 more on some: 9 per worker, three vectors."""
-    cost = update(plan, [TENSOR, 10], reduction_merge_bytes=2**20)
+    cost = update(job, [TENSOR, 10], merged=2**20)
     assert cost.scatter.rearrange == cost.gather.rearrange
     assert cost.scatter.vector == vector_cycles(4, 1, 3)
 

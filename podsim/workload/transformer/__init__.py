@@ -4,6 +4,7 @@ A model is an embedding, layers of an attention and a feed-forward block each, a
 """
 
 from podsim.workload.transformer.bert import BertShape, bert
+from podsim.workload.transformer.build import EMBEDDING, HEAD
 from podsim.workload.transformer.causal import DecoderShape, causal_decoder
 from podsim.workload.transformer.embedding import PatchEmbedding
 from podsim.workload.transformer.seq2seq import DECODER, ENCODER, Seq2SeqShape, encoder_decoder
@@ -12,7 +13,9 @@ from podsim.workload.transformer.vision import VisionShape, vision_transformer
 
 __all__ = [
     "DECODER",
+    "EMBEDDING",
     "ENCODER",
+    "HEAD",
     "Batch",
     "BertShape",
     "DecoderShape",

@@ -10,16 +10,23 @@ from podsim.workload.transformer.attention import Attention, attention
 from podsim.workload.transformer.feed_forward import feed_forward
 from podsim.workload.transformer.shape import LayerShape
 
+EMBEDDING, HEAD = "embedding", "head"
+
 
 class Chain(TypedDict):
     """The part of a workload that says what runs in which order."""
 
     blocks: Mapping[str, Block]
     order: tuple[str, ...]
+    layers: Mapping[str, tuple[str, ...]]
 
 
 def layered(layer: LayerShape, embedding: Block, head: Block) -> Chain:
     """Embedding, layers of attention and feed-forward block, head."""
     blocks = (embedding, attention(Attention(layer)), feed_forward(layer), head)
-    names = (blocks[1].name, blocks[2].name) * layer.layer_count
-    return {"blocks": {block.name: block for block in blocks}, "order": (embedding.name, *names, head.name)}
+    names = (blocks[1].name, blocks[2].name)
+    return {
+        "blocks": {block.name: block for block in blocks},
+        "order": (embedding.name, *names * layer.layer_count, head.name),
+        "layers": {"layer": names},
+    }

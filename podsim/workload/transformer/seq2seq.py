@@ -81,6 +81,7 @@ def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name:
         samples_per_micro_batch=batch.size,
         host_input_bytes=both.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
         activation_dtype=batch.dtype,
+        layers={"layer": ENCODER, "decoder layer": DECODER},
     )
 
 

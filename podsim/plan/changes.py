@@ -1,0 +1,70 @@
+"""Changes of a scenario that may make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from podsim.plan.layout import STREAMING, Change, Job, Layout
+from podsim.system import System
+
+_TIGHT_PROPORTION = 0.1
+
+
+def _laid_out(words: str, **fields: Any) -> Change:
+    return words, lambda job: job.laid_out(**fields)
+
+
+def recomputation_on(layout: Layout, word: str) -> Iterator[Change]:
+    """Recomputation, where it is off; `word` is how the scenario calls it."""
+    if not layout.recompute:
+        yield _laid_out(f"parallelism.recomputation: {word}", recompute=True)
+
+
+def less_state_on_chip(layout: Layout) -> Iterator[Change]:
+    """Optimizer state off chip, or a shard of it only."""
+    if layout.optimizer_storage != STREAMING:
+        yield _laid_out("memory.optimizer_state.storage: streaming_memory", optimizer_storage=STREAMING)
+    if not layout.replicated_tensor_sharding and layout.replication_factor > 1:
+        yield _laid_out("memory.optimizer_state.replicated_tensor_sharding: true", replicated_tensor_sharding=True)
+
+
+def smaller_temporaries(layout: Layout) -> Iterator[Change]:
+    """Less memory for temporaries."""
+    if max(layout.available_memory_proportion) > _TIGHT_PROPORTION:
+        words = f"memory.available_memory_proportion: {_TIGHT_PROPORTION}"
+        yield words, lambda job: job.laid_out(available_memory_proportion=_for_every_ipu(job.layout, _TIGHT_PROPORTION))
+
+
+def fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
+    """Half as many samples at once; `key` is where the scenario says how many."""
+    if layout.micro_batch_size > 1:
+        half = layout.micro_batch_size // 2
+        yield _laid_out(f"{key}: {half}", micro_batch_size=half)
+
+
+def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterator[Change]:
+    """Twice as many stages, four times, …, with as many replicas as there is room for."""
+    count, most = 2 * layout.ipus_per_replica, min(system.domain_ipu_count, block_count)
+    while count <= most:
+        replicas = max(1, min(layout.replication_factor, system.ipu_count // count))
+        words = f"parallelism.pipeline_stages: {count}"
+        if replicas < layout.replication_factor:
+            words += f" with replication_factor: {replicas}"
+        yield words, partial(with_stages, pipeline_stages=count, replication_factor=replicas)
+        count *= 2
+
+
+def with_stages(job: Job, pipeline_stages: int, replication_factor: int) -> Job:
+    """The same job with another number of stages, each on one IPU."""
+    return job.laid_out(
+        ipus_per_replica=pipeline_stages,
+        replicas_per_domain=job.system.domain_ipu_count // pipeline_stages,
+        replication_factor=replication_factor,
+        available_memory_proportion=job.layout.available_memory_proportion[:1] * pipeline_stages,
+    )
+
+
+def _for_every_ipu(layout: Layout, proportion: float) -> tuple[float, ...]:
+    return (proportion,) * layout.ipus_per_replica

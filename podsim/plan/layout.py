@@ -1,0 +1,152 @@
+"""What a planner is given: a model, the machines, and how the model is laid out over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from podsim.plan.cuts import Cuts
+from podsim.system import Software, System
+from podsim.workload import Workload
+from podsim.workload.op import DType
+
+ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
+Storage = Literal["none", "in_processor_memory", "streaming_memory"]
+WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
+_BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a model is divided over IPUs and replicas, and where what it keeps lives.
+
+    Attributes:
+        ipus_per_replica: IPUs of one copy.
+        replication_factor: Copies.
+        replicas_per_domain: Copies that share a link domain.
+        cuts: Where the model is cut into stages; None to have one on each IPU, of even time.
+        micro_batch_size: Samples, packs or sequences that go through the model at once.
+        accumulation_factor: Micro-batches per weight update, or per session call without one.
+        batches_in_flight: Batches of text generation that go through the stages one behind the other.
+        recompute: Whether the forward pass is redone before the backward pass.
+        weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
+        optimizer_storage: Where optimizer state lives.
+        replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
+        kv_cache: Where keys and values of earlier tokens are, if they are kept.
+        reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
+        updates_per_session_call: Weight updates that one call from the host runs, on average.
+        io_tiles: Tiles that fetch data while the others compute.
+        prefetch_depth: Micro-batches that wait ready in front of each replica.
+        available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
+    """
+
+    ipus_per_replica: int
+    replication_factor: int = 1
+    replicas_per_domain: int = 1
+    cuts: Cuts | None = None
+    micro_batch_size: int = 1
+    accumulation_factor: int = 1
+    batches_in_flight: int = 1
+    recompute: bool = False
+    weight_storage: str = ON_CHIP
+    optimizer_storage: str = ON_CHIP
+    replicated_tensor_sharding: bool = False
+    kv_cache: Storage = "none"
+    reduction_merge_bytes: int = 0
+    updates_per_session_call: float = 1.0
+    io_tiles: int = 0
+    prefetch_depth: int = 3
+    available_memory_proportion: tuple[float, ...]
+
+    @property
+    def shard_count(self) -> int:
+        """Replicas over which a sharded tensor is split: those of one link domain."""
+        return min(self.replication_factor, self.replicas_per_domain)
+
+    @property
+    def domain_count(self) -> int:
+        """Link domains that take part."""
+        return -(-self.replication_factor // self.replicas_per_domain)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples (or packs) per weight update."""
+        return self.micro_batch_size * self.accumulation_factor * self.replication_factor
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Number formats of what is stored and summed; those of activations are the workload's.
+
+    Attributes:
+        weight_bits: Bits per weight.
+        accumulator_bytes: Bytes per accumulated gradient. [B]
+        partials: Format of the partial results of matrix products.
+    """
+
+    weight_bits: int
+    accumulator_bytes: int = 0
+    partials: str = "fp16"
+
+    def weight_bytes(self, element_count: int, shards: int = 1) -> int:
+        """Bytes of one shard of so many weights. [B]"""
+        return -(-element_count * self.weight_bits // _BITS_PER_BYTE // shards)
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """What updates the weights.
+
+    Attributes:
+        kind: `lamb`, `adamw`, `sgd`, `lars` or `rmsprop`.
+        dtype: Format in which it computes.
+        state_bytes_per_parameter: What it keeps per weight, master copy included. [B]
+        gradient_clipping: Whether the global gradient norm is needed before the update.
+    """
+
+    kind: str
+    dtype: DType
+    state_bytes_per_parameter: int
+    gradient_clipping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be planned.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        workload_of: The model for a micro-batch size.
+        layout: How it is laid out.
+        precision: Its number formats.
+        optimizer: What updates its weights; None where nothing is trained.
+        changes: What the scenario leaves open where the job does not fit.
+    """
+
+    system: System
+    software: Software
+    workload_of: Callable[[int], Workload]
+    layout: Layout
+    precision: Precision
+    optimizer: Optimizer | None = None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def workload(self) -> Workload:
+        """The model for one micro-batch."""
+        return self.workload_of(self.layout.micro_batch_size)
+
+    @property
+    def code_bytes_per_tile(self) -> int:
+        """What the program takes. [B]"""
+        return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
+
+    def laid_out(self, **fields: Any) -> Job:
+        """The same with another layout in some fields."""
+        return replace(self, layout=replace(self.layout, **fields))
+
+
+Change = tuple[str, Callable[[Job], Job]]
+"""What to write in the scenario, and what that makes of the job."""
