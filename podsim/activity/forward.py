@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from podsim.activity.settings import Settings, placed
 from podsim.engine import Trace, execute
-from podsim.graph import read_graph
 from podsim.influence import StandsOn
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
-from podsim.plan.models import pass_workload
 from podsim.plan.plan import cost_model
 from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
@@ -29,18 +25,16 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
-from podsim.specs import ForwardScenarioSpec, LoadedScenario
-from podsim.specs.forward import GraphScenarioSpec, TransformerPassSpec
-from podsim.watch import Watch
-from podsim.workload import Workload
+from podsim.specs import ForwardScenario, LoadedScenario
+from podsim.specs.models.base import Reading
 
 _SHORT_WAIT = 0.05
 
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     """One batch through an idle replica, and session calls of many batches."""
-    spec = loaded.of(ForwardScenarioSpec)
-    model = _model(loaded, spec, settings.watch)
+    spec = loaded.of(ForwardScenario)
+    model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
         job = forward_job(spec, model.workload)
         costs = cost_model(job)
@@ -60,42 +54,10 @@ def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
     return settings.follow(explicit_event_count(compile_calls(plan), replicas))
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """A workload with what is to be told of it.
-
-    Attributes:
-        workload: The model for one batch.
-        warnings: What it leaves out.
-        files: (path, SHA-256) of what it was read from.
-    """
-
-    workload: Workload
-    warnings: tuple[str, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
-
-
-def _model(loaded: LoadedScenario, spec: ForwardScenarioSpec, watch: Watch) -> _Model:
-    if isinstance(spec, TransformerPassSpec):
-        return _Model(pass_workload(spec))
-    assert isinstance(spec, GraphScenarioSpec)
-    graph = read_graph(_file(loaded, spec), spec.model.dimensions, spec.precision.activations, watch)
-    return _Model(graph.workload, graph.warnings, (graph.source,))
-
-
-def _file(loaded: LoadedScenario, spec: GraphScenarioSpec) -> Path:
-    """The model beside the scenario, or in the working folder."""
-    beside = loaded.folder / spec.model.file
-    try:
-        return beside if beside.exists() else Path(spec.model.file)
-    except OSError:  # who reads it says what is wrong with it
-        return beside
-
-
 def _result(
     loaded: LoadedScenario,
-    spec: ForwardScenarioSpec,
-    model: _Model,
+    spec: ForwardScenario,
+    model: Reading,
     plan: Plan,
     batch: Trace,
     call: Trace,

@@ -18,15 +18,15 @@ from podsim.report.phases import phase_times
 from podsim.report.shared import shared
 from podsim.report.step import StepReport, longest_stage_ps
 from podsim.report.usage import one_copy
-from podsim.specs import InferenceScenarioSpec, LoadedScenario
+from podsim.specs import GenerationScenario, LoadedScenario
 
 
 def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
     """The step that takes in a prompt, and the step that makes one more token."""
-    loaded.of(InferenceScenarioSpec)
+    loaded.of(GenerationScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
-        spec = loaded.of(InferenceScenarioSpec)
+        spec = loaded.of(GenerationScenario)
         job = inference_job(spec)
         model = inference_cost_model(job)
         plan = plan_inference(job, model)

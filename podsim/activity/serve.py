@@ -33,7 +33,7 @@ from podsim.serving import (
 from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
 from podsim.serving.saturation import SATURATION_RUNS
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.specs import GenerationScenario, LoadedScenario, load_scenario
 from podsim.specs.changes import Change
 from podsim.specs.serving import ServingSpec
 from podsim.watch import Watch, silent
@@ -80,11 +80,11 @@ def serve(
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    spec = loaded.of(InferenceScenarioSpec, do="serve a scenario whose model is of kind `decoder`")
+    spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
     with placed(loaded):
         loaded, _ = divided(_open(loaded, spec), watch)
-    spec = loaded.of(InferenceScenarioSpec)
+    spec = loaded.of(GenerationScenario)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     with placed(loaded, "serving" if spec.serving else "parallelism"):
         job_of = partial(_job, demand=demand)
@@ -108,7 +108,7 @@ def _given(
         yield Change("serving.loads", serving.loads, tuple(loads))
 
 
-def _open(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> LoadedScenario:
+def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
     """With batches of the size that is served where the division is to be chosen: the one that generates fastest."""
     if loaded.auto is None:
         return loaded
@@ -130,9 +130,7 @@ def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[floa
             )
 
 
-def _demand(
-    loaded: LoadedScenario, spec: InferenceScenarioSpec, *, replay: bool, arrivals: str | Path | None
-) -> Demand:
+def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, arrivals: str | Path | None) -> Demand:
     serving = spec.served
     if arrivals is not None:
         return replayed(Path(arrivals), serving, spec.generation)
@@ -142,7 +140,7 @@ def _demand(
     return demand if replay else replace(demand, replay=None)
 
 
-def _job(spec: InferenceScenarioSpec, demand: Demand) -> InferenceJob:
+def _job(spec: GenerationScenario, demand: Demand) -> InferenceJob:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
     job, size = inference_job(spec), spec.served.batch_size
     prompt = demand.longest_prompt
@@ -155,7 +153,7 @@ def _job(spec: InferenceScenarioSpec, demand: Demand) -> InferenceJob:
     return replace(job, options=options)
 
 
-def _plan(spec: InferenceScenarioSpec, job: InferenceJob, model: CostModel) -> InferencePlan:
+def _plan(spec: GenerationScenario, job: InferenceJob, model: CostModel) -> InferencePlan:
     try:
         return plan_inference(job, model)
     except InfeasibleError as error:
@@ -166,7 +164,7 @@ def _plan(spec: InferenceScenarioSpec, job: InferenceJob, model: CostModel) -> I
 
 def _result(
     loaded: LoadedScenario,
-    spec: InferenceScenarioSpec,
+    spec: GenerationScenario,
     plan: InferencePlan,
     demand: Demand,
     rate: float | None,

@@ -42,7 +42,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         program = compile_program(plan, explicit=settings.explicit)
         trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    stands_on = StandsOn(loaded.spec, TrainingProbe(job, model, outcome), anew=settings.influence)
+    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome), anew=settings.influence)
     return _result(loaded, plan, trace, outcome, stands_on, choice)
 
 

@@ -11,7 +11,6 @@ from podsim.engine import execute
 from podsim.errors import NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.decoder import choose_decoder
-from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.nearest import nearest_miss
 from podsim.parallelism.search import Found, Search
 from podsim.parallelism.setting import Setting
@@ -19,7 +18,7 @@ from podsim.parallelism.space import Space
 from podsim.plan.fit import misfit_text
 from podsim.plan.memory import IpuMemory
 from podsim.program.compile import compile_program, passes_one_by_one
-from podsim.specs import ForwardScenarioSpec, ImageScenarioSpec, InferenceScenarioSpec, LoadedScenario
+from podsim.specs import Activity, GenerationScenario, LoadedScenario, TrainingScenario
 from podsim.specs.quantity import Sourced
 from podsim.specs.wording import counted
 from podsim.units import ps_to_seconds
@@ -42,10 +41,9 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
         DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
         NoPlanError: The batch cannot be divided as it is pinned.
     """
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        return choose_decoder(loaded, loaded.spec, watch)
-    assert not isinstance(loaded.spec, ForwardScenarioSpec)
-    search = _searched(loaded, loaded.spec, watch)
+    if loaded.spec.activity is Activity.GENERATION:
+        return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
+    search = _searched(loaded, loaded.of(TrainingScenario), watch)
     ranked = _affordable(search, sorted(search.found.values(), key=lambda found: found.estimate_s)[:_MOST_SIMULATED])
     shortlist, others = ranked[:_SIMULATED], ranked[_SIMULATED:]
     names = [f"division {place + 1} of {len(shortlist)}" for place in range(len(shortlist))]
@@ -66,7 +64,7 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
     return loaded.divided(best.spec), choice
 
 
-def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Search:
+def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> Search:
     """All groups explored, with little memory for temporaries where nothing fits otherwise."""
     search = Search(loaded, spec)
     _check_size(search)
@@ -128,7 +126,7 @@ def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:
 
 
 def _described(
-    spec: TrainingSpec, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
+    spec: TrainingScenario, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
 ) -> Candidate:
     parallelism, chosen_memory = _keys(spec)
     return Candidate(
@@ -158,12 +156,12 @@ def _misfits(search: Search, best_s: float) -> Iterator[Candidate]:
             return
 
 
-def _keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+def _keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of a scenario that say how it is divided, as they are written."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    parallelism["recomputation"] = spec.parallelism.recomputation
+    parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes else "none"
     parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
     memory: dict[str, Any] = {"available_memory_proportion": spec.memory.available_memory_proportion}
-    if not isinstance(spec, ImageScenarioSpec):
-        memory["optimizer_state"] = spec.memory.optimizer_state.model_dump(mode="json")
+    if spec.memory.state_can_move:
+        memory["optimizer_state"] = spec.memory.state.model_dump(mode="json")
     return parallelism, memory

@@ -16,10 +16,8 @@ from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_m
 from podsim.plan.inference_job import inference_job
 from podsim.plan.memory import IpuMemory
 from podsim.program.inference import compile_step
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, PodSpec
-from podsim.specs.auto import AutoInferenceSpec
-from podsim.specs.checks import division_findings
-from podsim.specs.inference import InferenceParallelismSpec
+from podsim.specs import GenerationScenario, LoadedScenario, PodSpec
+from podsim.specs.generation import AutoInferenceSpec, InferenceParallelismSpec
 from podsim.specs.pods import larger_pods
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch
@@ -32,7 +30,7 @@ _SHOWN_MISFITS = 3
 class _Tried:
     """A division with its memory, and the time of a decode step where it fits. [s]"""
 
-    spec: InferenceScenarioSpec
+    spec: GenerationScenario
     memory: tuple[IpuMemory, ...]
     step_s: float | None
 
@@ -44,7 +42,7 @@ class _Tried:
         return max(chip, *off_chip)
 
 
-def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> tuple[LoadedScenario, Choice]:
+def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
     """The division with the shortest time per output token.
 
     Raises:
@@ -72,7 +70,7 @@ def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: W
     return loaded.divided(best.spec), Choice(tuple(shown), len(divisions), len(fitting))
 
 
-def _all_tried(divisions: Sequence[InferenceScenarioSpec], watch: Watch) -> list[_Tried]:
+def _all_tried(divisions: Sequence[GenerationScenario], watch: Watch) -> list[_Tried]:
     """Divisions that can be planned, but for longer pipelines that cannot be faster.
 
     Raises:
@@ -91,7 +89,7 @@ def _all_tried(divisions: Sequence[InferenceScenarioSpec], watch: Watch) -> list
     return tried
 
 
-def _no_slower(short: InferenceScenarioSpec, long: InferenceScenarioSpec) -> bool:
+def _no_slower(short: GenerationScenario, long: GenerationScenario) -> bool:
     """Whether stages of the longer pipeline only wait for one another.
 
     A single batch goes through them in turn; without I/O tiles none loads weights ahead of its turn.
@@ -102,7 +100,7 @@ def _no_slower(short: InferenceScenarioSpec, long: InferenceScenarioSpec) -> boo
     return alike and long.parallelism.batches_in_flight == 1 and not ahead
 
 
-def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[InferenceScenarioSpec]:
+def _divisions(loaded: LoadedScenario, spec: GenerationScenario) -> Iterator[GenerationScenario]:
     auto = loaded.auto
     assert isinstance(auto, AutoInferenceSpec)
     places = (spec.memory.weights,) if loaded.gives("memory", "weights") else ("resident", "streamed")
@@ -113,19 +111,17 @@ def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[
                 wanted = auto.tensor_parallel in (None, shards) and auto.pipeline_stages in (None, stages)
                 if wanted and auto.batches_in_flight <= stages:
                     divided = _divided(spec, shards, stages, auto.batches_in_flight, weights)
-                    if not any(division_findings(divided)):
+                    if not any(divided.division_findings()):
                         yield divided
 
 
-def _divided(
-    spec: InferenceScenarioSpec, shards: int, stages: int, batches: int, weights: str
-) -> InferenceScenarioSpec:
+def _divided(spec: GenerationScenario, shards: int, stages: int, batches: int, weights: str) -> GenerationScenario:
     parallelism = InferenceParallelismSpec(tensor_parallel=shards, pipeline_stages=stages, batches_in_flight=batches)
     memory = spec.memory.model_copy(update={"weights": weights})
     return spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
 
-def _words(spec: InferenceScenarioSpec) -> str:
+def _words(spec: GenerationScenario) -> str:
     return f"{spec.parallelism.tensor_parallel} x {spec.parallelism.pipeline_stages} IPUs"
 
 
@@ -135,7 +131,7 @@ class _Planner:
     def __init__(self) -> None:
         self._costs: dict[int, tuple[StepCost, StepCost]] = {}
 
-    def tried(self, spec: InferenceScenarioSpec) -> _Tried:
+    def tried(self, spec: GenerationScenario) -> _Tried:
         """A division with the time of a decode step, if it fits."""
         job = inference_job(spec)
         memory = self.memory(job)
@@ -156,7 +152,7 @@ class _Planner:
         return self._costs[shards]
 
 
-def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: _Tried) -> DoesNotFitError:
+def _nearest_miss(loaded: LoadedScenario, spec: GenerationScenario, nearest: _Tried) -> DoesNotFitError:
     what = f"no division of the model fits {spec.system.name}; the nearest, over {_words(nearest.spec)}: "
     for name, pod in larger_pods(spec.system):
         if _fits(loaded, spec, pod):
@@ -166,7 +162,7 @@ def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: 
     return DoesNotFitError(what + misfit_text(nearest.memory), do=do)
 
 
-def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: PodSpec) -> bool:
+def _fits(loaded: LoadedScenario, spec: GenerationScenario, pod: PodSpec) -> bool:
     planner = _Planner()
     for divided in _divisions(loaded, spec.model_copy(update={"system": pod})):
         try:

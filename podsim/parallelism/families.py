@@ -16,14 +16,11 @@ from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.slices import SegmentsOf, Slices
 from podsim.plan.cuts import layer_segments
 from podsim.plan.stage import Segment
-from podsim.specs import ImageScenarioSpec
-from podsim.specs.auto import AutoImageSpec, AutoTextSpec
-from podsim.specs.division import ParallelismSpec
-from podsim.specs.image import ImageParallelismSpec
-from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
+from podsim.specs import TrainingScenario
+from podsim.specs.convnet_training import AutoImageSpec, ImageParallelismSpec
+from podsim.specs.division import AutoTextSpec, ParallelismSpec
+from podsim.specs.training import OptimizerStateSpec
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
-
-TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
 
 
 @lru_cache(maxsize=8)
@@ -44,7 +41,7 @@ def _segments_of(order: tuple[str, ...], units: tuple[tuple[str, ...], ...]) -> 
 class TransformerFamily:
     """Pipeline stages hold counts of blocks; segments are layers, or what is left of one."""
 
-    spec: TransformerScenarioSpec
+    spec: TrainingScenario
     auto: AutoTextSpec
     recomputation = "layer"
 
@@ -54,7 +51,7 @@ class TransformerFamily:
             chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
         )
 
-    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TransformerScenarioSpec:
+    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TrainingScenario:
         """The scenario with this division."""
         cuts = pipeline.cuts
         stages = [
@@ -62,7 +59,7 @@ class TransformerFamily:
             for ipu, start, stop in zip(pipeline.ipus, cuts, cuts[1:], strict=False)
         ]
         setting = pipeline.setting
-        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.layer_count]}
+        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.model.placed_layers]}
         parallelism = ParallelismSpec.model_validate(
             {
                 **_factors(pipeline),
@@ -81,7 +78,7 @@ class TransformerFamily:
 class ConvnetFamily:
     """Pipeline stages and segments start at blocks that are named."""
 
-    spec: ImageScenarioSpec
+    spec: TrainingScenario
     auto: AutoImageSpec
     recomputation = "segment"
 
@@ -95,7 +92,7 @@ class ConvnetFamily:
             recompute_last=recompute_last,
         )
 
-    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> ImageScenarioSpec:
+    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TrainingScenario:
         """The scenario with this division."""
         parallelism = ImageParallelismSpec.model_validate(
             {

@@ -15,7 +15,6 @@ from itertools import islice
 from podsim.errors import DoesNotFitError, InfeasibleError
 from podsim.parallelism.chain import Chain, bare_chain, chain_of
 from podsim.parallelism.estimate import least_s, update_s
-from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.prices import Pipeline, Prices, price
 from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
@@ -24,7 +23,7 @@ from podsim.plan import Job, Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.memory import IpuMemory
 from podsim.plan.plan import cost_model, job_memory
-from podsim.specs import LoadedScenario
+from podsim.specs import LoadedScenario, TrainingScenario
 
 _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05, 0.1)
@@ -44,7 +43,7 @@ class Found:
     """
 
     setting: Setting
-    spec: TrainingSpec
+    spec: TrainingScenario
     plan: Plan
     estimate_s: float
     update_s: float
@@ -59,7 +58,9 @@ class Search:
         considered_count: Settings that were looked at.
     """
 
-    def __init__(self, loaded: LoadedScenario, spec: TrainingSpec, *, pinned: bool = True, tight: bool = False) -> None:
+    def __init__(
+        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
+    ) -> None:
         """Read what is pinned.
 
         Args:
@@ -152,7 +153,7 @@ class Search:
         self._known.add(setting.micro_batch_size)
         return self.bound_s(setting) <= limit_s
 
-    def leanest(self, setting: Setting) -> tuple[float, TrainingSpec] | None:
+    def leanest(self, setting: Setting) -> tuple[float, TrainingScenario] | None:
         """The division that needs least memory: how much the fullest IPU needs, code apart, and the scenario. [B]"""
         pipeline = self._prices(setting).leanest()
         return None if pipeline is None else (pipeline.cycles, self._divided(pipeline))
@@ -163,7 +164,7 @@ class Search:
         bounds.sort(key=lambda each: each[0])
         return [setting for bound_s, setting in bounds if bound_s < best_s]
 
-    def memory(self, spec: TrainingSpec) -> tuple[IpuMemory, ...]:
+    def memory(self, spec: TrainingScenario) -> tuple[IpuMemory, ...]:
         """What every IPU of a replica holds, whether or not it fits."""
         return job_memory(self._job_of(spec), self._model)
 
@@ -180,10 +181,10 @@ class Search:
         plan = make_plan(self._job_of(spec), self._model)
         return Found(setting, spec, plan, least_s(plan), update_s(plan))
 
-    def _divided(self, pipeline: Pipeline) -> TrainingSpec:
+    def _divided(self, pipeline: Pipeline) -> TrainingScenario:
         return self.space.family.divided(pipeline, self._chain(pipeline.setting.micro_batch_size).order)
 
-    def _job_of(self, spec: TrainingSpec) -> Job:
+    def _job_of(self, spec: TrainingScenario) -> Job:
         return replace(training_job(spec), workload_of=self._job.workload_of, changes=())
 
     def _fits_bare(self, setting: Setting) -> bool:

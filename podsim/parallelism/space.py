@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from podsim.parallelism.chain import is_tied
-from podsim.parallelism.families import ConvnetFamily, Family, TrainingSpec, TransformerFamily
+from podsim.parallelism.families import ConvnetFamily, Family, TransformerFamily
 from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.setting import ON_CHIP, STREAMING, Setting, accumulation, divisors, powers_of_two
-from podsim.specs import ImageScenarioSpec, LoadedScenario
-from podsim.specs.auto import AutoImageSpec, AutoInferenceSpec, AutoTrainingSpec
-from podsim.specs.checks import division_findings
+from podsim.specs import LoadedScenario, TrainingScenario
+from podsim.specs.auto import AutoTrainingSpec
+from podsim.specs.convnet_training import AutoImageSpec
+from podsim.specs.division import AutoTextSpec
 from podsim.specs.image import EfficientNetSpec, ResNetSpec
 from podsim.workload import Workload
 
@@ -31,7 +32,7 @@ class Space:
         objection: Why the last number of replicas that was refused cannot be, and what to do.
     """
 
-    def __init__(self, loaded: LoadedScenario, spec: TrainingSpec, workload: Workload, *, pinned: bool) -> None:
+    def __init__(self, loaded: LoadedScenario, spec: TrainingScenario, workload: Workload, *, pinned: bool) -> None:
         """Read what is pinned.
 
         Args:
@@ -41,16 +42,11 @@ class Space:
             pinned: Whether choices that were written are kept.
         """
         auto = loaded.auto
-        assert auto is not None
-        assert not isinstance(auto, AutoInferenceSpec)
+        assert isinstance(auto, AutoTrainingSpec)
         self.spec, self.batch_size, self._workload = spec, spec.batch_size or 1, workload
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
         self._gives = loaded.gives if pinned else lambda *_: False
-        self.family: Family = (
-            ConvnetFamily(spec, auto)
-            if isinstance(spec, ImageScenarioSpec) and isinstance(auto, AutoImageSpec)
-            else TransformerFamily(spec, auto)  # type: ignore[arg-type]
-        )
+        self.family = _family(spec, auto)
         self.objection: tuple[str, str] | None = None
 
     @property
@@ -117,7 +113,7 @@ class Space:
         cuts = (*range(size), len(order))
         places = (*range(ipus), 0)[:size]
         spec = self.family.divided(Pipeline(setting, cuts, places, (1.0,) * ipus, (), 0.0), order)
-        for key, what, do in division_findings(spec.model_copy(update={"batch_size": None})):
+        for key, what, do in spec.model_copy(update={"batch_size": None}).division_findings():
             self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
             return False
         return True
@@ -136,17 +132,17 @@ class Space:
         return (False, True) if given is None else (given != "none",)
 
     def _storages(self) -> tuple[str, ...]:
-        if isinstance(self.spec, ImageScenarioSpec):
+        if not self.spec.memory.state_can_move:
             return (ON_CHIP,)
         if self._gives("memory", "optimizer_state", "storage"):
-            return (self.spec.memory.optimizer_state.storage,)
+            return (self.spec.memory.state.storage,)
         return (ON_CHIP, STREAMING)
 
     def _shardings(self, replicas: int) -> tuple[bool, ...]:
-        if isinstance(self.spec, ImageScenarioSpec):
+        if not self.spec.memory.state_can_move:
             return (False,)
         if self._gives("memory", "optimizer_state", "replicated_tensor_sharding"):
-            return (self.spec.memory.optimizer_state.replicated_tensor_sharding,)
+            return (self.spec.memory.state.replicated_tensor_sharding,)
         return (True, False) if replicas > 1 else (False,)
 
     def micro_batches(self, group: Setting) -> Iterator[Setting]:
@@ -156,3 +152,13 @@ class Space:
             factor = accumulation(self.batch_size, group.replication_factor, size, stage_count=stages)
             if factor is not None and self.auto.micro_batch_size in (None, size):
                 yield replace(group, micro_batch_size=size, accumulation_factor=factor)
+
+
+def _family(spec: TrainingScenario, auto: AutoTrainingSpec) -> Family:
+    """How divisions of such a model are written."""
+    match auto:
+        case AutoTextSpec():
+            return TransformerFamily(spec, auto)
+        case AutoImageSpec():
+            return ConvnetFamily(spec, auto)
+    raise TypeError(f"no family for {type(auto).__name__}")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from podsim.plan.inference import InferenceJob, InferenceOptions
-from podsim.plan.models import decoder_shape
-from podsim.specs import InferenceScenarioSpec
+from podsim.specs import GenerationScenario
 from podsim.system import build_software, build_system
 
 
-def inference_job(spec: InferenceScenarioSpec) -> InferenceJob:
+def inference_job(spec: GenerationScenario) -> InferenceJob:
     """The job that a scenario describes."""
     model, generation, parallelism, memory = spec.model, spec.generation, spec.parallelism, spec.memory
     return InferenceJob(
         system=build_system(spec.system),
         software=build_software(spec.software),
-        shape=decoder_shape(model),
+        shape=model.shape,
         options=InferenceOptions(
             batch_size=generation.batch_size,
             prompt_tokens=generation.prompt_tokens,

@@ -8,13 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from podsim.specs.forward import ForwardScenarioSpec
-from podsim.specs.image import ImageScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Info, Sourced, dimension_of
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.scenario import Scenario
 
-AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec | ForwardScenarioSpec
 _CERTAIN = ("published", "measured")
 _WITHOUT_RANGE = 0.1
 """How far a number is moved that has no range of its own, as a share of it."""
@@ -50,7 +46,7 @@ class Assumption:
         return plain
 
 
-def assumptions(spec: AnyScenario) -> tuple[Assumption, ...]:
+def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
     """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
     return tuple(
         Assumption(key, n.text, n.basis, n.source, n.note, n.range, n.range or _tenth(n.value, dimension))
@@ -70,7 +66,7 @@ def numbers(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, st
             yield from numbers(value, key)
 
 
-def with_number(spec: AnyScenario, key: str, value: float) -> AnyScenario:
+def with_number(spec: Scenario, key: str, value: float) -> Scenario:
     """The scenario with another number at a key.
 
     Raises:

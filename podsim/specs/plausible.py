@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from podsim.specs.assumptions import AnyScenario
 from podsim.specs.quantity import Quantity, Sourced
+from podsim.specs.scenario import Scenario
 from podsim.specs.wording import counted
 
 
-def unusual(spec: AnyScenario) -> Iterator[str]:
+def unusual(spec: Scenario) -> Iterator[str]:
     """What there is to say of each."""
     yield from _walk(spec, "")
     system = spec.system

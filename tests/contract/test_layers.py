@@ -11,10 +11,10 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
 FOUNDATION = {"_version", "units", "errors", "watch"}
 ORDER = [
-    "specs",
-    "system",
     "workload",
     "graph",
+    "specs",
+    "system",
     "cost",
     "plan",
     "program",

@@ -15,7 +15,7 @@ from podsim.cost.account import total
 from podsim.plan.inference import plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.result import RunResult
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
 from tests.parsed_once import shipped_files_parsed_once
 from tests.property.conftest import examples
@@ -209,7 +209,7 @@ def test_narrower_streamed_weights_are_never_slower(scenario: Scenario) -> None:
 def unpacking_s(scenario: Scenario) -> float:
     """The most that unpacking all layers adds to a step of all batches in flight. [s]"""
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     plan = plan_inference(inference_job(spec))
     cycles = total(each.account for each in plan.decode.blocks["attention"] if each.op.name.startswith("weights/"))
     one_s = cycles.cycles / plan.system.machine.ipu.clock_hz + 1 / PS_PER_S

@@ -11,7 +11,7 @@ from podsim.plan.inference import InferenceJob, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.inference import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, Block, DecoderShape, Experts, Workload, causal_decoder
 from podsim.workload.op import Elementwise, MatMul, Op
 from podsim.workload.transformer.weights import Weights
@@ -326,7 +326,7 @@ def test_every_operation_has_a_cost(shape: DecoderShape) -> None:
 
 def generation(*overrides: str) -> InferenceJob:
     spec = load_scenario("llama2_7b_pods", overrides=overrides).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     return inference_job(spec)
 
 

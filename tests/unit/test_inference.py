@@ -15,7 +15,7 @@ from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
@@ -33,7 +33,7 @@ def step(shape: DecoderShape, batch: int, tokens: int, context: int, shards: int
 
 def plan_of(name: str, *overrides: str) -> InferencePlan:
     spec = load_scenario(name, overrides=overrides).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     return plan_inference(inference_job(spec))
 
 
@@ -55,7 +55,7 @@ def test_parameters(size: str, millions: float) -> None:
         "generation": {"prompt_tokens": 8, "output_tokens": 8},
     }
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     assert inference_job(spec).shape.parameter_count / 1e6 == pytest.approx(millions, abs=0.06)
 
 
@@ -231,7 +231,7 @@ def test_batches_in_flight_share_the_loads_of_weights() -> None:
         "memory": {"weights": "streamed", "io_tiles": 64},
     }
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     # The last stage: two layers of GPT-2 small, and the head: its norm and the embedding's table of words.
     layer = 12 * 768**2 + 13 * 768
     loads = (layer, layer, 1000 * 768 + 2 * 768)

@@ -21,7 +21,7 @@ from podsim.plan.inference import InferencePlan, plan_inference
 from podsim.plan.inference_job import inference_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 
@@ -49,7 +49,7 @@ HEADER = "arrival_s,prompt_tokens,output_tokens\n"
 
 def plan_of(*overrides: str) -> InferencePlan:
     spec = load_scenario(SMALL, overrides=overrides).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     return plan_inference(inference_job(spec))
 
 
