@@ -14,12 +14,12 @@ from podsim.engine import Trace, execute
 from podsim.influence import Measure
 from podsim.plan import Job, make_plan
 from podsim.plan.forward_job import forward_job
-from podsim.plan.inference import InferenceJob, inference_cost_model, plan_inference
+from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.job import training_job
 from podsim.plan.plan import cost_model
 from podsim.program.compile import compile_program
 from podsim.program.forward import compile_calls, compile_one_batch
-from podsim.program.inference import compile_step
+from podsim.program.generation import compile_step
 from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
 from podsim.report.step import longest_stage_ps
@@ -122,7 +122,7 @@ class GenerationProbe(_Probe):
     metric = "tokens_per_s"
     _KEPT = ("_job_of",)
 
-    def __init__(self, job_of: Callable[[GenerationScenario], InferenceJob], model: CostModel) -> None:
+    def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
         """Repeat what has been planned.
 
         Args:
@@ -134,19 +134,19 @@ class GenerationProbe(_Probe):
 
     def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
         """Both kinds of step."""
-        job = self._job_of(spec)
-        model = self._costs(inference_cost_model(job), anew=anew)
+        asked = self._job_of(spec)
+        model = self._costs(generation_cost_model(asked), anew=anew)
         if model is None:
             return None
-        plan = plan_inference(job, model, advise=False)
-        prefill, decode = (compile_step(plan, cost) for cost in (plan.prefill, plan.decode))
-        others = (prefill, decode, plan.memory)
+        steps = plan_generation(asked, model, advise=False)
+        prefill, decode = compile_step(steps.prefill), compile_step(steps.decode)
+        others = (prefill, decode, steps.memory)
         trace = self._traces.of(decode, anew=anew)
         if trace is None:
             return Measure(None, others)
-        in_flight = job.options.batches_in_flight
-        interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(plan, plan.decode, trace))
-        return Measure(in_flight * job.options.batch_size / interval_ps, others)
+        in_flight = asked.layout.batches_in_flight
+        interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
+        return Measure(in_flight * asked.layout.micro_batch_size / interval_ps, others)
 
 
 class ForwardProbe(_Probe):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
 from podsim.influence import StandsOn
-from podsim.plan.inference import InferencePlan, StepCost, inference_cost_model, plan_inference
-from podsim.plan.inference_job import inference_job
+from podsim.plan import Plan
+from podsim.plan.generation import generation_cost_model, plan_generation
+from podsim.plan.generation_job import generation_job
 from podsim.probes import GenerationProbe
-from podsim.program.inference import compile_step
+from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
@@ -27,41 +28,39 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(GenerationScenario)
-        job = inference_job(spec)
-        model = inference_cost_model(job)
-        plan = plan_inference(job, model)
+        asked = generation_job(spec)
+        model = generation_cost_model(asked)
+        steps = plan_generation(asked, model)
         prefill, decode = (
-            execute(
-                compile_step(plan, cost, explicit=settings.explicit), explicit=settings.explicit, record=settings.record
-            )
-            for cost in (plan.prefill, plan.decode)
+            execute(compile_step(plan, explicit=settings.explicit), explicit=settings.explicit, record=settings.record)
+            for plan in (steps.prefill, steps.decode)
         )
     return GenerationResult(
         **shared(
             loaded,
             one_copy(spec),
-            StandsOn(spec, GenerationProbe(inference_job, model), anew=settings.influence),
+            StandsOn(spec, GenerationProbe(generation_job, model), anew=settings.influence),
             choice=choice,
         ),
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
-        prefill=_report(plan, plan.prefill, prefill),
-        decode=_report(plan, plan.decode, decode),
-        memory=memory_report(plan.memory),
+        prefill=_report("prefill", steps.prefill, prefill),
+        decode=_report("decode", steps.decode, decode),
+        memory=memory_report(steps.memory),
         event_count=prefill.event_count + decode.event_count,
         trace=decode if decode.records else None,
-        passes=step_passes(plan) if decode.records else None,
+        passes=step_passes(steps.decode) if decode.records else None,
     )
 
 
-def _report(plan: InferencePlan, cost: StepCost, trace: Trace) -> StepReport:
+def _report(name: str, plan: Plan, trace: Trace) -> StepReport:
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     return StepReport(
-        name=cost.name,
+        name=name,
         time_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
-        longest_stage_ps=longest_stage_ps(plan, cost, trace),
+        longest_stage_ps=longest_stage_ps(plan, trace),
     )

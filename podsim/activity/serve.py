@@ -15,8 +15,8 @@ from podsim.activity.step_times import service_steps
 from podsim.cost.model import CostModel
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
-from podsim.plan.inference import InferenceJob, InferencePlan, inference_cost_model, plan_inference
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import Generation, generation_cost_model, plan_generation
+from podsim.plan.generation_job import generation_job
 from podsim.probes import GenerationProbe
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
@@ -88,12 +88,13 @@ def serve(
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     with placed(loaded, "serving" if spec.serving else "parallelism"):
         job_of = partial(_job, demand=demand)
-        model = inference_cost_model(job_of(spec))
-        plan = _plan(spec, job_of(spec), model)
+        asked = job_of(spec)
+        model = generation_cost_model(asked)
+        _check_that_it_fits(spec, asked, model)
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
-    return _result(loaded, spec, plan, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
+    return _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
 
 
 def _given(
@@ -140,22 +141,16 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
     return demand if replay else replace(demand, replay=None)
 
 
-def _job(spec: GenerationScenario, demand: Demand) -> InferenceJob:
+def _job(spec: GenerationScenario, demand: Demand) -> Generation:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
-    job, size = inference_job(spec), spec.served.batch_size
-    prompt = demand.longest_prompt
-    options = replace(
-        job.options,
-        batch_size=size or spec.generation.batch_size,
-        prompt_tokens=prompt,
-        output_tokens=spec.generation.sequence_length - prompt,
-    )
-    return replace(job, options=options)
+    prompt, size = demand.longest_prompt, spec.served.batch_size or spec.generation.batch_size
+    asked = generation_job(spec).laid_out(micro_batch_size=size)
+    return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 
 
-def _plan(spec: GenerationScenario, job: InferenceJob, model: CostModel) -> InferencePlan:
+def _check_that_it_fits(spec: GenerationScenario, asked: Generation, model: CostModel) -> None:
     try:
-        return plan_inference(job, model)
+        plan_generation(asked, model)
     except InfeasibleError as error:
         if spec.served.batch_size and error.do:
             error.do = error.do.replace("generation.batch_size", "serving.batch_size")
@@ -165,7 +160,7 @@ def _plan(spec: GenerationScenario, job: InferenceJob, model: CostModel) -> Infe
 def _result(
     loaded: LoadedScenario,
     spec: GenerationScenario,
-    plan: InferencePlan,
+    asked: Generation,
     demand: Demand,
     rate: float | None,
     loads: Sequence[float],
@@ -174,9 +169,9 @@ def _result(
     watch: Watch,
     tell: Callable[[str], None],
 ) -> ServingResult:
-    serving, size, in_flight = spec.served, plan.options.batch_size, plan.options.batches_in_flight
+    serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
-    alone, *crowded = service_steps(plan)
+    alone, *crowded = service_steps(asked)
     service = Service(alone, _batching(serving, size), copies, tuple(crowded))
     load = _saturating(demand.load, service)
     started = perf_counter()

@@ -8,10 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
 
+from podsim.cost.model import CostModel
 from podsim.engine import execute
 from podsim.errors import InfeasibleError
-from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_cost, step_costs
-from podsim.program.inference import compile_step
+from podsim.plan import Plan
+from podsim.plan.generation import (
+    Generation,
+    StepName,
+    draft_steps,
+    generation_cost_model,
+    plan_step,
+    with_layers,
+)
+from podsim.program.generation import compile_step, loads_overlap
 from podsim.report.step import longest_stage_ps
 from podsim.units import ps_to_seconds
 
@@ -45,22 +54,22 @@ class PlannedSteps:
     Assumes: other batches in flight are at steps of the same length, as `podsim.generate` does.
     """
 
-    def __init__(self, plan: InferencePlan, in_flight: int = 1, like: PlannedSteps | None = None) -> None:
+    def __init__(self, asked: Generation, in_flight: int = 1, like: PlannedSteps | None = None) -> None:
         """Nothing is simulated until it is needed, and then once.
 
         Args:
-            plan: The model; its options give the largest batch, the longest prompt and the tokens of a sequence.
+            asked: The model; what is asked gives the largest batch, the longest prompt and the tokens of a sequence.
             in_flight: Batches that are in flight.
             like: Steps of the same plan with another number in flight, whose simulations are used.
         """
-        self._plan, self._in_flight = plan, in_flight
-        self._job = InferenceJob(plan.system, plan.software, plan.shape, plan.options)
-        batch, length = plan.options.batch_size, plan.options.sequence_length
+        self._asked, self._in_flight = asked, in_flight
+        self._model: CostModel = like._model if like else generation_cost_model(asked)
+        batch, length = asked.layout.micro_batch_size, asked.sequence_length
         self._grids = {
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
         }
-        self._simulated: Callable[[str, int, int], _Runs] = like._simulated if like else cache(self._runs)
+        self._simulated: Callable[[StepName, int, int], _Runs] = like._simulated if like else cache(self._runs)
         self._decode_s = cache(self._between)
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
@@ -79,20 +88,20 @@ class PlannedSteps:
     @cached_property
     def max_batch(self) -> int:
         """Sequences whose keys, values and temporaries fit; at most `MOST_SEQUENCES`, but those that are planned."""
-        planned = self._plan.options.batch_size
+        planned = self._asked.layout.micro_batch_size
         more = range(planned + 1, MOST_SEQUENCES + 1)
         return planned + bisect_left(more, True, key=lambda batch: not self._fits(batch))
 
     def _fits(self, batch: int) -> bool:
-        job = replace(self._job, options=replace(self._job.options, batch_size=batch))
         try:
-            return all(ipu.fits for ipu in stage_memory(job, step_costs(job)))
+            steps = draft_steps(self._asked.laid_out(micro_batch_size=batch), self._model)
+            return all(ipu.fits for ipu in steps.memory)
         except InfeasibleError:
             return False
 
-    def _between(self, name: str, batch: int, tokens: int) -> float:
+    def _between(self, name: StepName, batch: int, tokens: int) -> float:
         """Mean of the points around, each with its share. [s]"""
-        if self._plan.options.kv_cache == "none":
+        if self._asked.layout.kv_cache == "none":
             name, tokens = "prefill", 1
         grids = self._grids[name]
         mean_ps = sum(
@@ -102,12 +111,12 @@ class PlannedSteps:
         )
         return ps_to_seconds(round(mean_ps))
 
-    def _runs(self, name: str, batch: int, tokens: int) -> _Runs:
+    def _runs(self, name: StepName, batch: int, tokens: int) -> _Runs:
         """A prefill of this many tokens, or the decode step after it."""
-        options = replace(self._plan.options, batch_size=batch)
-        if options.kv_cache != "none":
-            options = replace(options, prompt_tokens=tokens, output_tokens=1)
-        return _simulated(self._plan, step_cost(replace(self._job, options=options), name))
+        asked = self._asked.laid_out(micro_batch_size=batch)
+        if asked.layout.kv_cache != "none":
+            asked = replace(asked, prompt_tokens=tokens, output_tokens=1)
+        return _simulated(asked, lambda changed: plan_step(changed, name, self._model))
 
 
 def _grid(last: int, points: int) -> _Grid:
@@ -181,29 +190,27 @@ class _Runs:
         return base + (self.longer.step_ps(in_flight) - base) * layers // stages
 
 
-def _simulated(plan: InferencePlan, cost: StepCost) -> _Runs:
+def _simulated(asked: Generation, planned: Callable[[Generation], Plan]) -> _Runs:
     """One step through all stages.
 
     Loads that run under computation keep layers from being folded; the time is then that of a few layers,
     and as much more for each further one as the last of them took.
     """
-    overlaps = plan.options.weights_streamed and plan.options.io_tiles
-    if not overlaps or max(plan.layers) <= _SETTLED_LAYERS:
-        return _Runs(_run(plan, cost))
-    few, longer = (
-        replace(plan, layers=(count,) * len(plan.layers)) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1)
-    )
-    more = sum(plan.layers) - sum(few.layers), len(plan.layers)
-    return _Runs(_run(few, cost), _run(longer, cost), more)
+    plan = planned(asked)
+    stages = len(plan.stages)
+    if not loads_overlap(plan) or asked.shape.layer_count <= stages * _SETTLED_LAYERS:
+        return _Runs(_run(plan))
+    few, longer = (_run(planned(with_layers(asked, count))) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
+    return _Runs(few, longer, (asked.shape.layer_count - stages * _SETTLED_LAYERS, stages))
 
 
-def _run(plan: InferencePlan, cost: StepCost) -> _Run:
-    trace = execute(compile_step(plan, cost), explicit=False)
-    return _Run(trace.makespan_ps, longest_stage_ps(plan, cost, trace))
+def _run(plan: Plan) -> _Run:
+    trace = execute(compile_step(plan), explicit=False)
+    return _Run(trace.makespan_ps, longest_stage_ps(plan, trace))
 
 
-def service_steps(plan: InferencePlan) -> tuple[PlannedSteps, ...]:
-    """Steps while 1, 2, … batches are in flight, as many as the plan has."""
-    alone = PlannedSteps(plan)
-    more = (PlannedSteps(plan, count, alone) for count in range(2, plan.options.batches_in_flight + 1))
+def service_steps(asked: Generation) -> tuple[PlannedSteps, ...]:
+    """Steps while 1, 2, … batches are in flight, as many as are asked for."""
+    alone = PlannedSteps(asked)
+    more = (PlannedSteps(asked, count, alone) for count in range(2, asked.layout.batches_in_flight + 1))
     return (alone, *more)

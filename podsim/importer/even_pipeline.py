@@ -10,7 +10,7 @@ from podsim.importer.imported import Imported
 from podsim.importer.other_pods import fits_elsewhere
 from podsim.importer.reader import Entry
 from podsim.importer.scenario_text import Section, as_mapping
-from podsim.parallelism.setting import accumulation, divisors
+from podsim.parallelism.factors import accumulation, divisors
 from podsim.plan import make_plan
 from podsim.plan.job import training_job
 from podsim.specs import PodSpec, load_scenario

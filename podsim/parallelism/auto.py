@@ -13,9 +13,9 @@ from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_b
 from podsim.parallelism.decoder import choose_decoder
 from podsim.parallelism.nearest import nearest_miss
 from podsim.parallelism.search import Found, Search
-from podsim.parallelism.setting import Setting
 from podsim.parallelism.space import Space
 from podsim.plan.fit import misfit_text
+from podsim.plan.layout import Layout
 from podsim.plan.memory import IpuMemory
 from podsim.program.compile import compile_program, passes_one_by_one
 from podsim.specs import Activity, GenerationScenario, LoadedScenario, TrainingScenario
@@ -56,12 +56,12 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
     timed.sort(key=lambda each: each[0])
     best_s, best = timed[0]
     fitting = [
-        _candidate(found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
+        _candidate(search, found, update_s, slower_by(best_s, update_s) if place else "chosen: the fastest that fits")
         for place, (update_s, found) in enumerate(timed)
     ]
     misfits = list(_misfits(search, best_s))
     choice = Choice((*fitting, *misfits), search.considered_count, len(timed))
-    return loaded.divided(best.spec), choice
+    return loaded.divided(search.written(best.plan.layout)), choice
 
 
 def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> Search:
@@ -70,7 +70,7 @@ def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> S
     _check_size(search)
     for tight in (False, True):
         search = Search(loaded, spec, tight=tight)
-        groups = list(search.space.groups())
+        groups = search.groups()
         for _, group in zip(watch([_words(group) for group in groups]), groups, strict=True):
             search.explore(group)
         if search.found:
@@ -86,7 +86,7 @@ def _affordable(search: Search, shortlist: list[Found]) -> list[Found]:
     if passes[0] > _MOST_PASSES:
         what = (
             f"batch_size {search.space.batch_size} is too large: host servers set the pace, so that each of its "
-            f"{shortlist[0].setting.accumulation_factor} micro-batches per weight update would have to be simulated"
+            f"{shortlist[0].plan.layout.accumulation_factor} micro-batches per weight update would have to be simulated"
         )
         most = max(1, search.space.batch_size * _MOST_PASSES // (2 * passes[0]))
         raise NoPlanError(what, do=f"use a batch_size of {most} or less, or more host servers")
@@ -100,8 +100,8 @@ def _check_size(search: Search) -> None:
         raise NoPlanError(what, do="give the division, or use fewer layers")
 
 
-def _words(setting: Setting) -> str:
-    return f"{counted(setting.ipus_per_replica, 'IPU')} per replica"
+def _words(group: Layout) -> str:
+    return f"{counted(group.ipus_per_replica, 'IPU')} per replica"
 
 
 def _undivided(space: Space) -> NoPlanError:
@@ -119,10 +119,10 @@ def _simulated_s(found: Found) -> float:
     return ps_to_seconds(execute(compile_program(found.plan), explicit=False).makespan_ps)
 
 
-def _candidate(found: Found, update_s: float, verdict: str) -> Candidate:
+def _candidate(search: Search, found: Found, update_s: float, verdict: str) -> Candidate:
     workload, layout = found.plan.workload, found.plan.layout
     samples = workload.samples_per_micro_batch * layout.accumulation_factor * layout.replication_factor
-    return _described(found.spec, found.plan.memory, verdict, samples / update_s)
+    return _described(search.written(layout), found.plan.memory, verdict, samples / update_s)
 
 
 def _described(
@@ -151,7 +151,7 @@ def _misfits(search: Search, best_s: float) -> Iterator[Candidate]:
             continue
         kinds.add(kind)
         memory = search.memory(lean[1])
-        yield _described(lean[1], memory, misfit_text(memory))
+        yield _described(search.written(lean[1]), memory, misfit_text(memory))
         if len(kinds) == _SHOWN_MISFITS:
             return
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from podsim.cost.model import CostModel
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.parallelism.setting import powers_of_two
-from podsim.plan.cuts import even_layers
+from podsim.parallelism.factors import powers_of_two
 from podsim.plan.fit import misfit_text
-from podsim.plan.inference import InferenceJob, InferencePlan, StepCost, stage_memory, step_costs
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import Steps, draft_steps, generation_cost_model
+from podsim.plan.generation_job import generation_job
 from podsim.plan.memory import IpuMemory
-from podsim.program.inference import compile_step
+from podsim.program.generation import compile_step
 from podsim.specs import GenerationScenario, LoadedScenario, PodSpec
 from podsim.specs.generation import AutoInferenceSpec, InferenceParallelismSpec
 from podsim.specs.pods import larger_pods
@@ -126,30 +126,24 @@ def _words(spec: GenerationScenario) -> str:
 
 
 class _Planner:
-    """Plans divisions of one model; those with as many shards share what their steps cost."""
+    """Plans divisions of one model, which share what their operations cost."""
 
     def __init__(self) -> None:
-        self._costs: dict[int, tuple[StepCost, StepCost]] = {}
+        self._model: CostModel | None = None
 
     def tried(self, spec: GenerationScenario) -> _Tried:
         """A division with the time of a decode step, if it fits."""
-        job = inference_job(spec)
-        memory = self.memory(job)
-        if not all(ipu.fits for ipu in memory):
-            return _Tried(spec, memory, None)
-        layers = even_layers(job.shape.layer_count, job.options.pipeline_stages)
-        plan = InferencePlan(job.system, job.software, job.shape, job.options, *self._step_costs(job), layers, memory)
-        return _Tried(spec, memory, ps_to_seconds(execute(compile_step(plan, plan.decode), explicit=False).makespan_ps))
+        steps = self.steps(spec)
+        if not all(ipu.fits for ipu in steps.memory):
+            return _Tried(spec, steps.memory, None)
+        trace = execute(compile_step(steps.decode), explicit=False)
+        return _Tried(spec, steps.memory, ps_to_seconds(trace.makespan_ps))
 
-    def memory(self, job: InferenceJob) -> tuple[IpuMemory, ...]:
-        """Its tenants, whether or not they fit."""
-        return stage_memory(job, self._step_costs(job))
-
-    def _step_costs(self, job: InferenceJob) -> tuple[StepCost, StepCost]:
-        shards = job.options.tensor_parallel
-        if shards not in self._costs:
-            self._costs[shards] = step_costs(job)
-        return self._costs[shards]
+    def steps(self, spec: GenerationScenario) -> Steps:
+        """Its plan, whether or not it fits."""
+        asked = generation_job(spec)
+        self._model = self._model or generation_cost_model(asked)
+        return draft_steps(asked, self._model)
 
 
 def _nearest_miss(loaded: LoadedScenario, spec: GenerationScenario, nearest: _Tried) -> DoesNotFitError:
@@ -166,7 +160,7 @@ def _fits(loaded: LoadedScenario, spec: GenerationScenario, pod: PodSpec) -> boo
     planner = _Planner()
     for divided in _divisions(loaded, spec.model_copy(update={"system": pod})):
         try:
-            if all(ipu.fits for ipu in planner.memory(inference_job(divided))):
+            if all(ipu.fits for ipu in planner.steps(divided).memory):
                 return True
         except InfeasibleError:
             continue

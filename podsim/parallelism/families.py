@@ -1,10 +1,11 @@
-"""From a chain that has been cut to the keys of a scenario."""
+"""From a layout to the keys of a scenario."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from operator import sub
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 
 from podsim.parallelism.chain import Chain
 from podsim.parallelism.checkpoints import CheckpointedSlices
-from podsim.parallelism.prices import Pipeline
 from podsim.parallelism.slices import SegmentsOf, Slices
 from podsim.plan.cuts import layer_segments
+from podsim.plan.layout import Layout
 from podsim.plan.stage import Segment
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import AutoImageSpec, ImageParallelismSpec
@@ -51,25 +52,27 @@ class TransformerFamily:
             chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
         )
 
-    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TrainingScenario:
-        """The scenario with this division."""
-        cuts = pipeline.cuts
+    def divided(self, layout: Layout, order: tuple[str, ...]) -> TrainingScenario:
+        """The scenario with this layout."""
+        assert layout.cuts is not None
+        bounds = pairwise((*layout.cuts.starts, len(order)))
         stages = [
-            _stage_keys(ipu, Counter(order[start:stop]))
-            for ipu, start, stop in zip(pipeline.ipus, cuts, cuts[1:], strict=False)
+            _stage_keys(ipus.start, Counter(order[start:stop]))
+            for ipus, (start, stop) in zip(layout.cuts.ipus, bounds, strict=True)
         ]
-        setting = pipeline.setting
         where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.model.placed_layers]}
         parallelism = ParallelismSpec.model_validate(
             {
-                **_factors(pipeline),
+                **_factors(layout),
                 **where,
-                "recomputation": self.recomputation if setting.recompute else "none",
+                "recomputation": self.recomputation if layout.recompute else "none",
                 "updates_per_session_call": self.auto.updates_per_session_call or 1,
             }
         )
-        state = OptimizerStateSpec(storage=setting.storage, replicated_tensor_sharding=setting.sharded)
-        share = _proportion(pipeline.proportions)
+        state = OptimizerStateSpec(
+            storage=layout.optimizer_storage, replicated_tensor_sharding=layout.replicated_tensor_sharding
+        )
+        share = _proportion(layout.available_memory_proportion)
         memory = self.spec.memory.model_copy(update={"available_memory_proportion": share, "optimizer_state": state})
         return self.spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
@@ -92,19 +95,20 @@ class ConvnetFamily:
             recompute_last=recompute_last,
         )
 
-    def divided(self, pipeline: Pipeline, order: tuple[str, ...]) -> TrainingScenario:
-        """The scenario with this division."""
+    def divided(self, layout: Layout, order: tuple[str, ...]) -> TrainingScenario:
+        """The scenario with this layout."""
+        assert layout.cuts is not None
         parallelism = ImageParallelismSpec.model_validate(
             {
-                **_factors(pipeline),
-                "pipeline_splits": tuple(order[cut] for cut in pipeline.cuts[1:-1]),
-                "recomputation": self.recomputation if pipeline.setting.recompute else "none",
-                "checkpoints": tuple(order[cut] for cut in pipeline.checkpoints),
+                **_factors(layout),
+                "pipeline_splits": tuple(order[start] for start in layout.cuts.starts[1:]),
+                "recomputation": self.recomputation if layout.recompute else "none",
+                "checkpoints": tuple(order[place] for place in layout.cuts.checkpoints or ()),
                 "replicas_per_process": self.auto.replicas_per_process,
                 "reduction_merge_size": self.auto.reduction_merge_size,
             }
         )
-        share = _proportion(pipeline.proportions)
+        share = _proportion(layout.available_memory_proportion)
         memory = self.spec.memory.model_copy(update={"available_memory_proportion": share})
         return self.spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
@@ -112,9 +116,9 @@ class ConvnetFamily:
 Family = TransformerFamily | ConvnetFamily
 
 
-def _factors(pipeline: Pipeline) -> dict[str, int]:
+def _factors(layout: Layout) -> dict[str, int]:
     names = ("micro_batch_size", "accumulation_factor", "replication_factor")
-    return {name: getattr(pipeline.setting, name) for name in names}
+    return {name: getattr(layout, name) for name in names}
 
 
 def _proportion(shares: tuple[float, ...]) -> Any:

@@ -28,10 +28,9 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, search: Search)
     lean = [found for setting in search.misfits.values() if (found := search.leanest(setting))]
     what = f"no division of batch_size {search.space.batch_size} fits {spec.system.name}"
     if lean:
-        nearest = min(lean, key=lambda each: each[0])[1]
-        layout = nearest.parallelism
+        layout = min(lean, key=lambda each: each[0])[1]
         words = f"{counted(layout.ipus_per_replica, 'IPU')} per replica, micro_batch_size {layout.micro_batch_size}"
-        what += f"; the nearest has {words}: {misfit_text(search.memory(nearest))}"
+        what += f"; the nearest has {words}: {misfit_text(search.memory(layout))}"
     cures = list(_cures(loaded, spec))
     return DoesNotFitError(what, do="any of these makes it fit: " + "; ".join(cures) if cures else _OTHERWISE)
 

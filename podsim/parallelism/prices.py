@@ -1,18 +1,18 @@
-"""What a pipeline's stages cost and need for every way to cut the chain, with one setting."""
+"""What a pipeline's stages cost and need for every way to cut the chain, with one layout apart from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from podsim.parallelism.chain import is_tied
-from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.split import Costs, Split, least_maximum, most_even
-from podsim.plan.layout import Job
+from podsim.plan.cuts import Cuts
+from podsim.plan.layout import Job, Layout
 from podsim.plan.stage import stash_depth
 from podsim.system import System
 
@@ -22,19 +22,11 @@ class Pipeline:
     """A chain that has been cut.
 
     Attributes:
-        setting: All but the cuts.
-        cuts: Where stages start, 0 and the end included.
-        ipus: IPU of each stage.
-        proportions: Share of memory for temporaries of each IPU.
-        checkpoints: Blocks that start a segment inside a stage, where that is a choice.
+        layout: With the cuts.
         cycles: Of the slowest IPU, estimated; what it needs of its memory where nothing fits.
     """
 
-    setting: Setting
-    cuts: tuple[int, ...]
-    ipus: tuple[int, ...]
-    proportions: tuple[float, ...]
-    checkpoints: tuple[int, ...]
+    layout: Layout
     cycles: float
 
 
@@ -43,7 +35,7 @@ class Prices:
     """Cycles and memory of every part, for each share of memory for temporaries.
 
     Attributes:
-        setting: All but the cuts.
+        layout: All but the cuts.
         slices: The chain.
         folded: Whether the last stage shares IPU 0 with the first.
         capacity_bytes: Memory of an IPU, code apart. [B]
@@ -54,7 +46,7 @@ class Prices:
         pinned: The share of each IPU as it was written, if it was.
     """
 
-    setting: Setting
+    layout: Layout
     slices: Slices
     folded: bool
     capacity_bytes: float
@@ -93,18 +85,20 @@ class Prices:
             return None
         cuts, size = split.cuts, self.slices.size
         places = [*pairwise(cuts), (cuts[0], cuts[-1])]
-        shares = [0] * self.setting.ipus_per_replica
+        shares = [0] * self.layout.ipus_per_replica
         for ipu, costs, place in list(zip(self._ipus, priced, places, strict=True))[: None if self.folded else -1]:
             shares[ipu] = min(self.allowed[ipu], key=lambda share: (costs[share, *place], share))
         stages = (0, *cuts, size) if self.folded else cuts
         ipus = (0, *range(1, len(cuts)), 0) if self.folded else tuple(range(len(cuts) - 1))
         proportions = tuple(self.pinned) or tuple(self.slices.chain.proportions[share] for share in shares)
-        checkpoints = self._checkpoints(stages, shares)
-        return Pipeline(self.setting, tuple(stages), ipus, proportions, checkpoints, split.cost)
+        groups = tuple(range(ipu, ipu + 1) for ipu in ipus)
+        made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
+        return Pipeline(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
 
-    def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...]:
-        if self.folded:
-            return ()
+    def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
+        """Where segments start inside stages; None where they are layers."""
+        if self.slices.chain.workload.layers:
+            return None
         chosen: list[int] = []
         count = len(stages) - 1
         for index, (start, stop) in enumerate(pairwise(stages)):
@@ -113,33 +107,31 @@ class Prices:
         return tuple(chosen)
 
 
-def price(setting: Setting, slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
-    """Price every stage of a setting.
+def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
+    """Price every stage of a layout.
 
     Args:
-        setting: All but the cuts.
         slices: The chain of blocks.
-        job: Formats and optimizer, laid out with the setting.
+        job: Formats, optimizer, and the layout but for its cuts.
         pinned: A share of memory for each IPU, if those are given.
     """
-    ipu, chain = job.system.machine.ipu, slices.chain
+    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica
     compute_tiles = ipu.tile_count - job.layout.io_tiles
     capacity = compute_tiles * (ipu.tile_memory_bytes - job.code_bytes_per_tile)
     held = chain.held_bytes(job)
-    folded = setting.ipus_per_replica > 1 and is_tied(chain.workload)
-    hand_over = _hand_over_cycles(slices, job.system) if setting.ipus_per_replica > 1 else np.zeros(slices.size + 1)
+    folded = ipu_count > 1 and is_tied(chain.workload)
+    hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)
     stages = [
-        _stage(index, setting.ipus_per_replica + folded, slices, held, capacity, hand_over)
-        for index in range(setting.ipus_per_replica + folded)
+        _stage(index, ipu_count + folded, slices, held, capacity, hand_over) for index in range(ipu_count + folded)
     ]
     every = list(range(len(chain.proportions)))
-    allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * setting.ipus_per_replica
+    allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * ipu_count
     if folded:
         ends = _shared(slices, held, stages[0][0], stages[-1][0], len(stages))
         stages = stages[1:-1]
     else:
         ends = _nothing(slices)
-    return Prices(setting, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
+    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
 
 
 def _stage(

@@ -1,6 +1,6 @@
-"""The search: every setting that a batch allows, cut as well as can be, the fastest simulated.
+"""The search: every layout that a batch allows, cut as well as can be, the fastest simulated.
 
-Bounds come first: no division takes less time than its computation spread evenly over the IPUs. Settings
+Bounds come first: no division takes less time than its computation spread evenly over the IPUs. Layouts
 whose bound is above what has been found are not looked at. What is left is cut by dynamic programming,
 planned, and ranked by the time of its pipeline and of its update; the first few go through the engine.
 """
@@ -15,12 +15,12 @@ from itertools import islice
 from podsim.errors import DoesNotFitError, InfeasibleError
 from podsim.parallelism.chain import Chain, bare_chain, chain_of
 from podsim.parallelism.estimate import least_s, update_s
-from podsim.parallelism.prices import Pipeline, Prices, price
-from podsim.parallelism.setting import Setting
+from podsim.parallelism.prices import Prices, price
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.space import Space
-from podsim.plan import Job, Plan, make_plan
+from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
+from podsim.plan.layout import Layout
 from podsim.plan.memory import IpuMemory
 from podsim.plan.plan import cost_model, job_memory
 from podsim.specs import LoadedScenario, TrainingScenario
@@ -35,15 +35,11 @@ class Found:
     """A division that fits.
 
     Attributes:
-        setting: The division apart from its cuts.
-        spec: The scenario with it.
         plan: Its plan.
         estimate_s: All of a weight update, without the engine; never more than with it. [s]
         update_s: What of it follows the pipeline cycles. [s]
     """
 
-    setting: Setting
-    spec: TrainingScenario
     plan: Plan
     estimate_s: float
     update_s: float
@@ -55,7 +51,7 @@ class Search:
     Attributes:
         found: Divisions that fit, for each number of IPUs, replicas, samples and kind of recomputation.
         misfits: The smallest micro-batch that does not fit, by group.
-        considered_count: Settings that were looked at.
+        considered_count: Layouts that were looked at.
     """
 
     def __init__(
@@ -69,18 +65,23 @@ class Search:
             pinned: Whether choices that were written are kept.
             tight: Whether operations get hardly any memory for temporaries.
         """
-        self._job = training_job(spec)
+        workload_of = training_job(spec).workload_of
+        self.space = Space(loaded, spec, workload_of(1), pinned=pinned)
+        self._job = replace(training_job(self.space.whole(), workload_of), changes=())
         self._model = cost_model(self._job)
-        self.space = Space(loaded, spec, self._job.workload_of(1), pinned=pinned)
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
         self.found: dict[tuple[int, ...], Found] = {}
-        self.misfits: dict[Setting, Setting] = {}
+        self.misfits: dict[Layout, Layout] = {}
         self._known: set[int] = set()
         self.considered_count = 0
         self._chain, self._roomy_chain = lru_cache(self._make_chain), lru_cache(self._make_roomy_chain)
         self._slices = lru_cache(self._make_slices)
 
-    def explore(self, group: Setting) -> None:
+    def groups(self) -> list[Layout]:
+        """Layouts with a micro-batch of one sample and without cuts, the most promising first."""
+        return list(self.space.groups(self._job.layout))
+
+    def explore(self, group: Layout) -> None:
         """Try micro-batches of a group, the largest first, but for those that cannot fit or cannot win."""
         settings = list(self.space.micro_batches(group))
         fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting))
@@ -101,19 +102,19 @@ class Search:
 
     def _keep(self, found: Found) -> None:
         """Of divisions that differ in the place of optimizer state alone, the fastest."""
-        setting = found.setting
-        key = (setting.ipus_per_replica, setting.replication_factor, setting.micro_batch_size, setting.recompute)
+        layout = found.plan.layout
+        key = (layout.ipus_per_replica, layout.replication_factor, layout.micro_batch_size, layout.recompute)
         if key not in self.found or found.estimate_s < self.found[key].estimate_s:
             self.found[key] = found
 
     def fits(self) -> bool:
         """Whether anything does, with micro-batches as small as may be."""
-        return any(self._fits_with(setting) for group in self.space.groups() for setting in self._smallest(group))
+        return any(self._fits_with(setting) for group in self.groups() for setting in self._smallest(group))
 
-    def _smallest(self, group: Setting) -> list[Setting]:
+    def _smallest(self, group: Layout) -> list[Layout]:
         return list(islice(self.space.micro_batches(group), 1))
 
-    def _fits_with(self, setting: Setting) -> bool:
+    def _fits_with(self, setting: Layout) -> bool:
         try:
             return self._fits_bare(setting) and bool(self._evaluate(setting))
         except InfeasibleError:
@@ -124,7 +125,7 @@ class Search:
         """The least time of a weight update that was found, estimated. [s]"""
         return min((found.estimate_s for found in self.found.values()), default=float("inf"))
 
-    def bound_s(self, setting: Setting) -> float:
+    def bound_s(self, setting: Layout) -> float:
         """No division with this setting takes less time: its work spread evenly. [s]
 
         Work per sample never grows with the micro-batch, so a larger one that is known will do.
@@ -139,13 +140,13 @@ class Search:
         cycles = rounds * max(total / setting.ipus_per_replica, longest) * setting.micro_batch_size / size
         return cycles / self._job.system.machine.ipu.clock_hz
 
-    def _least_s(self, setting: Setting) -> float:
+    def _least_s(self, setting: Layout) -> float:
         """At the peak of the chip; nothing is costed for that. [s]"""
         workload, ipu = self._job.workload_of(setting.micro_batch_size), self._job.system.machine.ipu
         flop = workload.training_flop * setting.accumulation_factor / setting.ipus_per_replica
         return flop / ipu.peak_flop_per_s(workload.activation_dtype)
 
-    def _may_win(self, setting: Setting, update_s: float) -> bool:
+    def _may_win(self, setting: Layout, update_s: float) -> bool:
         limit_s = _HOPELESS * self.best_s - update_s
         if self.bound_s(setting) > limit_s:
             return False
@@ -153,22 +154,26 @@ class Search:
         self._known.add(setting.micro_batch_size)
         return self.bound_s(setting) <= limit_s
 
-    def leanest(self, setting: Setting) -> tuple[float, TrainingScenario] | None:
-        """The division that needs least memory: how much the fullest IPU needs, code apart, and the scenario. [B]"""
+    def leanest(self, setting: Layout) -> tuple[float, Layout] | None:
+        """The cuts that need least memory: how much the fullest IPU needs, code apart, and the layout. [B]"""
         pipeline = self._prices(setting).leanest()
-        return None if pipeline is None else (pipeline.cycles, self._divided(pipeline))
+        return None if pipeline is None else (pipeline.cycles, pipeline.layout)
 
-    def near_misses(self, best_s: float) -> list[Setting]:
-        """Settings that do not fit and would take less time, those that promise most first."""
+    def near_misses(self, best_s: float) -> list[Layout]:
+        """Layouts that do not fit and would take less time, those that promise most first."""
         bounds = [(self.bound_s(each), each) for each in self.misfits.values() if each.micro_batch_size in self._known]
         bounds.sort(key=lambda each: each[0])
         return [setting for bound_s, setting in bounds if bound_s < best_s]
 
-    def memory(self, spec: TrainingScenario) -> tuple[IpuMemory, ...]:
+    def memory(self, layout: Layout) -> tuple[IpuMemory, ...]:
         """What every IPU of a replica holds, whether or not it fits."""
-        return job_memory(self._job_of(spec), self._model)
+        return job_memory(replace(self._job, layout=layout), self._model)
 
-    def _evaluate(self, setting: Setting) -> Found:
+    def written(self, layout: Layout) -> TrainingScenario:
+        """The scenario with a layout."""
+        return self.space.family.divided(layout, self._job.workload_of(layout.micro_batch_size).order)
+
+    def _evaluate(self, setting: Layout) -> Found:
         """The best cuts of a setting.
 
         Raises:
@@ -177,26 +182,17 @@ class Search:
         pipeline = self._prices(setting).fastest()
         if pipeline is None:
             raise DoesNotFitError("no way to cut the model fits")
-        spec = self._divided(pipeline)
-        plan = make_plan(self._job_of(spec), self._model)
-        return Found(setting, spec, plan, least_s(plan), update_s(plan))
+        plan = make_plan(replace(self._job, layout=pipeline.layout), self._model)
+        return Found(plan, least_s(plan), update_s(plan))
 
-    def _divided(self, pipeline: Pipeline) -> TrainingScenario:
-        return self.space.family.divided(pipeline, self._chain(pipeline.setting.micro_batch_size).order)
-
-    def _job_of(self, spec: TrainingScenario) -> Job:
-        return replace(training_job(spec), workload_of=self._job.workload_of, changes=())
-
-    def _fits_bare(self, setting: Setting) -> bool:
+    def _fits_bare(self, setting: Layout) -> bool:
         """Whether it would fit if operations needed no temporaries; nothing is costed for that."""
         return self._prices(setting, bare=True).fastest() is not None
 
-    def _prices(self, setting: Setting, *, bare: bool = False) -> Prices:
-        system = self._job.system
-        layout = setting.layout(self._job.layout, system.domain_ipu_count)
+    def _prices(self, setting: Layout, *, bare: bool = False) -> Prices:
         slices = self._slices(setting.micro_batch_size, setting.recompute, bare)
         pinned = () if bare else self.space.proportion_per_ipu
-        return price(setting, slices, replace(self._job, layout=layout), pinned)
+        return price(slices, replace(self._job, layout=setting), pinned)
 
     def _make_chain(self, micro_batch_size: int) -> Chain:
         return chain_of(self._job.workload_of(micro_batch_size), self._model, self._proportions)

@@ -1,4 +1,4 @@
-"""The settings that a batch, a pod and what is pinned allow."""
+"""The layouts, but for their cuts, that a batch, a pod and what is pinned allow."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from podsim.parallelism.chain import is_tied
+from podsim.parallelism.factors import accumulation, divisors, powers_of_two
 from podsim.parallelism.families import ConvnetFamily, Family, TransformerFamily
-from podsim.parallelism.prices import Pipeline
-from podsim.parallelism.setting import ON_CHIP, STREAMING, Setting, accumulation, divisors, powers_of_two
+from podsim.plan.cuts import Cuts
+from podsim.plan.layout import ON_CHIP, STREAMING, Layout
 from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.specs.auto import AutoTrainingSpec
 from podsim.specs.convnet_training import AutoImageSpec
 from podsim.specs.division import AutoTextSpec
-from podsim.specs.image import EfficientNetSpec, ResNetSpec
 from podsim.workload import Workload
 
 _NORM = ("norm", "replicas")
@@ -22,7 +22,7 @@ _HARDLY_FEWER = 0.9
 
 
 class Space:
-    """Settings of one scenario.
+    """Layouts of one scenario without their cuts.
 
     Attributes:
         spec: The scenario.
@@ -67,17 +67,46 @@ class Space:
         """Blocks of the model in a row."""
         return len(self._workload.order)
 
-    def groups(self) -> Iterator[Setting]:
-        """Settings with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
+    def whole(self) -> TrainingScenario:
+        """The scenario on a single IPU, whether or not it fits."""
+        cuts = Cuts((0,), (range(1),), ())
+        layout = Layout(
+            ipus_per_replica=1, cuts=cuts, accumulation_factor=self.batch_size, available_memory_proportion=(1.0,)
+        )
+        return self.family.divided(layout, self._workload.order)
+
+    def groups(self, base: Layout) -> Iterator[Layout]:
+        """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit.
+
+        Args:
+            base: What they have in common.
+        """
         every = (
-            (place, Setting(ipus, replicas, 1, self.batch_size, recompute, storage, sharded))
+            (
+                place,
+                replace(
+                    base,
+                    ipus_per_replica=ipus,
+                    replication_factor=replicas,
+                    replicas_per_domain=self.spec.system.domain_ipu_count // ipus,
+                    cuts=None,
+                    recompute=recompute,
+                    optimizer_storage=storage,
+                    replicated_tensor_sharding=sharded,
+                ),
+            )
             for ipus in self._ipu_counts()
             for place, replicas in enumerate(self._replica_counts(ipus))
             for recompute in self._recomputation()
             for storage in self._storages()
             for sharded in self._shardings(replicas)
         )
-        for _, group in sorted(every, key=lambda each: (each[0], each[1].storage, not each[1].sharded)):
+
+        def promise(each: tuple[int, Layout]) -> tuple[int, str, bool]:
+            place, layout = each
+            return place, layout.optimizer_storage, not layout.replicated_tensor_sharding
+
+        for _, group in sorted(every, key=promise):
             yield group
 
     def _stage_count(self, ipus: int) -> int:
@@ -109,10 +138,15 @@ class Space:
         if self.auto.replication_factor not in (None, replicas):
             return False
         order, size = self._workload.order, self._stage_count(ipus)
-        setting = Setting(ipus, replicas, 1, 2 * size, recompute=False, storage=ON_CHIP, sharded=False)
-        cuts = (*range(size), len(order))
         places = (*range(ipus), 0)[:size]
-        spec = self.family.divided(Pipeline(setting, cuts, places, (1.0,) * ipus, (), 0.0), order)
+        layout = Layout(
+            ipus_per_replica=ipus,
+            replication_factor=replicas,
+            cuts=Cuts(tuple(range(size)), tuple(range(ipu, ipu + 1) for ipu in places)),
+            accumulation_factor=2 * size,
+            available_memory_proportion=(1.0,) * ipus,
+        )
+        spec = self.family.divided(layout, order)
         for key, what, do in spec.model_copy(update={"batch_size": None}).division_findings():
             self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
             return False
@@ -120,8 +154,7 @@ class Space:
 
     def _norm_objection(self) -> tuple[str, str]:
         """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""
-        assert isinstance(self.spec.model, ResNetSpec | EfficientNetSpec)
-        together = self.spec.model.norm.replicas
+        together = self.spec.model.norm_replicas
         what = (
             f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
         )
@@ -145,7 +178,7 @@ class Space:
             return (self.spec.memory.state.replicated_tensor_sharding,)
         return (True, False) if replicas > 1 else (False,)
 
-    def micro_batches(self, group: Setting) -> Iterator[Setting]:
+    def micro_batches(self, group: Layout) -> Iterator[Layout]:
         """A group with every micro-batch that it allows, the smallest first."""
         stages = self._stage_count(group.ipus_per_replica)
         for size in divisors(self.batch_size // group.replication_factor, _MOST_SAMPLES):

@@ -60,6 +60,11 @@ class Layout:
     available_memory_proportion: tuple[float, ...]
 
     @property
+    def tensor_parallel(self) -> int:
+        """IPUs that share every block of a stage."""
+        return len(self.cuts.ipus[0]) if self.cuts else 1
+
+    @property
     def shard_count(self) -> int:
         """Replicas over which a sharded tensor is split: those of one link domain."""
         return min(self.replication_factor, self.replicas_per_domain)
@@ -88,6 +93,11 @@ class Precision:
     weight_bits: int
     accumulator_bytes: int = 0
     partials: str = "fp16"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether weights have to be unpacked for the matrix unit."""
+        return self.weight_bits < WEIGHT_BITS["fp16"]
 
     def weight_bytes(self, element_count: int, shards: int = 1) -> int:
         """Bytes of one shard of so many weights. [B]"""

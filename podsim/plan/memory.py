@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from podsim.plan.layout import Job
+from podsim.plan.layout import ON_CHIP, STREAMING, Job
 from podsim.plan.stage import Segment, stash_depth
 from podsim.plan.stage_cost import BlockCost, StageCost
 from podsim.plan.update import state_bytes, updated_sizes
 from podsim.system import Ipu
-from podsim.workload import Workload
+from podsim.workload import Block, Workload
+
+# A layer's input, the norm of it, and what two dense layers make of it.
+_LIVE_TENSORS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
 
     def tenants(local: int) -> Iterator[Tenant]:
         held = [cost for cost in costs if local in cost.stage.ipus]
-        yield weights(held, workload, job)
+        yield from weights(held, workload, job)
         if job.optimizer is not None:
             yield accumulators(held, workload, job)
             yield optimizer_state(held, workload, job)
@@ -78,7 +81,7 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
             yield temporaries_of_training(held, workload, job, ipu)
         else:
             yield from running_tenants(held, workload, ipu)
-        yield Tenant("code", job.code_bytes_per_tile * ipu.tile_count)
+        yield code(job, ipu)
 
     return tuple(
         IpuMemory(local, tuple(tenants(local)), ipu.memory_bytes, streaming)
@@ -86,9 +89,24 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
     )
 
 
-def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
-    """All weights of the stages of an IPU."""
-    return Tenant("weights", job.precision.weight_bytes(_parameter_count(held, workload)))
+def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator[Tenant]:
+    """The weights of the stages of an IPU; if they are streamed, room on the chip for what is loaded at once."""
+    layout, model, owners = job.layout, workload.whole, _owners(held)
+
+    def stored(segment: Segment, shared_with: Collection[str]) -> int:
+        """A shard of the weights of blocks that follow one another, but for those that others there have. [B]"""
+        count = sum(_stored_elements(model.blocks[name], shared_with) for name in segment.blocks)
+        return job.precision.weight_bytes(count, len(held[0].stage.ipus))
+
+    segments = [segment for cost in held for segment in cost.stage.segments]
+    every = sum(segment.count * stored(segment, owners) for segment in segments)
+    if layout.weight_storage == ON_CHIP:
+        yield Tenant("weights", every)
+        return
+    # Loads that overlap need a second slot; the largest thing that is loaded sets its size.
+    slots = 2 if layout.io_tiles else 1
+    yield Tenant("weights", slots * max(stored(segment, ()) for segment in segments))
+    yield Tenant("weights", every, STREAMING)
 
 
 def accumulators(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
@@ -97,15 +115,22 @@ def accumulators(held: Sequence[StageCost], workload: Workload, job: Job) -> Ten
 
 
 def _parameter_count(held: Sequence[StageCost], workload: Workload) -> int:
-    """Elements stored on an IPU.
-
-    A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere.
-    """
-    blocks = [(workload.blocks[name], repeats) for cost in held for name, repeats in cost.stage.blocks]
-    owners = {block.name for block, _ in blocks}
+    """Elements stored on an IPU."""
     return sum(
-        repeats * parameter.element_count
-        for block, repeats in blocks
+        repeats * _stored_elements(workload.blocks[name], _owners(held))
+        for cost in held
+        for name, repeats in cost.stage.blocks
+    )
+
+
+def _owners(held: Sequence[StageCost]) -> set[str]:
+    return {name for cost in held for name, _ in cost.stage.blocks}
+
+
+def _stored_elements(block: Block, owners: Collection[str]) -> int:
+    """A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere."""
+    return sum(
+        parameter.element_count
         for parameter in block.parameters
         if parameter.tied_to is None or parameter.tied_to.split("/")[0] not in owners
     )
@@ -186,3 +211,38 @@ def running_bytes(place: int, workload: Workload, cost: BlockCost, ipu: Ipu) -> 
     before = workload.blocks[workload.order[place - 1]].output_elements
     inputs = before * size if place else workload.host_input_bytes
     return inputs + live * size, cost.temporary_bytes_per_tile * ipu.tile_count
+
+
+def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
+    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip.
+
+    Args:
+        cost: The stage.
+        decode: The step that makes one token.
+        job: What is planned.
+        sequence_length: Tokens of prompt and output.
+    """
+    if job.layout.kv_cache == "none":
+        return
+    token = decode.activation_bytes * sequence_length
+    layers = [
+        (segment.count, sum(decode.blocks[name].cache_written_elements for name in segment.blocks) * token)
+        for segment in cost.stage.segments
+    ]
+    every = sum(count * one for count, one in layers) * job.layout.batches_in_flight
+    if job.layout.kv_cache == STREAMING:
+        yield Tenant("kv_cache", max(one for _, one in layers))
+    yield Tenant("kv_cache", every, job.layout.kv_cache)
+
+
+def temporaries_of_step(costs: Sequence[StageCost], workload: Workload, ipu: Ipu) -> Tenant:
+    """Peak of activations and temporaries of operations while a layer of a step runs."""
+    operations = [each for cost in costs for block in cost.blocks.values() for each in block.forward]
+    widest = max(each.op.byte_count for each in operations)
+    largest = max(each.temporary_bytes_per_tile for each in operations)
+    return Tenant("temporaries", _LIVE_TENSORS * workload.hidden_bytes + 2 * widest + largest * ipu.tile_count)
+
+
+def code(job: Job, ipu: Ipu) -> Tenant:
+    """The program on every tile."""
+    return Tenant("code", job.code_bytes_per_tile * ipu.tile_count)

@@ -40,7 +40,7 @@ class Plan:
     precision: Precision
     optimizer: Optimizer | None
     stages: tuple[StageCost, ...]
-    memory: tuple[IpuMemory, ...]
+    memory: tuple[IpuMemory, ...] = ()
     updates: tuple[UpdateCost, ...] = ()
 
     def handed_over_bytes(self, stage: int) -> int:
@@ -89,6 +89,12 @@ def job_memory(job: Job, model: CostModel | None = None) -> tuple[IpuMemory, ...
 
 def _draft(job: Job, model: CostModel) -> Plan:
     """The plan without the weight update, whether or not it fits."""
+    plan = costed(job, model)
+    return replace(plan, memory=memory_plan(job, plan.stages, model.ipu))
+
+
+def costed(job: Job, model: CostModel) -> Plan:
+    """Stages with their costs, and nothing else."""
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)
     costs = stage_costs(
@@ -99,5 +105,4 @@ def _draft(job: Job, model: CostModel) -> Plan:
         recompute=layout.recompute,
         recompute_last=job.software.recompute_last_segment,
     )
-    memory = memory_plan(job, costs, model.ipu)
-    return Plan(job.system, job.software, workload, layout, job.precision, job.optimizer, costs, memory)
+    return Plan(job.system, job.software, workload, layout, job.precision, job.optimizer, costs)

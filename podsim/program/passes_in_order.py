@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsim.cost.model import OpCost
-from podsim.plan.inference import InferencePlan
 from podsim.plan.plan import Plan
 from podsim.plan.stage import Segment
 from podsim.plan.stage_cost import StageCost
@@ -47,12 +46,12 @@ def forward_passes(plan: Plan) -> Passes:
     return {f"stage {cost.stage.index}": tuple(_ahead(cost, cost.stage.segments)) for cost in plan.stages}
 
 
-def step_passes(plan: InferencePlan) -> Passes:
-    """The parts of a decode step."""
-    blocks = plan.decode.blocks
+def step_passes(plan: Plan) -> Passes:
+    """The parts of a step of text generation."""
+    blocks = {name: block for cost in plan.stages for name, block in cost.blocks.items()}
     return {
-        name.replace("feed_forward", "feed-forward"): (Repeat(1, tuple((name, cost) for cost in costs)),)
-        for name, costs in blocks.items()
+        name.replace("_", "-"): (Repeat(1, tuple((name, cost) for cost in block.forward)),)
+        for name, block in blocks.items()
     }
 
 

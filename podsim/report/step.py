@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from podsim.engine import Trace, execute
-from podsim.plan.inference import InferencePlan, StepCost
-from podsim.program.inference import compile_turn, stages_interfere
+from podsim.plan import Plan
+from podsim.program.generation import compile_turn, stages_interfere
 from podsim.program.passes import BUBBLE
 from podsim.report.breakdown import exact_seconds
 from podsim.report.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
@@ -95,14 +95,13 @@ def _bound_of(kind: str) -> str | None:
     return "host" if kind == _HOST_WAIT else _BOUNDS.get(kind_of(kind).family)
 
 
-def longest_stage_ps(plan: InferencePlan, cost: StepCost, trace: Trace) -> int:
+def longest_stage_ps(plan: Plan, trace: Trace) -> int:
     """The longest that a batch takes any stage, its call to the host included. [ps]
 
     Args:
-        plan: The model on its IPUs.
-        cost: The step.
+        plan: The step.
         trace: The step of one batch while no other is under way.
     """
     if stages_interfere(plan):
-        return execute(compile_turn(plan, cost)).makespan_ps
+        return execute(compile_turn(plan)).makespan_ps
     return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

@@ -47,6 +47,8 @@ class Block:
         live_elements: The most elements alive at once inside the block beside its input.
         partial_sums: Names of its operations whose results are partial sums over the shards of a layer,
             which these have to add up before anything reads them.
+        cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
+        cache_written_elements: Elements that such a step adds to it.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Block:
     saved_elements: int
     live_elements: int
     partial_sums: tuple[str, ...] = ()
+    cache_read_elements: int = 0
+    cache_written_elements: int = 0
 
     @property
     def parameter_count(self) -> int:
@@ -87,6 +91,7 @@ class Workload:
         host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
+        undivided: The same for all shards together, if this is one of several.
     """
 
     name: str
@@ -97,6 +102,18 @@ class Workload:
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    undivided: Workload | None = None
+
+    @property
+    def whole(self) -> Workload:
+        """All shards together."""
+        return self.undivided or self
+
+    @property
+    def hidden_bytes(self) -> int:
+        """What a layer hands on. [B]"""
+        last = next(iter(self.layers.values()))[-1]
+        return self.blocks[last].output_elements * self.activation_bytes
 
     @property
     def units(self) -> tuple[tuple[str, ...], ...]:

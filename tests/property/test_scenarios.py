@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsim.cost.account import total
-from podsim.plan.inference import plan_inference
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import plan_generation
+from podsim.plan.generation_job import generation_job
 from podsim.report.result import RunResult
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
@@ -210,11 +210,13 @@ def unpacking_s(scenario: Scenario) -> float:
     """The most that unpacking all layers adds to a step of all batches in flight. [s]"""
     spec = load_scenario(scenario).spec
     assert isinstance(spec, GenerationScenario)
-    plan = plan_inference(inference_job(spec))
-    cycles = total(each.account for each in plan.decode.blocks["attention"] if each.op.name.startswith("weights/"))
+    asked = generation_job(spec)
+    plan = plan_generation(asked).decode
+    attention = plan.stages[0].blocks["attention"].forward
+    cycles = total(each.account for each in attention if each.op.name.startswith("weights/"))
     one_s = cycles.cycles / plan.system.machine.ipu.clock_hz + 1 / PS_PER_S
     assert cycles.cycles > 0
-    return plan.options.batches_in_flight * spec.model.layer_count * one_s
+    return plan.layout.batches_in_flight * spec.model.layer_count * one_s
 
 
 @examples(6)

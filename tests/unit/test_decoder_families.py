@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from podsim.cost.model import CostModel
-from podsim.plan.inference import InferenceJob, plan_inference
-from podsim.plan.inference_job import inference_job
-from podsim.program.inference import ALL_REDUCE, compile_step
+from podsim.plan import Plan
+from podsim.plan.generation import Generation, Steps, plan_generation, with_layers
+from podsim.plan.generation_job import generation_job
+from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, Block, DecoderShape, Experts, Workload, causal_decoder
 from podsim.workload.op import Elementwise, MatMul, Op
-from podsim.workload.transformer.weights import Weights
 
 LLAMA2_13B = DecoderShape(40, 5120, 13824, 40, 40, 32000)
 GPT_J = DecoderShape(
@@ -318,35 +318,42 @@ def test_every_parameter_gets_a_gradient_of_its_size(shape: DecoderShape) -> Non
 
 @families
 def test_every_operation_has_a_cost(shape: DecoderShape) -> None:
-    job = generation("parallelism.tensor_parallel=4")
+    job = generation()
     model = CostModel(job.system.machine.ipu, job.software.layout_change_cycles_per_byte)
     for ops in all_ops(causal_decoder(small(shape), Batch(1, 32), shards=4)):
         assert all(cost.account.cycles > 0 for cost in model.sequence(ops, 0.4))
 
 
-def generation(*overrides: str) -> InferenceJob:
-    spec = load_scenario("llama2_7b_pods", overrides=overrides).spec
+def generation() -> Generation:
+    spec = load_scenario("llama2_7b_pods", overrides=["parallelism.tensor_parallel=4"]).spec
     assert isinstance(spec, GenerationScenario)
-    return inference_job(spec)
+    return generation_job(spec)
+
+
+def small_steps(shape: DecoderShape) -> Steps:
+    """Text generation with a small model of the same kind over four shards."""
+    return plan_generation(with_layers(replace(generation(), shape=small(shape)), 2))
+
+
+def layer_read(plan: Plan) -> int:
+    """Weights of a layer that a step reads, of all shards."""
+    return sum(plan.workload.whole.blocks[name].read_parameter_count for name in ("attention", "feed_forward"))
 
 
 @pytest.mark.parametrize(("shape", "sums_per_layer"), [(LLAMA2_13B, 2), (GPT_J, 1)])
 def test_a_generated_token_waits_for_each_sum(shape: DecoderShape, sums_per_layer: int) -> None:
     """A ring of four shards takes 2·3 steps for a sum."""
-    job = replace(generation("parallelism.tensor_parallel=4"), shape=small(shape))
-    plan = plan_inference(job)
-    layers = next(p for p in compile_step(plan, plan.decode).groups[0].phases if p.name.startswith("layers"))
+    layers = next(p for p in compile_step(small_steps(shape).decode).groups[0].phases if p.name.startswith("layers"))
     transfers = [each.transfers for each in layers.steps["ipu0"] if isinstance(each, Exchange)]
     assert sum(each[0].kind == ALL_REDUCE for each in transfers) == sums_per_layer * 2 * 3
 
 
 def test_a_token_loads_the_experts_that_it_meets() -> None:
     """A router of 256·8 and two norms of 256 with 2 of 8 experts of 3·256·512, attention of 2·256² + 2·256·64·4."""
-    job = replace(generation("parallelism.tensor_parallel=4"), shape=small(replace(MIXTRAL, kv_head_count=4)))
-    plan = plan_inference(job)
+    steps = small_steps(replace(MIXTRAL, kv_head_count=4))
     attention = 2 * 256**2 + 2 * 256 * 4 * 32
-    assert plan.decode.reads.layer == attention + 256 * 8 + 2 * 256 + 2 * 3 * 256 * 512
-    assert plan.prefill.reads.layer == attention + 256 * 8 + 2 * 256 + 8 * 3 * 256 * 512
+    assert layer_read(steps.decode) == attention + 256 * 8 + 2 * 256 + 2 * 3 * 256 * 512
+    assert layer_read(steps.prefill) == attention + 256 * 8 + 2 * 256 + 8 * 3 * 256 * 512
 
 
 def test_a_tied_head_reads_words_without_positions() -> None:
@@ -354,6 +361,7 @@ def test_a_tied_head_reads_words_without_positions() -> None:
     shape = DecoderShape(
         12, 768, 3072, 12, 12, 50257, False, "layer", rotary=False, position_count=1024, tied_embedding=True
     )
-    assert Weights.read(step(shape)).head == 50257 * 768 + 2 * 768
-    assert Weights.stored(shape).head == 2 * 768
-    assert Weights.stored(shape).embedding == Weights.read(step(shape)).embedding == (50257 + 1024) * 768
+    embedding, head = (step(shape).blocks[name] for name in ("embedding", "head"))
+    assert head.read_parameter_count == 50257 * 768 + 2 * 768
+    assert head.parameter_count == 2 * 768
+    assert embedding.parameter_count == embedding.read_parameter_count == (50257 + 1024) * 768

@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import podsim as package
-from podsim.activity import generate
 from podsim.errors import PodsimError
 from podsim.importer import Request, import_model
 from podsim.importer.huggingface import known_families
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.specs import Activity, load_scenario
 from podsim.specs.division import ParallelismSpec
@@ -52,7 +51,7 @@ def line_of(text: str, key: str) -> str:
 
 def parameters_of(spec: Any) -> int:
     if spec.activity is Activity.GENERATION:
-        return inference_job(spec).shape.parameter_count
+        return generation_job(spec).shape.parameter_count
     return training_job(spec).workload_of(1).parameter_count
 
 
@@ -156,8 +155,8 @@ def test_a_decoder_takes_the_division_with_the_shortest_time_per_token(folder: P
     assert line_of(text, "tensor_parallel") == "tensor_parallel: 16"
     assert line_of(text, "weights") == "weights: streamed"
     spec_of(text)
-    chosen = generate("imported.yaml", overrides=["parallelism=auto"])
-    assert chosen.time_per_output_token_s == generate("imported.yaml").time_per_output_token_s
+    chosen = package.generate("imported.yaml", overrides=["parallelism=auto"])
+    assert chosen.time_per_output_token_s == package.generate("imported.yaml").time_per_output_token_s
     assert f"({chosen.time_per_output_token_s * 1000:.3g} ms)" in text
 
 

@@ -11,8 +11,8 @@ import pytest
 import podsim
 from podsim.errors import PodsimError, SpecError
 from podsim.plan.cuts import even_layers
-from podsim.plan.inference import InferencePlan, plan_inference
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import Steps, plan_generation
+from podsim.plan.generation_job import generation_job
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
 from podsim.specs import GenerationScenario, load_scenario
@@ -31,10 +31,10 @@ def step(shape: DecoderShape, batch: int, tokens: int, context: int, shards: int
     return causal_decoder(shape, Batch(batch, tokens, False, False, context_length=context), shards=shards)
 
 
-def plan_of(name: str, *overrides: str) -> InferencePlan:
+def plan_of(name: str, *overrides: str) -> Steps:
     spec = load_scenario(name, overrides=overrides).spec
     assert isinstance(spec, GenerationScenario)
-    return plan_inference(inference_job(spec))
+    return plan_generation(generation_job(spec))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_parameters(size: str, millions: float) -> None:
     }
     spec = load_scenario(scenario).spec
     assert isinstance(spec, GenerationScenario)
-    assert inference_job(spec).shape.parameter_count / 1e6 == pytest.approx(millions, abs=0.06)
+    assert generation_job(spec).shape.parameter_count / 1e6 == pytest.approx(millions, abs=0.06)
 
 
 def test_work_of_a_whole_sequence_of_llama2_7b() -> None:
@@ -163,6 +163,26 @@ def test_loads_under_computation_need_a_second_slot() -> None:
     assert slots == {0: layer, 64: 2 * layer}
 
 
+GPT2_LAYER = 12 * 768**2 + 13 * 768
+
+
+def test_tied_words_are_with_the_embedding_and_with_the_head() -> None:
+    """GPT-2 small with 1,000 words in four stages of two layers: neither words nor positions are in the middle."""
+    scenario = {
+        "system": "ipu_pod4",
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 8, "vocabulary_size": 1000},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+        "parallelism": {"pipeline_stages": 4},
+    }
+    spec = load_scenario(scenario).spec
+    assert isinstance(spec, GenerationScenario)
+    memory = plan_generation(generation_job(spec)).memory
+    layers, words, positions, norm = 2 * GPT2_LAYER, 1000 * 768, 1024 * 768, 2 * 768
+    held = [next(each.byte_count for each in ipu.tenants if each.name == "weights") for ipu in memory]
+    assert held == [2 * (layers + words + positions), 2 * layers, 2 * layers, 2 * (layers + words + norm)]
+
+
 def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> None:
     with pytest.raises(podsim.DoesNotFitError) as caught:
         podsim.generate(PODS, variant="pod16_resident")
@@ -233,8 +253,7 @@ def test_batches_in_flight_share_the_loads_of_weights() -> None:
     spec = load_scenario(scenario).spec
     assert isinstance(spec, GenerationScenario)
     # The last stage: two layers of GPT-2 small, and the head: its norm and the embedding's table of words.
-    layer = 12 * 768**2 + 13 * 768
-    loads = (layer, layer, 1000 * 768 + 2 * 768)
+    loads = (GPT2_LAYER, GPT2_LAYER, 1000 * 768 + 2 * 768)
     turn_s = sum(2 * count / 0.5e9 + 1.5e-6 for count in loads)
     assert podsim.generate(scenario).decode.longest_stage_ps / 1e12 == pytest.approx(turn_s, rel=0.01)
     assert podsim.generate(scenario).tokens_per_s == pytest.approx(1 / turn_s, rel=0.01)

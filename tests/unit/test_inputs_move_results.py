@@ -14,8 +14,8 @@ from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
 from podsim.influence import Measure, Probe
 from podsim.plan.forward_job import forward_job
-from podsim.plan.inference import inference_cost_model
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import generation_cost_model
+from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.plan.plan import cost_model
 from podsim.probes import ForwardProbe, GenerationProbe, TrainingProbe
@@ -57,7 +57,8 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[Scenario, Probe[Any], M
     spec = load_scenario(name, overrides=overrides).spec
     probe: Probe[Any]
     if spec.activity is Activity.GENERATION:
-        probe = GenerationProbe(inference_job, inference_cost_model(inference_job(spec.of(GenerationScenario))))
+        asked = generation_job(spec.of(GenerationScenario))
+        probe = GenerationProbe(generation_job, generation_cost_model(asked))
     elif spec.activity is Activity.FORWARD:
         passes = spec.of(ForwardScenario)
         workload = passes.model.read(passes, Path(), silent).workload

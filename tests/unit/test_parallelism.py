@@ -17,8 +17,8 @@ from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_s
 from podsim.parallelism.chain import bare_chain, chain_of
 from podsim.parallelism.checkpoints import CheckpointedSlices
 from podsim.parallelism.estimate import pipeline_cycles
+from podsim.parallelism.factors import accumulation, divisors
 from podsim.parallelism.search import Search
-from podsim.parallelism.setting import accumulation, divisors
 from podsim.parallelism.split import least_maximum, most_even
 from podsim.plan.job import training_job
 from podsim.plan.memory import kept_elements, segment_peak_bytes
@@ -27,7 +27,6 @@ from podsim.plan.stage import Segment
 from podsim.report.choice_table import choice_table
 from podsim.report.choice_text import choice_yaml
 from podsim.specs import TrainingScenario
-from podsim.specs.checks import cross_check
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
 
@@ -167,17 +166,19 @@ def test_memory_of_the_search_is_that_of_the_plan(make: type[Search]) -> None:
     """For every number of IPUs, with and without recomputation: code and the rest make up the fullest IPU."""
     search = make()
     seen = set()
-    for group in search.space.groups():
-        kind = (group.ipus_per_replica, group.recompute, group.storage)
+    for group in search.groups():
+        kind = (group.ipus_per_replica, group.recompute, group.optimizer_storage)
         setting = next(search.space.micro_batches(group), None)
         if setting is None or kind in seen or group.ipus_per_replica > 4:
             continue
         seen.add(kind)
         lean = search.leanest(setting)
         assert lean is not None
-        used, spec = lean
-        assert not any(cross_check(spec))
+        used, layout = lean
+        spec = search.written(layout)
+        assert not any(spec.findings())
         job = training_job(spec)
+        assert job.layout == layout
         code = job.software.code_bytes_per_tile * job.system.machine.ipu.tile_count
         fullest = max(ipu.used_bytes() for ipu in job_memory(job))
         # Each block's state is rounded up to whole elements of a shard; nothing else may differ.

@@ -9,9 +9,9 @@ import pytest
 from podsim.parallelism.chain import bare_chain
 from podsim.parallelism.prices import price
 from podsim.parallelism.search import Found, Search
-from podsim.parallelism.setting import Setting
 from podsim.parallelism.slices import Slices
 from podsim.plan.job import training_job
+from podsim.plan.layout import Layout
 from podsim.plan.stage import Segment
 from podsim.specs import TrainingScenario, load_scenario
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
@@ -31,7 +31,7 @@ def bert_search(**parallelism: object) -> Search:
 
 
 def explored(search: Search) -> Search:
-    for group in search.space.groups():
+    for group in search.groups():
         search.explore(group)
     return search
 
@@ -39,7 +39,7 @@ def explored(search: Search) -> Search:
 def test_a_bound_counts_the_cycles_in_which_the_pipeline_fills() -> None:
     """Micro-batches and IPUs less one: 8 + 4 - 1 cycles are half of 19 + 4 - 1; on one IPU 8 are half of 16."""
     search = explored(bert_search())
-    setting = next(iter(search.found.values())).setting
+    setting = next(iter(search.found.values())).plan.layout
 
     def bound_s(ipus: int, micro_batches: int) -> float:
         return search.bound_s(replace(setting, ipus_per_replica=ipus, accumulation_factor=micro_batches))
@@ -52,7 +52,7 @@ def test_no_plan_is_faster_than_its_bound() -> None:
     search = explored(bert_search())
     assert len(search.found) > 5
     for found in search.found.values():
-        assert search.bound_s(found.setting) <= (found.estimate_s - found.update_s) * (1 + 1e-9)  # for rounding
+        assert search.bound_s(found.plan.layout) <= (found.estimate_s - found.update_s) * (1 + 1e-9)  # for rounding
 
 
 def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
@@ -64,8 +64,7 @@ def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
     slices = Slices(
         bare_chain(workload), lambda start, stop: (Segment(order[start:stop]),), recompute=False, recompute_last=False
     )
-    setting = Setting(2, 1, 4, 8, recompute=False, storage="in_processor_memory", sharded=False)
-    prices = price(setting, slices, replace(job, layout=setting.layout(job.layout, 4)))
+    prices = price(slices, job.laid_out(ipus_per_replica=2, micro_batch_size=4, cuts=None))
     cycles, _ = prices.parts[0]
     transfer = 4 * 8 * 8 * 8 * 2 / (6 * 16e9 * 0.85) * 1.33e9
     assert cycles[0, 0, 1] == pytest.approx(machine.ipu.multi_ipu_sync_cycles + transfer)
@@ -73,10 +72,10 @@ def test_a_cut_costs_a_sync_and_the_transfer_over_it() -> None:
 
 def test_a_bound_as_tight_as_the_truth_discards_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each setting takes 3 % less time than the one looked at before it, and its bound is its time: the last wins."""
-    times: dict[Setting, float] = {}
+    times: dict[Layout, float] = {}
     evaluate = Search._evaluate
 
-    def timed(search: Search, setting: Setting) -> Found:
+    def timed(search: Search, setting: Layout) -> Found:
         return replace(evaluate(search, setting), estimate_s=times[setting], update_s=0.0)
 
     monkeypatch.setattr(Search, "bound_s", lambda _, setting: times.setdefault(setting, 0.97 ** len(times)))

@@ -17,8 +17,8 @@ import podsim
 from podsim.activity.step_times import PlannedSteps, service_steps
 from podsim.cli import app
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
-from podsim.plan.inference import InferencePlan, plan_inference
-from podsim.plan.inference_job import inference_job
+from podsim.plan.generation import Generation, plan_generation
+from podsim.plan.generation_job import generation_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
 from podsim.specs import GenerationScenario, load_scenario
@@ -47,10 +47,10 @@ LAYOUTS = {
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"
 
 
-def plan_of(*overrides: str) -> InferencePlan:
+def asked(*overrides: str) -> Generation:
     spec = load_scenario(SMALL, overrides=overrides).spec
     assert isinstance(spec, GenerationScenario)
-    return plan_inference(inference_job(spec))
+    return generation_job(spec)
 
 
 def exact_s(batch: int, prompt: int, *overrides: str) -> tuple[float, float]:
@@ -73,7 +73,7 @@ def generated(*overrides: str) -> podsim.GenerationResult:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_step_takes_as_long_as_in_text_generation(layout: str) -> None:
-    steps = PlannedSteps(plan_of(*LAYOUTS[layout]))
+    steps = PlannedSteps(asked(*LAYOUTS[layout]))
     for batch, prompt in ((1, 1), (1, 64), (4, 32)):
         prefill_s, decode_s = exact_s(batch, prompt, *LAYOUTS[layout])
         assert steps.prefill_s(batch, prompt) == prefill_s
@@ -82,7 +82,7 @@ def test_a_step_takes_as_long_as_in_text_generation(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ["one IPU", "streamed cache"])
 def test_between_the_points_of_the_grid_a_step_is_less_than_one_percent_off(layout: str) -> None:
-    steps, generator = PlannedSteps(plan_of(*LAYOUTS[layout])), random.Random(5)
+    steps, generator = PlannedSteps(asked(*LAYOUTS[layout])), random.Random(5)
     for _ in range(12):
         batch, prompt = generator.randint(1, 4), generator.randint(1, 127)
         prefill_s, decode_s = exact_s(batch, prompt, *LAYOUTS[layout])
@@ -92,7 +92,7 @@ def test_between_the_points_of_the_grid_a_step_is_less_than_one_percent_off(layo
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_more_sequences_and_more_tokens_never_take_less_time(layout: str) -> None:
-    steps = PlannedSteps(plan_of(*LAYOUTS[layout]))
+    steps = PlannedSteps(asked(*LAYOUTS[layout]))
     for time_s in (steps.prefill_s, steps.decode_s):
         for batch in (1, 2, 3):
             times = [time_s(batch, tokens) for tokens in (2, 9, 33, 64, 90, 128)]
@@ -102,31 +102,29 @@ def test_more_sequences_and_more_tokens_never_take_less_time(layout: str) -> Non
 
 
 def test_without_a_cache_every_step_is_the_whole_sequence() -> None:
-    steps = PlannedSteps(plan_of("generation.kv_cache=none"))
+    steps = PlannedSteps(asked("generation.kv_cache=none"))
     whole_s = podsim.generate(SMALL, overrides=["generation.kv_cache=none"]).decode.time_s
     assert steps.prefill_s(4, 5) == steps.decode_s(4, 6) == steps.decode_s(4, 127) == whole_s
 
 
 def test_one_sequence_more_than_the_largest_batch_does_not_fit() -> None:
-    plan = plan_of()
-    largest = PlannedSteps(plan).max_batch
-    assert largest >= plan.options.batch_size
-    assert plan_of(f"generation.batch_size={largest}").memory
+    largest = PlannedSteps(asked()).max_batch
+    assert largest >= asked().layout.micro_batch_size
+    assert plan_generation(asked(f"generation.batch_size={largest}")).memory
     with pytest.raises(DoesNotFitError):
-        plan_of(f"generation.batch_size={largest + 1}")
+        plan_generation(asked(f"generation.batch_size={largest + 1}"))
 
 
 def test_a_prefill_too_large_to_be_planned_does_not_fit() -> None:
-    plan = plan_of("generation.kv_cache=streaming_memory")
-    huge = replace(plan, options=replace(plan.options, prompt_tokens=1 << 20))
-    assert PlannedSteps(huge).max_batch == plan.options.batch_size
+    huge = replace(asked("generation.kv_cache=streaming_memory"), prompt_tokens=1 << 20)
+    assert PlannedSteps(huge).max_batch == huge.layout.micro_batch_size
 
 
 def test_batches_in_flight_take_the_longer_of_latency_and_turns() -> None:
     """Alone a batch takes its latency; with others the slowest stage takes one turn for each."""
     pipeline = ["parallelism.pipeline_stages=4", "generation.batch_size=2", "generation.prompt_tokens=64"]
     step = podsim.generate(SMALL, overrides=[*pipeline, "generation.output_tokens=1"]).decode
-    times_s = [each.decode_s(2, 65) for each in service_steps(plan_of(*pipeline, "parallelism.batches_in_flight=4"))]
+    times_s = [each.decode_s(2, 65) for each in service_steps(asked(*pipeline, "parallelism.batches_in_flight=4"))]
     turn_s = step.longest_stage_ps / PS_PER_S
     assert times_s == pytest.approx([max(step.time_s, count * turn_s) for count in (1, 2, 3, 4)])
     assert times_s[0] == step.time_s < times_s[-1]
@@ -145,7 +143,7 @@ def test_one_request_pays_for_no_batches_that_do_not_exist() -> None:
 def test_one_request_takes_the_time_of_its_steps() -> None:
     result = served("serving.request_count=1")
     prefill_s, _ = exact_s(1, 96)
-    steps = PlannedSteps(plan_of())
+    steps = PlannedSteps(asked())
     decode_s = sum(steps.decode_s(1, context) for context in range(97, 97 + 31))
     assert result.outcome.time_to_first_token.p50_s == prefill_s
     assert result.outcome.latency.p99_s == pytest.approx(prefill_s + decode_s)

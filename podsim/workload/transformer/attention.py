@@ -82,6 +82,8 @@ def attention(a: Attention) -> Block:
     parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias="projection" in s.biases)
     scores, queries, keys = math.prod(a.scores), s.tokens * s.attention_size, math.prod(a.keys)
     copies = 2 if s.batch.attention_dropout else 1
+    # Keys and values of a token of every sequence.
+    kept = 2 * s.kv_size * s.batch.size if s.batch.cached else 0
     forward, backward = _forward(a), _backward(a)
     return Block(
         name=a.name,
@@ -94,6 +96,8 @@ def attention(a: Attention) -> Block:
         saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
         live_elements=2 * s.activation_elements + queries + 2 * scores,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
+        cache_read_elements=kept * ((s.batch.context_length or 0) - s.batch.sequence_length),
+        cache_written_elements=kept * s.batch.sequence_length,
     )
 
 

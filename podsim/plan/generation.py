@@ -1,0 +1,190 @@
+"""Text generation: two steps, prefill and decode, with one layout, each planned as a forward pass of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from podsim.cost.model import CostModel
+from podsim.plan.cuts import Cuts, cuts_of_layers, even_layers
+from podsim.plan.fit import does_not_fit
+from podsim.plan.layout import ON_CHIP, STREAMING, Job, Layout, Precision
+from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
+from podsim.plan.plan import Plan, cost_model, costed
+from podsim.system import Software, System
+from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
+from podsim.workload.op import DType
+from podsim.workload.transformer.weights import unpacking
+
+StepName = Literal["prefill", "decode"]
+_TIGHT_PROPORTION = 0.1
+_INT4_BITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What is asked of a decoder.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        shape: The model.
+        layout: How it is laid out; a micro-batch is the sequences that go through the network together.
+        precision: Its number formats.
+        dtype: That of activations, keys and values.
+        prompt_tokens: Tokens of a prompt.
+        output_tokens: Tokens generated for it.
+    """
+
+    system: System
+    software: Software
+    shape: DecoderShape
+    layout: Layout
+    precision: Precision
+    dtype: DType
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def sequence_length(self) -> int:
+        """Prompt and output together."""
+        return self.prompt_tokens + self.output_tokens
+
+    def laid_out(self, **fields: Any) -> Generation:
+        """The same with another layout in some fields."""
+        return replace(self, layout=replace(self.layout, **fields))
+
+    def job(self, name: StepName) -> Job:
+        """The forward pass of a step."""
+        return Job(self.system, self.software, partial(self._workload, name), self.layout, self.precision)
+
+    def _workload(self, name: StepName, batch_size: int) -> Workload:
+        """The prompt, or one token in the middle of the output; without a cache the whole sequence, padded."""
+        tokens = context = self.prompt_tokens
+        if self.layout.kv_cache == "none":
+            tokens = context = self.sequence_length
+        elif name == "decode":
+            tokens, context = 1, self.prompt_tokens + max(1, self.output_tokens // 2)
+        batch = Batch(
+            size=batch_size,
+            sequence_length=tokens,
+            dropout=False,
+            attention_dropout=False,
+            dtype=self.dtype,
+            context_length=context,
+            cached=self.layout.kv_cache != "none",
+        )
+        shards = self.layout.tensor_parallel
+        workload = causal_decoder(self.shape, batch, shards=shards)
+        return unpacking(workload, self.dtype, shards) if self.precision.is_narrow else workload
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The plans of both steps.
+
+    Attributes:
+        prefill: Of the step that takes in a prompt.
+        decode: Of the step that makes one token, in the middle of the output.
+        memory: Tenants of the first IPU of each stage while either runs; those that share it are alike.
+    """
+
+    prefill: Plan
+    decode: Plan
+    memory: tuple[IpuMemory, ...]
+
+
+def with_layers(asked: Generation, count: int) -> Generation:
+    """The same model with so many layers in each stage."""
+    layout = asked.layout
+    assert layout.cuts is not None
+    stages = len(layout.cuts.starts)
+    shape = replace(asked.shape, layer_count=count * stages)
+    return replace(asked, shape=shape).laid_out(cuts=_even_cuts(shape, stages, layout.tensor_parallel))
+
+
+def _even_cuts(shape: DecoderShape, stages: int, shards: int) -> Cuts:
+    """Every step has its layers at the same places."""
+    return cuts_of_layers(causal_decoder(shape, Batch(1, 1)), even_layers(shape.layer_count, stages), shards)
+
+
+def generation_layout(shape: DecoderShape, stages: int, shards: int, proportion: float, **fields: Any) -> Layout:
+    """Layers spread evenly over stages, each shared by neighbouring IPUs."""
+    cuts, ipus = _even_cuts(shape, stages, shards), stages * shards
+    return Layout(ipus_per_replica=ipus, cuts=cuts, available_memory_proportion=(proportion,) * ipus, **fields)
+
+
+def plan_generation(asked: Generation, model: CostModel | None = None, *, advise: bool = True) -> Steps:
+    """Cost both kinds of step and check that the model fits.
+
+    Args:
+        asked: What is to be planned.
+        model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help where it does not fit.
+
+    Raises:
+        DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
+    """
+    costs = model or generation_cost_model(asked)
+    steps = draft_steps(asked, costs)
+    if not all(ipu.fits for ipu in steps.memory):
+        raise does_not_fit(
+            steps.memory, asked, _changes(asked), lambda changed: draft_steps(changed, costs).memory, advise=advise
+        )
+    return steps
+
+
+def generation_cost_model(asked: Generation) -> CostModel:
+    """Costs of single operations on the tiles that compute."""
+    return cost_model(asked.job("decode"))
+
+
+def draft_steps(asked: Generation, model: CostModel) -> Steps:
+    """Both steps and the memory they need, whether or not they fit."""
+    prefill, decode = plan_step(asked, "prefill", model), plan_step(asked, "decode", model)
+    return Steps(prefill, decode, tuple(_memory(asked, (prefill, decode), model)))
+
+
+def plan_step(asked: Generation, name: StepName, model: CostModel) -> Plan:
+    """One of the two, without its memory."""
+    return costed(asked.job(name), model)
+
+
+def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Iterator[IpuMemory]:
+    job, decode, ipu = asked.job("decode"), steps[-1], model.ipu
+    streaming = job.system.machine.streaming.capacity_per_ipu_bytes
+    running = max(
+        (temporaries_of_step(step.stages, step.workload, ipu) for step in steps), key=lambda tenant: tenant.byte_count
+    )
+    for cost in decode.stages:
+        tenants: tuple[Tenant, ...] = (
+            *weights([cost], decode.workload, job),
+            *kv_cache(cost, decode.workload, job, asked.sequence_length),
+            running,
+            code(job, ipu),
+        )
+        yield IpuMemory(cost.stage.ipus.start, tenants, ipu.memory_bytes, streaming)
+
+
+def _changes(asked: Generation) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:
+    layout = asked.layout
+
+    def laid_out(words: str, **fields: Any) -> tuple[str, Callable[[Generation], Generation]]:
+        return words, lambda changed: changed.laid_out(**fields)
+
+    if layout.weight_storage == ON_CHIP:
+        yield laid_out("memory.weights: streamed", weight_storage=STREAMING)
+    if layout.kv_cache == ON_CHIP:
+        yield laid_out("generation.kv_cache: streaming_memory", kv_cache=STREAMING)
+    if asked.precision.weight_bits != _INT4_BITS:
+        narrow = replace(asked.precision, weight_bits=_INT4_BITS)
+        yield "precision.weights: int4", lambda changed: replace(changed, precision=narrow)
+    if max(layout.available_memory_proportion) > _TIGHT_PROPORTION:
+        tight = (_TIGHT_PROPORTION,) * layout.ipus_per_replica
+        words = f"memory.available_memory_proportion: {_TIGHT_PROPORTION}"
+        yield laid_out(words, available_memory_proportion=tight)
+    if layout.micro_batch_size > 1:
+        half = layout.micro_batch_size // 2
+        yield laid_out(f"generation.batch_size: {half}", micro_batch_size=half)

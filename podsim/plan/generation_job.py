@@ -1,0 +1,33 @@
+"""From a checked scenario of text generation to what the planner is asked."""
+
+from __future__ import annotations
+
+from podsim.plan.generation import Generation, generation_layout
+from podsim.plan.layout import ON_CHIP, STREAMING, WEIGHT_BITS, Precision
+from podsim.specs import GenerationScenario
+from podsim.system import build_software, build_system
+
+
+def generation_job(spec: GenerationScenario) -> Generation:
+    """What a scenario asks."""
+    generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
+    return Generation(
+        system=build_system(spec.system),
+        software=build_software(spec.software),
+        shape=shape,
+        layout=generation_layout(
+            shape,
+            parallelism.pipeline_stages,
+            parallelism.tensor_parallel,
+            float(memory.available_memory_proportion),
+            micro_batch_size=generation.batch_size,
+            kv_cache=generation.kv_cache,
+            batches_in_flight=parallelism.batches_in_flight,
+            weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
+            io_tiles=memory.io_tiles,
+        ),
+        precision=Precision(WEIGHT_BITS[spec.precision.weights], partials=spec.precision.matmul_partials),
+        dtype=spec.precision.activations,
+        prompt_tokens=generation.prompt_tokens,
+        output_tokens=generation.output_tokens,
+    )

@@ -1,0 +1,208 @@
+"""A step of text generation as tasks: weights come in, shards compute and add up, stages hand on, the host samples.
+
+Shards of a layer add up their partial sums in a ring over their IPUs. Weights that are streamed
+are waited for layer by layer, or loaded by I/O tiles into a second slot while the layer before computes.
+
+Source: [popxl_llama], [gcl_topologies].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from podsim.cost.account import Account
+from podsim.errors import MissingDataError
+from podsim.plan.layout import STREAMING
+from podsim.plan.plan import Plan
+from podsim.plan.stage import Segment, Stage
+from podsim.program.passes import BUBBLE, INTER_IPU, work
+from podsim.program.rings import peripheral_ring, step_latency_s
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
+from podsim.program.transfers import HOST, link_transfer, streaming_transfer
+from podsim.units import seconds_to_ps
+
+ALL_REDUCE, WEIGHTS_WAIT = "all_reduce", "weights_wait"
+_SLOTS = 2
+# With loads that overlap, the accounted step follows another one, whose end they begin under.
+_STEPS = 2
+
+
+def compile_step(plan: Plan, *, explicit: bool = False) -> Program:
+    """One step of one batch through all stages.
+
+    Args:
+        plan: Prefill or decode.
+        explicit: Write out every layer; otherwise the layers of a stage are one phase that repeats.
+
+    Raises:
+        MissingDataError: The software stack does not say what a call for a token costs.
+    """
+    return _StepProgram(plan, explicit=explicit).program()
+
+
+def compile_turn(plan: Plan) -> Program:
+    """A turn of all stages at once, each at a batch of its own, behind another turn."""
+    return _StepProgram(plan, explicit=True).turn()
+
+
+def stages_interfere(plan: Plan) -> bool:
+    """Whether a stage is slower while the others work: loads run under them, or share a machine's memory."""
+    layout = plan.layout
+    if layout.batches_in_flight == 1:
+        return False
+    streams = STREAMING in (layout.weight_storage, layout.kv_cache)
+    return loads_overlap(plan) or (streams and layout.tensor_parallel < plan.system.machine.ipu_count)
+
+
+def loads_overlap(plan: Plan) -> bool:
+    """Whether weights are loaded while others compute."""
+    return plan.layout.weight_storage == STREAMING and plan.layout.io_tiles > 0
+
+
+class _StepProgram:
+    """What the phases of a step have in common."""
+
+    def __init__(self, plan: Plan, *, explicit: bool) -> None:
+        self._plan, self._explicit, self._workload = plan, explicit, plan.workload
+        self._overlaps = loads_overlap(plan)
+        self._stages = [cost.stage for cost in plan.stages]
+        self._blocks = {name: block for cost in plan.stages for name, block in cost.blocks.items()}
+        self._sums = [self._all_reduce(stage) for stage in self._stages]
+
+    def program(self) -> Program:
+        """The step, after another one if loads begin under it."""
+        return self._behind_warm_up(tuple(self._phases()))
+
+    def turn(self) -> Program:
+        """The phases of all stages side by side."""
+        steps: dict[str, tuple[Step, ...]] = {}
+        for phase in self._phases():
+            for lane, each in phase.steps.items():
+                steps[lane] = steps.get(lane, ()) + each
+        return self._behind_warm_up((Phase("turn", 1, steps, BUBBLE),))
+
+    def _behind_warm_up(self, phases: tuple[Phase, ...]) -> Program:
+        lanes = tuple(self._lane(ipu) for ipu in range(self._plan.layout.ipus_per_replica))
+        steps = _STEPS if self._overlaps else 1
+        group = Group("replica0", lanes, phases * steps, len(phases) * (steps - 1))
+        if not self._overlaps:
+            return Program((group,))
+        tokens = {f"{lane}/{what}": count for lane in lanes for what, count in (("room", _SLOTS), ("ready", 0))}
+        return Program((group, *self._loaders(steps)), tokens)
+
+    def _lane(self, ipu: int) -> str:
+        return f"ipu{ipu}"
+
+    def _phases(self) -> Iterator[Phase]:
+        for stage in self._stages:
+            for segment in stage.segments:
+                yield from self._segment(stage, segment)
+            if stage is not self._stages[-1]:
+                yield self._phase(f"hand over {stage.index}", stage, partial(self._hand_over, stage))
+        call = Work("sample", ((HOST, seconds_to_ps(self._token_call_s())),))
+        yield self._phase("sample", self._stages[-1], lambda _: (call,))
+
+    def _segment(self, stage: Stage, segment: Segment) -> Iterator[Phase]:
+        """Embedding or head, or the layers of a stage."""
+        steps_of = partial(self._run, stage, segment)
+        if segment.blocks not in self._workload.layers.values():
+            yield self._phase(segment.blocks[0], stage, steps_of)
+        elif self._overlaps or self._explicit:
+            for number in range(segment.count):
+                yield self._phase(f"layers {stage.index} {number}", stage, steps_of)
+        else:
+            yield self._phase(f"layers {stage.index}", stage, steps_of, segment.count)
+
+    def _phase(self, name: str, stage: Stage, steps_of: Callable[[int], Iterable[Step]], count: int = 1) -> Phase:
+        return Phase(name, count, {self._lane(ipu): tuple(steps_of(ipu)) for ipu in stage.ipus}, BUBBLE)
+
+    def _token_call_s(self) -> float:
+        software = self._plan.software
+        if software.token_call_s is None:
+            raise MissingDataError(
+                f"{software.name} does not say what a call for a token costs", do="set software.token_call"
+            )
+        return software.token_call_s
+
+    def _run(self, stage: Stage, segment: Segment, ipu: int) -> Iterator[Step]:
+        """Blocks one after the other, once their weights are there."""
+        yield from self._load(ipu, segment)
+        for name in segment.blocks:
+            block = self._workload.blocks[name]
+            yield from self._cache(ipu, "read", block.cache_read_elements)
+            yield self._work(name.replace("_", "-"), self._blocks[name].forward_account)
+            yield from self._cache(ipu, "write", block.cache_written_elements)
+            if block.partial_sums:
+                yield from self._sums[stage.index][ipu]
+        yield from self._unload(ipu)
+
+    def _work(self, name: str, account: Account) -> Work:
+        return work(name, account, self._plan.system.machine.ipu.clock_hz)
+
+    def _load(self, ipu: int, segment: Segment) -> Iterator[Step]:
+        """Weights that are not on the chip."""
+        if self._overlaps:
+            yield Acquire(f"{self._lane(ipu)}/ready", WEIGHTS_WAIT)
+        elif self._plan.layout.weight_storage == STREAMING:
+            yield from self._stream("weights", ipu, "read", self._read_bytes(segment))
+
+    def _read_bytes(self, segment: Segment) -> int:
+        """A shard of the weights that blocks read. [B]"""
+        read = sum(self._workload.whole.blocks[name].read_parameter_count for name in segment.blocks)
+        return self._plan.precision.weight_bytes(read, self._plan.layout.tensor_parallel)
+
+    def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
+        """Keys and values that are not on the chip."""
+        if self._plan.layout.kv_cache == STREAMING:
+            yield from self._stream("keys and values", ipu, direction, element_count * self._workload.activation_bytes)
+
+    def _unload(self, ipu: int) -> Iterator[Step]:
+        if self._overlaps:
+            yield Release(f"{self._lane(ipu)}/room")
+
+    def _stream(self, name: str, ipu: int, direction: str, byte_count: int, io_tiles: int = 0) -> Iterator[Step]:
+        if byte_count:
+            yield Exchange((streaming_transfer(self._plan.system, name, ipu, direction, byte_count, io_tiles),))
+
+    def _loaders(self, steps: int) -> Iterator[Group]:
+        """I/O tiles of every IPU: embedding, layers and head in turn, as long as there is room."""
+        for stage in self._stages:
+            loads = [self._read_bytes(segment) for segment in stage.segments for _ in range(segment.count)]
+            for ipu in stage.ipus:
+                name = f"loader{ipu}"
+                one = [step for byte_count in loads for step in self._fetch(ipu, byte_count)]
+                phase = Phase("load", 1, {name: tuple(one)}, WEIGHTS_WAIT)
+                yield Group(name, (name,), (phase,) * steps, steps - 1, accounted=False)
+
+    def _fetch(self, ipu: int, byte_count: int) -> Iterator[Step]:
+        yield Acquire(f"{self._lane(ipu)}/room", WEIGHTS_WAIT)
+        yield from self._stream("weights", ipu, "read", byte_count)
+        yield Release(f"{self._lane(ipu)}/ready")
+
+    def _hand_over(self, stage: Stage, ipu: int) -> Iterator[Step]:
+        """Activations to the IPU of the next stage that holds the same shard."""
+        target = self._stages[stage.index + 1].ipus[stage.ipus.index(ipu)]
+        byte_count = self._workload.hidden_bytes / len(stage.ipus)
+        yield Exchange((link_transfer(self._plan.system, "activations", INTER_IPU, ipu, target, byte_count),))
+
+    def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
+        """The steps of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
+        ring = peripheral_ring(stage.ipus)
+        count = len(ring)
+        if count == 1:
+            return {ring[0]: []}
+        barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
+        latency_s = step_latency_s(self._plan.system, self._plan.software, ring)
+        return {
+            ipu: [Exchange(tuple(self._chunks(ring, place, latency_s))), barrier] * (2 * (count - 1))
+            for place, ipu in enumerate(ring)
+        }
+
+    def _chunks(self, ring: Sequence[int], place: int, latency_s: float) -> Iterator[Transfer]:
+        targets = {ring[(place + 1) % len(ring)]}
+        if self._plan.software.collective_both_ways:
+            targets.add(ring[place - 1])
+        chunk = self._workload.hidden_bytes / len(ring) / len(targets)
+        for target in sorted(targets):
+            yield link_transfer(self._plan.system, "chunk", ALL_REDUCE, ring[place], target, chunk, latency_s)
