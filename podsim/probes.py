@@ -7,10 +7,10 @@ pickled. A program that equals the last one is not simulated again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from podsim.cost.model import CostModel
-from podsim.engine import Trace, execute
+from podsim.engine import Pieces, Trace, execute
 from podsim.influence import Measure
 from podsim.plan import Job, make_plan
 from podsim.plan.forward_job import forward_job
@@ -31,20 +31,21 @@ from podsim.workload import Workload
 
 @dataclass
 class _Traces:
-    """Traces of programs that differ little: most are equal to the first."""
+    """Traces of programs that differ little: most are equal to the first, or in most of their pieces."""
 
     first: tuple[Program, Trace] | None = None
+    pieces: Pieces = field(default_factory=Pieces)
 
     def of(self, program: Program, *, anew: bool) -> Trace | None:
         """The trace of a program; None if it would take long and `anew` does not allow it."""
-        if self.first is not None and self.first[0] == program:
-            return self.first[1]
-        if self.first is not None and self.first[1].event_count > _MANY_EVENTS and not anew:
-            return None
-        trace = execute(program, explicit=False)
         if self.first is None:
-            self.first = program, trace
-        return trace
+            self.first = program, execute(program, explicit=False)
+        known, trace = self.first
+        if known == program:
+            return trace
+        if trace.event_count > _MANY_EVENTS and not anew:
+            return None
+        return self.pieces.trace(program) or execute(program, explicit=False)
 
 
 _MANY_EVENTS = 5000
@@ -80,15 +81,23 @@ class TrainingProbe(_Probe):
 
     _KEPT = ("metric",)
 
-    def __init__(self, job: Job, model: CostModel, outcome: TrainingOutcome) -> None:
+    def __init__(
+        self,
+        job: Job,
+        model: CostModel,
+        outcome: TrainingOutcome,
+        known: tuple[Program, Trace] | None = None,
+    ) -> None:
         """Repeat what has been planned.
 
         Args:
             job: What was planned.
             model: What its operations cost.
             outcome: What came of it.
+            known: What was run without its repetitions, if it was.
         """
         super().__init__(model)
+        self._traces.first = known
         self._workload_of: Callable[[int], Workload] | None = job.workload_of
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
         self.metric = "time_to_train_s" if ends else "throughput_samples_per_s"

@@ -1,12 +1,14 @@
-"""What all tests share: `--update-golden`, and work that is done once."""
+"""What all tests share: `--update-golden`, and a folder for what podsim keeps on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shutil
+import tempfile
 
 import pytest
 
-from tests.parsed_once import shipped_files_parsed_once
+from podsim.disk import SWITCH
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -15,16 +17,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """One folder for all processes of a test run, so that none depends on what is in the user's."""
+    if not hasattr(config, "workerinput"):
+        os.environ[SWITCH] = tempfile.mkdtemp(prefix="podsim-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[SWITCH], ignore_errors=True)
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _work_done_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Everywhere but where time is measured."""
-    if "bench" in request.path.parts:
-        yield
-        return
-    with shipped_files_parsed_once():
-        yield

@@ -42,7 +42,8 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         program = compile_program(plan, explicit=settings.explicit)
         trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome), anew=settings.influence)
+    known = None if settings.explicit else (program, trace)
+    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=settings.influence)
     return _result(loaded, plan, trace, outcome, stands_on, choice)
 
 

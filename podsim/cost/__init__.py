@@ -1,13 +1,14 @@
 """How long one thing takes: pure formulas, each with its source."""
 
 from podsim.cost.account import Account, total
-from podsim.cost.conv import ConvPlan, plan_conv
 from podsim.cost.conv_shape import ConvShape, conv_shape
-from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
 from podsim.cost.model import CostModel, OpCost
+from podsim.cost.planned import Chip, planned_conv, planned_matmul
+from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
 
 __all__ = [
     "Account",
+    "Chip",
     "ConvPlan",
     "ConvShape",
     "CostModel",
@@ -15,7 +16,7 @@ __all__ = [
     "MatMulShape",
     "OpCost",
     "conv_shape",
-    "plan_conv",
-    "plan_matmul",
+    "planned_conv",
+    "planned_matmul",
     "total",
 ]

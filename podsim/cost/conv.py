@@ -32,6 +32,7 @@ from podsim.cost.conv_vertices import (
     slic_cycles,
     vmac_cycles,
 )
+from podsim.cost.plans import ConvPlan
 from podsim.cost.split import (
     ROW_PART_DIVISORS,
     SERIAL_SLICES,
@@ -48,54 +49,6 @@ from podsim.workload.op import DTYPE_BYTES
 
 _MOST_ELEMENTS = 2**40
 _KINDS = ("matmul", "reduction", "exchange", "rearrange", "superstep")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvPlan:
-    """The chosen split of a convolution and its cost.
-
-    Attributes:
-        shape: What was planned.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-        method: Vertex and transforms.
-        group_parts: Parallel parts of the groups.
-        batch_parts: Parallel parts of the batch, of all positions if the kernel has only one.
-        field_parts: Parallel parts of each axis of the field.
-        kernel_parts: Parallel parts of the first axis of the kernel; more than one needs a reduction.
-        in_parts: Parallel parts of the input channels; likewise.
-        out_parts: Parallel parts of the output channels.
-        in_slices: Serial slices of the input channels.
-        out_slices: Serial slices of the output channels.
-        account: Tile cycles by kind.
-        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
-    """
-
-    shape: ConvShape
-    dtype: str
-    partials: str
-    method: Method
-    group_parts: int
-    batch_parts: int
-    field_parts: tuple[int, ...]
-    kernel_parts: int
-    in_parts: int
-    out_parts: int
-    in_slices: int
-    out_slices: int
-    account: Account
-    temporary_bytes_per_tile: int
-
-    @property
-    def tiles_used(self) -> int:
-        """Tiles that hold a part."""
-        rows = self.batch_parts * math.prod(self.field_parts)
-        return self.group_parts * rows * self.kernel_parts * self.in_parts * self.out_parts
-
-    def utilization(self, ipu: Ipu) -> float:
-        """Share of the matrix units' peak, 0 to 1."""
-        peak = ipu.peak_flop_per_s(self.dtype) / ipu.clock_hz
-        return self.shape.flop / (self.account.cycles * peak)
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,22 +186,3 @@ def outer_product_cycles(ipu: Ipu, share: TileShare) -> Cycles:
     positions = ceil_div(share.positions, ipu.worker_count)
     worker = vertex.fixed + share.conv_groups * (vertex.group + positions * (vertex.position + more))
     return np.asarray(ipu.vertices.launch_cycles + ipu.worker_count * worker)
-
-
-def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
-    """Maximum or mean over windows, for the elements of the busiest tile. [cycles]
-
-    Args:
-        ipu: The chip.
-        elements: Results on the tile.
-        width: Results of a row, each a vector of channels.
-        taps: Elements that are read for each result.
-        dtype: Format of the elements.
-        backward: Whether it is the gradient.
-    """
-    vertex = ipu.vertices.pool
-    per_vector = ipu.vector_width_bytes // DTYPE_BYTES[dtype]
-    vectors: int = ceil_div(ceil_div(elements, ipu.worker_count), per_vector)
-    rows: int = ceil_div(vectors, width)
-    per_tap = vertex.backward_tap if backward else vertex.forward_tap
-    return ipu.vertices.launch_cycles + ipu.worker_count * (rows * vertex.row + vectors * taps * per_tap)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from podsim.cost.account import Account
 from podsim.cost.amp import amp_vertex_cycles
+from podsim.cost.plans import LARGEST_EXTENT, MatMulPlan, MatMulShape
 from podsim.cost.split import (
     ROW_PART_DIVISORS,
     SERIAL_SLICES,
@@ -32,64 +33,7 @@ from podsim.errors import NoPlanError
 from podsim.system import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
-LARGEST_EXTENT = 2**24
 _MOST_ELEMENTS = 2**40
-
-
-@dataclass(frozen=True, slots=True)
-class MatMulShape:
-    """A product to plan: `groups` times (rows, inner) x (inner, columns)."""
-
-    rows: int
-    inner: int
-    columns: int
-    groups: int = 1
-
-    @property
-    def flop(self) -> int:
-        """One multiply-add is two operations. [FLOP]"""
-        return 2 * self.groups * self.rows * self.inner * self.columns
-
-
-@dataclass(frozen=True, slots=True)
-class MatMulPlan:
-    """The chosen split of a product and its cost.
-
-    Attributes:
-        shape: What was planned.
-        dtype: Format of the operands.
-        partials: Format of the partial results.
-        group_parts: Parallel parts of the groups.
-        row_parts: Parallel parts of the rows.
-        inner_parts: Parallel parts of the contracted axis; more than one needs a reduction.
-        column_parts: Parallel parts of the columns.
-        column_slices: Serial slices of the columns.
-        inner_slices: Serial slices of the contracted axis.
-        account: Tile cycles by kind.
-        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
-    """
-
-    shape: MatMulShape
-    dtype: str
-    partials: str
-    group_parts: int
-    row_parts: int
-    inner_parts: int
-    column_parts: int
-    column_slices: int
-    inner_slices: int
-    account: Account
-    temporary_bytes_per_tile: int
-
-    @property
-    def tiles_used(self) -> int:
-        """Tiles that hold a part."""
-        return self.group_parts * self.row_parts * self.inner_parts * self.column_parts
-
-    def utilization(self, ipu: Ipu) -> float:
-        """Share of the matrix units' peak, 0 to 1."""
-        peak = ipu.peak_flop_per_s(self.dtype) / ipu.clock_hz
-        return self.shape.flop / (self.account.cycles * peak)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from podsim.cost.account import Account, total
 from podsim.cost.collective import Neighbours
-from podsim.cost.conv import ConvPlan, plan_conv
 from podsim.cost.conv_method import copy_cycles
 from podsim.cost.conv_shape import conv_shape
-from podsim.cost.conv_vertices import pool_cycles
-from podsim.cost.matmul import MatMulPlan, MatMulShape, plan_matmul
-from podsim.cost.vector import ceil_div, elementwise_cycles
+from podsim.cost.planned import Chip, planned_conv, planned_matmul
+from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.cost.vector import ceil_div, elementwise_cycles, pool_cycles
 from podsim.errors import MissingDataError
 from podsim.system import Ipu
 from podsim.workload.op import (
@@ -72,6 +72,10 @@ class CostModel:
     _plans: dict[tuple[object, ...], dict[float, MatMulPlan]] = field(default_factory=dict, repr=False)
     _conv_plans: dict[tuple[object, ...], dict[float, ConvPlan]] = field(default_factory=dict, repr=False)
     _made: dict[tuple[object, ...], tuple[object, Any]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _chip(self) -> Chip:
+        return Chip(self.ipu)
 
     def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
         """What is made of an object with the costs of this model, made for each key once."""
@@ -182,7 +186,7 @@ class CostModel:
         known, proportion = self._plans.setdefault((shape, op.dtype, partials), {}), available_memory_proportion
         if proportion not in known:
             roomier = self._same_with_more(known, proportion)
-            known[proportion] = roomier or plan_matmul(self.ipu, shape, op.dtype, partials, proportion)
+            known[proportion] = roomier or planned_matmul(self._chip, shape, op.dtype, partials, proportion)
         return known[proportion]
 
     def _same_with_more(self, known: dict[float, _Plan], proportion: float) -> _Plan | None:
@@ -198,8 +202,8 @@ class CostModel:
         shape, partials = conv_shape(op), "fp32" if op.dtype == "fp32" else self.partials
         known, proportion = self._conv_plans.setdefault((shape, op.dtype, partials), {}), available_memory_proportion
         if proportion not in known:
-            known[proportion] = self._same_with_more(known, proportion) or plan_conv(
-                self.ipu, shape, op.dtype, partials, proportion, self.layout_change_cycles_per_byte
+            known[proportion] = self._same_with_more(known, proportion) or planned_conv(
+                self._chip, shape, op.dtype, partials, proportion, self.layout_change_cycles_per_byte
             )
         return known[proportion]
 

@@ -1,10 +1,11 @@
-"""Elementwise passes on one tile."""
+"""Elementwise passes and pools on one tile."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from podsim.system import Ipu
+from podsim.workload.op import DTYPE_BYTES
 
 
 def ceil_div(numerator: Any, denominator: Any) -> Any:
@@ -23,3 +24,22 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     vector = vertex.half_elements if half else vertex.single_elements
     steps: int = ceil_div(ceil_div(elements_per_tile, ipu.worker_count), vector)
     return ipu.vertices.launch_cycles + ipu.worker_count * (vertex.fixed + cycles * steps)
+
+
+def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
+    """Maximum or mean over windows, for the elements of the busiest tile. [cycles]
+
+    Args:
+        ipu: The chip.
+        elements: Results on the tile.
+        width: Results of a row, each a vector of channels.
+        taps: Elements that are read for each result.
+        dtype: Format of the elements.
+        backward: Whether it is the gradient.
+    """
+    vertex = ipu.vertices.pool
+    per_vector = ipu.vector_width_bytes // DTYPE_BYTES[dtype]
+    vectors: int = ceil_div(ceil_div(elements, ipu.worker_count), per_vector)
+    rows: int = ceil_div(vectors, width)
+    per_tap = vertex.backward_tap if backward else vertex.forward_tap
+    return ipu.vertices.launch_cycles + ipu.worker_count * (rows * vertex.row + vectors * taps * per_tap)

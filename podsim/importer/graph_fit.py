@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.errors import DoesNotFitError, InfeasibleError
 from podsim.plan import Job, make_plan
@@ -68,7 +68,8 @@ def longest_failure(job: Job) -> InfeasibleError:
 def _pipelines(job: Job) -> Iterator[Job]:
     stages, most = 1, min(job.system.domain_ipu_count, len(job.workload.order))
     while stages <= most:
-        yield with_stages(job, stages, job.system.ipu_count // stages)
+        layout = with_stages(job.layout, job.system, stages, job.system.ipu_count // stages)
+        yield replace(job, layout=layout)
         stages *= 2
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any
 
 from podsim.engine import execute
 from podsim.errors import NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.decoder import choose_decoder
+from podsim.parallelism.families import keys
 from podsim.parallelism.nearest import nearest_miss
 from podsim.parallelism.search import Found, Search
 from podsim.parallelism.space import Space
@@ -19,7 +19,6 @@ from podsim.plan.layout import Layout
 from podsim.plan.memory import IpuMemory
 from podsim.program.compile import compile_program, passes_one_by_one
 from podsim.specs import Activity, GenerationScenario, LoadedScenario, TrainingScenario
-from podsim.specs.quantity import Sourced
 from podsim.specs.wording import counted
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch
@@ -122,13 +121,13 @@ def _simulated_s(found: Found) -> float:
 def _candidate(search: Search, found: Found, update_s: float, verdict: str) -> Candidate:
     workload, layout = found.plan.workload, found.plan.layout
     samples = workload.samples_per_micro_batch * layout.accumulation_factor * layout.replication_factor
-    return _described(search.written(layout), found.plan.memory, verdict, samples / update_s)
+    return _described(search, layout, found.plan.memory, verdict, samples / update_s)
 
 
 def _described(
-    spec: TrainingScenario, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
+    search: Search, layout: Layout, memory: tuple[IpuMemory, ...], verdict: str, throughput: float | None = None
 ) -> Candidate:
-    parallelism, chosen_memory = _keys(spec)
+    parallelism, chosen_memory = keys(search.written(layout))
     return Candidate(
         parallelism=parallelism,
         memory=chosen_memory,
@@ -151,17 +150,6 @@ def _misfits(search: Search, best_s: float) -> Iterator[Candidate]:
             continue
         kinds.add(kind)
         memory = search.memory(lean[1])
-        yield _described(search.written(lean[1]), memory, misfit_text(memory))
+        yield _described(search, lean[1], memory, misfit_text(memory))
         if len(kinds) == _SHOWN_MISFITS:
             return
-
-
-def _keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keys of a scenario that say how it is divided, as they are written."""
-    parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes else "none"
-    parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
-    memory: dict[str, Any] = {"available_memory_proportion": spec.memory.available_memory_proportion}
-    if spec.memory.state_can_move:
-        memory["optimizer_state"] = spec.memory.state.model_dump(mode="json")
-    return parallelism, memory

@@ -20,6 +20,7 @@ from podsim.plan.stage import Segment
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.specs.division import AutoTextSpec, ParallelismSpec
+from podsim.specs.quantity import Sourced
 from podsim.specs.training import OptimizerStateSpec
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
@@ -114,6 +115,15 @@ class ConvnetFamily:
 
 
 Family = TransformerFamily | ConvnetFamily
+
+
+def keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys of `parallelism` and `memory` that say how a scenario is divided, as they are written."""
+    parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes else "none"
+    parallelism |= {name: value.text for name, value in spec.parallelism if isinstance(value, Sourced)}
+    memory = spec.memory.model_dump(mode="json", include={"optimizer_state"})
+    return parallelism, {"available_memory_proportion": spec.memory.available_memory_proportion, **memory}
 
 
 def _factors(layout: Layout) -> dict[str, int]:

@@ -1,19 +1,19 @@
-"""Changes of a scenario that may make it fit."""
+"""Changes of a layout that may make it fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from podsim.plan.layout import STREAMING, Change, Job, Layout
+from podsim.plan.layout import ON_CHIP, STREAMING, Change, Layout
 from podsim.system import System
 
 _TIGHT_PROPORTION = 0.1
 
 
 def _laid_out(words: str, **fields: Any) -> Change:
-    return words, lambda job: job.laid_out(**fields)
+    return words, lambda layout: replace(layout, **fields)
 
 
 def recomputation_on(layout: Layout, word: str) -> Iterator[Change]:
@@ -30,11 +30,26 @@ def less_state_on_chip(layout: Layout) -> Iterator[Change]:
         yield _laid_out("memory.optimizer_state.replicated_tensor_sharding: true", replicated_tensor_sharding=True)
 
 
+def weights_streamed(layout: Layout) -> Iterator[Change]:
+    """Weights off chip, loaded layer by layer."""
+    if layout.weight_storage == ON_CHIP:
+        yield _laid_out("memory.weights: streamed", weight_storage=STREAMING)
+
+
+def cache_off_chip(layout: Layout) -> Iterator[Change]:
+    """Keys and values off chip."""
+    if layout.kv_cache == ON_CHIP:
+        yield _laid_out("generation.kv_cache: streaming_memory", kv_cache=STREAMING)
+
+
 def smaller_temporaries(layout: Layout) -> Iterator[Change]:
     """Less memory for temporaries."""
     if max(layout.available_memory_proportion) > _TIGHT_PROPORTION:
-        words = f"memory.available_memory_proportion: {_TIGHT_PROPORTION}"
-        yield words, lambda job: job.laid_out(available_memory_proportion=_for_every_ipu(job.layout, _TIGHT_PROPORTION))
+        yield f"memory.available_memory_proportion: {_TIGHT_PROPORTION}", _tight
+
+
+def _tight(layout: Layout) -> Layout:
+    return replace(layout, available_memory_proportion=(_TIGHT_PROPORTION,) * layout.ipus_per_replica)
 
 
 def fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
@@ -52,19 +67,20 @@ def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterat
         words = f"parallelism.pipeline_stages: {count}"
         if replicas < layout.replication_factor:
             words += f" with replication_factor: {replicas}"
-        yield words, partial(with_stages, pipeline_stages=count, replication_factor=replicas)
+        yield words, _longer(system, count, replicas)
         count *= 2
 
 
-def with_stages(job: Job, pipeline_stages: int, replication_factor: int) -> Job:
-    """The same job with another number of stages, each on one IPU."""
-    return job.laid_out(
+def _longer(system: System, stages: int, replicas: int) -> Callable[[Layout], Layout]:
+    return lambda layout: with_stages(layout, system, stages, replicas)
+
+
+def with_stages(layout: Layout, system: System, pipeline_stages: int, replication_factor: int) -> Layout:
+    """The same with another number of stages, each on one IPU."""
+    return replace(
+        layout,
         ipus_per_replica=pipeline_stages,
-        replicas_per_domain=job.system.domain_ipu_count // pipeline_stages,
+        replicas_per_domain=system.domain_ipu_count // pipeline_stages,
         replication_factor=replication_factor,
-        available_memory_proportion=job.layout.available_memory_proportion[:1] * pipeline_stages,
+        available_memory_proportion=layout.available_memory_proportion[:1] * pipeline_stages,
     )
-
-
-def _for_every_ipu(layout: Layout, proportion: float) -> tuple[float, ...]:
-    return (proportion,) * layout.ipus_per_replica

@@ -20,7 +20,7 @@ Given = TypeVar("Given")
 
 def does_not_fit(
     memory: Sequence[IpuMemory],
-    job: Given,
+    given: Given,
     changes: Iterable[tuple[str, Callable[[Given], Given]]],
     memory_of: Callable[[Given], Sequence[IpuMemory]],
     *,
@@ -30,12 +30,12 @@ def does_not_fit(
 
     Args:
         memory: The memory plan that does not fit.
-        job: The job it belongs to.
+        given: What it belongs to: a layout, or more.
         changes: What the scenario leaves open.
-        memory_of: The memory plan of a changed job.
+        memory_of: The memory plan of a changed one.
         advise: Whether to try the changes.
     """
-    return DoesNotFitError(misfit_text(memory), do=_advice(job, dict(changes), memory_of) if advise else None)
+    return DoesNotFitError(misfit_text(memory), do=_advice(given, dict(changes), memory_of) if advise else None)
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:
@@ -64,12 +64,12 @@ def _overflow(ipu: IpuMemory, storage: str) -> float:
 
 
 def _advice(
-    job: Given, changes: Mapping[str, Callable[[Given], Given]], memory_of: Callable[[Given], Sequence[IpuMemory]]
+    given: Given, changes: Mapping[str, Callable[[Given], Given]], memory_of: Callable[[Given], Sequence[IpuMemory]]
 ) -> str:
     for size in (1, 2, 3):
         working = []
         for names in combinations(changes, size):
-            changed = job
+            changed = given
             for name in names:
                 changed = changes[name](changed)
             if all(ipu.fits for ipu in memory_of(changed)):

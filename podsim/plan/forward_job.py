@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsim.plan.changes import longer_pipelines, smaller_temporaries
-from podsim.plan.layout import WEIGHT_BITS, Job, Layout, Precision
+from podsim.plan.layout import Job, Layout, Precision
 from podsim.specs import ForwardScenario
 from podsim.system import build_software, build_system
 from podsim.workload import Workload
@@ -30,6 +30,6 @@ def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
         software=build_software(spec.software),
         workload_of=lambda _: workload,
         layout=layout,
-        precision=Precision(WEIGHT_BITS[spec.precision.weights], partials=spec.precision.matmul_partials),
+        precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
         changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order))),
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from podsim.cost.model import CostModel
+from podsim.plan.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.plan.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.plan.fit import does_not_fit
-from podsim.plan.layout import ON_CHIP, STREAMING, Job, Layout, Precision
+from podsim.plan.layout import WEIGHT_BITS, Change, Job, Layout, Precision
 from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.system import Software, System
@@ -19,8 +20,6 @@ from podsim.workload.op import DType
 from podsim.workload.transformer.weights import unpacking
 
 StepName = Literal["prefill", "decode"]
-_TIGHT_PROPORTION = 0.1
-_INT4_BITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +169,22 @@ def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Itera
 
 def _changes(asked: Generation) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:
     layout = asked.layout
+    yield from _on_layout(weights_streamed(layout))
+    yield from _on_layout(cache_off_chip(layout))
+    if asked.precision.weight_bits != WEIGHT_BITS["int4"]:
+        yield "precision.weights: int4", _with_narrow_weights
+    yield from _on_layout(smaller_temporaries(layout))
+    yield from _on_layout(fewer_samples(layout, "generation.batch_size"))
 
-    def laid_out(words: str, **fields: Any) -> tuple[str, Callable[[Generation], Generation]]:
-        return words, lambda changed: changed.laid_out(**fields)
 
-    if layout.weight_storage == ON_CHIP:
-        yield laid_out("memory.weights: streamed", weight_storage=STREAMING)
-    if layout.kv_cache == ON_CHIP:
-        yield laid_out("generation.kv_cache: streaming_memory", kv_cache=STREAMING)
-    if asked.precision.weight_bits != _INT4_BITS:
-        narrow = replace(asked.precision, weight_bits=_INT4_BITS)
-        yield "precision.weights: int4", lambda changed: replace(changed, precision=narrow)
-    if max(layout.available_memory_proportion) > _TIGHT_PROPORTION:
-        tight = (_TIGHT_PROPORTION,) * layout.ipus_per_replica
-        words = f"memory.available_memory_proportion: {_TIGHT_PROPORTION}"
-        yield laid_out(words, available_memory_proportion=tight)
-    if layout.micro_batch_size > 1:
-        half = layout.micro_batch_size // 2
-        yield laid_out(f"generation.batch_size: {half}", micro_batch_size=half)
+def _with_narrow_weights(asked: Generation) -> Generation:
+    return replace(asked, precision=replace(asked.precision, weight_bits=WEIGHT_BITS["int4"]))
+
+
+def _on_layout(changes: Iterable[Change]) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:
+    for words, change in changes:
+        yield words, partial(_changed, change)
+
+
+def _changed(change: Callable[[Layout], Layout], asked: Generation) -> Generation:
+    return replace(asked, layout=change(asked.layout))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsim.plan.generation import Generation, generation_layout
-from podsim.plan.layout import ON_CHIP, STREAMING, WEIGHT_BITS, Precision
+from podsim.plan.layout import ON_CHIP, STREAMING, Precision
 from podsim.specs import GenerationScenario
 from podsim.system import build_software, build_system
 
@@ -26,7 +26,7 @@ def generation_job(spec: GenerationScenario) -> Generation:
             weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
             io_tiles=memory.io_tiles,
         ),
-        precision=Precision(WEIGHT_BITS[spec.precision.weights], partials=spec.precision.matmul_partials),
+        precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
         dtype=spec.precision.activations,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,

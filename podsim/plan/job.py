@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from podsim.errors import ModelError
 from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
-from podsim.plan.layout import WEIGHT_BITS, Change, Job, Layout, Optimizer, Precision
+from podsim.plan.layout import Change, Job, Layout, Optimizer, Precision
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import ImageParallelismSpec
 from podsim.specs.division import ParallelismSpec, StageSpec
@@ -39,11 +39,7 @@ def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] 
         software=software,
         workload_of=workload_of,
         layout=layout,
-        precision=Precision(
-            WEIGHT_BITS[precision.weights],
-            DTYPE_BYTES[precision.gradient_accumulation],
-            precision.matmul_partials,
-        ),
+        precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
     )

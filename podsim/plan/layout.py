@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from podsim.plan.cuts import Cuts
 from podsim.system import Software, System
 from podsim.workload import Workload
-from podsim.workload.op import DType
+from podsim.workload.op import DTYPE_BYTES, DType
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
@@ -56,7 +56,7 @@ class Layout:
     reduction_merge_bytes: int = 0
     updates_per_session_call: float = 1.0
     io_tiles: int = 0
-    prefetch_depth: int = 3
+    prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]
 
     @property
@@ -80,6 +80,10 @@ class Layout:
         return self.micro_batch_size * self.accumulation_factor * self.replication_factor
 
 
+Change = tuple[str, Callable[[Layout], Layout]]
+"""What to write in the scenario, and what that makes of its layout."""
+
+
 @dataclass(frozen=True, slots=True)
 class Precision:
     """Number formats of what is stored and summed; those of activations are the workload's.
@@ -94,13 +98,22 @@ class Precision:
     accumulator_bytes: int = 0
     partials: str = "fp16"
 
+    @classmethod
+    def of(cls, weights: str, partials: str, accumulation: str | None = None) -> Self:
+        """From the names of formats."""
+        return cls(WEIGHT_BITS[weights], DTYPE_BYTES[accumulation] if accumulation else 0, partials)
+
     @property
     def is_narrow(self) -> bool:
         """Whether weights have to be unpacked for the matrix unit."""
         return self.weight_bits < WEIGHT_BITS["fp16"]
 
     def weight_bytes(self, element_count: int, shards: int = 1) -> int:
-        """Bytes of one shard of so many weights. [B]"""
+        """Bytes of one shard of so many weights. [B]
+
+        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4).weight_bytes(9, shards=4)
+        (20, 5, 2)
+        """
         return -(-element_count * self.weight_bits // _BITS_PER_BYTE // shards)
 
 
@@ -156,7 +169,3 @@ class Job:
     def laid_out(self, **fields: Any) -> Job:
         """The same with another layout in some fields."""
         return replace(self, layout=replace(self.layout, **fields))
-
-
-Change = tuple[str, Callable[[Job], Job]]
-"""What to write in the scenario, and what that makes of the job."""

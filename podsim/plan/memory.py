@@ -91,20 +91,20 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
 
 def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator[Tenant]:
     """The weights of the stages of an IPU; if they are streamed, room on the chip for what is loaded at once."""
-    layout, model, owners = job.layout, workload.whole, _owners(held)
+    owners, shards = _owners(held), len(held[0].stage.ipus) if workload.undivided else 1
 
-    def stored(segment: Segment, shared_with: Collection[str]) -> int:
-        """A shard of the weights of blocks that follow one another, but for those that others there have. [B]"""
-        count = sum(_stored_elements(model.blocks[name], shared_with) for name in segment.blocks)
-        return job.precision.weight_bytes(count, len(held[0].stage.ipus))
+    def stored(segment: Segment, there: Collection[str]) -> int:
+        """A shard of the weights of a segment, but for those that are tied to blocks that are there. [B]"""
+        count = sum(_stored_elements(workload.whole.blocks[name], there) for name in segment.blocks)
+        return job.precision.weight_bytes(count, shards)
 
     segments = [segment for cost in held for segment in cost.stage.segments]
     every = sum(segment.count * stored(segment, owners) for segment in segments)
-    if layout.weight_storage == ON_CHIP:
+    if job.layout.weight_storage == ON_CHIP:
         yield Tenant("weights", every)
         return
     # Loads that overlap need a second slot; the largest thing that is loaded sets its size.
-    slots = 2 if layout.io_tiles else 1
+    slots = 2 if job.layout.io_tiles else 1
     yield Tenant("weights", slots * max(stored(segment, ()) for segment in segments))
     yield Tenant("weights", every, STREAMING)
 
@@ -116,8 +116,9 @@ def accumulators(held: Sequence[StageCost], workload: Workload, job: Job) -> Ten
 
 def _parameter_count(held: Sequence[StageCost], workload: Workload) -> int:
     """Elements stored on an IPU."""
+    owners = _owners(held)
     return sum(
-        repeats * _stored_elements(workload.blocks[name], _owners(held))
+        repeats * _stored_elements(workload.blocks[name], owners)
         for cost in held
         for name, repeats in cost.stage.blocks
     )

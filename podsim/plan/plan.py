@@ -76,7 +76,11 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
     model = model or cost_model(job)
     plan = _draft(job, model)
     if not all(ipu.fits for ipu in plan.memory):
-        raise does_not_fit(plan.memory, job, job.changes, lambda changed: _draft(changed, model).memory, advise=advise)
+
+        def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
+            return _draft(replace(job, layout=layout), model).memory
+
+        raise does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
     if job.optimizer is None:
         return plan
     return replace(plan, updates=update_costs([cost.stage for cost in plan.stages], plan.workload, model, job))

@@ -109,7 +109,7 @@ class Pipeline:
         mine = [each for each in self._stages if local in each.stage.ipus]
         for each in mine:
             if each.stage.index in forward:
-                if each.stage.index == 0:
+                if each.stage.index == 0 and local == each.stage.ipus.start:
                     yield from self._input
                 yield each.forward
         for each in reversed(mine):

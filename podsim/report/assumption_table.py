@@ -69,5 +69,6 @@ def _lines(assumptions: Sequence[Mapping[str, object]], moving: Sequence[Mapping
     if (more := len(moving) - _MOST) > 0:
         lines.append(f"and {more} more; `--format json` lists them all")
     if (others := len(assumptions) - len(moving)) > 0:
-        lines.append(f"{others} of them move {_metric(assumptions)} by less than 0.05 %, or other figures alone")
+        verb = "moves" if others == 1 else "move"
+        lines.append(f"{others} of them {verb} {_metric(assumptions)} by less than 0.05 %, or other figures alone")
     return lines

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from podsim.cost.matmul import LARGEST_EXTENT, MatMulPlan, MatMulShape, plan_matmul
+from podsim.cost import Chip, MatMulPlan, MatMulShape, planned_matmul
+from podsim.cost.plans import LARGEST_EXTENT
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.system import Ipu
 from podsim.units import format_bytes
@@ -48,7 +49,7 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
         )
     product = parse_shape(shape)
     _check_operands(ipu, product, DTYPE_BYTES[dtype], shape)
-    plan = plan_matmul(ipu, product, dtype, partials, memory)
+    plan = planned_matmul(Chip(ipu), product, dtype, partials, memory)
     if plan.temporary_bytes_per_tile > ipu.tile_memory_bytes:
         need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
         raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile_memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)

@@ -14,10 +14,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 
 from podsim.errors import BadValueError, Problem
 from podsim.specs.base import Spec
+from podsim.specs.document import Document
 from podsim.specs.pins import BATCH, PARALLELISM, batch_pins, ipu_pins, replica_pins
 from podsim.specs.quantity import Count
 from podsim.specs.wording import shown
-from podsim.specs.yaml_source import Document
 
 if TYPE_CHECKING:
     from podsim.specs.scenario import Finding

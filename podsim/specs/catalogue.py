@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from podsim.specs.activity import Activity
+from podsim.specs.document import Document
 from podsim.specs.families import activity_of
 from podsim.specs.library import shipped_files
-from podsim.specs.yaml_source import Document, parse_yaml
+from podsim.specs.yaml_source import parse_yaml
 
 _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")

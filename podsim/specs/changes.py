@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from podsim.specs.yaml_source import Document, KeyPath
+from podsim.specs.document import Document, KeyPath
 
 _ALIAS: Final = "base"
 _VALUE: Final = "value"

@@ -10,13 +10,13 @@ from pydantic import create_model
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.activity import Activity
+from podsim.specs.document import Document
 from podsim.specs.family import Family
 from podsim.specs.forward import ForwardScenario
 from podsim.specs.generation import GenerationScenario
 from podsim.specs.scenario import Scenario
 from podsim.specs.training import TrainingScenario
 from podsim.specs.wording import known_here
-from podsim.specs.yaml_source import Document
 
 _SCENARIOS: Final[dict[Activity, type[Scenario]]] = {
     Activity.TRAINING: TrainingScenario,

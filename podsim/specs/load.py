@@ -21,6 +21,7 @@ from podsim.specs.auto import (
     undivided,
 )
 from podsim.specs.changes import Change, changes
+from podsim.specs.document import Document
 from podsim.specs.families import form_of
 from podsim.specs.hardware import HostSpec, IpuSpec, MachineSpec, PodSpec
 from podsim.specs.library import SCENARIOS, data_root, is_as_shipped
@@ -33,7 +34,6 @@ from podsim.specs.software import SoftwareSpec
 from podsim.specs.vertices import VerticesSpec
 from podsim.specs.wording import dotted, shown
 from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
-from podsim.specs.yaml_source import Document
 
 KINDS: dict[str, type[BaseModel]] = {
     "pod": PodSpec,
@@ -195,11 +195,12 @@ def _division(wanted: type[Scenario]) -> Any:
 
 def _pinned(document: Document, wanted: type[Scenario]) -> AutoSpec | None:
     """What `parallelism: auto` leaves no choice about; None for a division that is given."""
+    division = _division(wanted)
     if not is_auto(document):
         if problems := misspelled(document):
-            raise SpecError([*problems, *_problems(wanted, document)])
+            stand_in = document if division.auto is None else undivided(document, division.undivided)
+            raise SpecError([*problems, *_problems(wanted, stand_in)])
         return None
-    division = _division(wanted)
     if division.auto is None:
         what, do = "`auto` does not cover models of this kind", "give the division; the guides show how"
         raise SpecError([Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)])

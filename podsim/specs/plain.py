@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.specs.document import MAX_DEPTH, NO_TEXT, KeyPath, is_text
 from podsim.specs.wording import dotted, shown
-from podsim.specs.yaml_source import MAX_DEPTH, NO_TEXT, KeyPath, is_text
 
 _MOST_DIGITS = 50
 
@@ -62,4 +62,4 @@ def _scalar(value: Any, path: KeyPath) -> Any:
 
 
 def _problem(path: KeyPath, message: str, do: str) -> SpecError:
-    return SpecError([Problem("", dotted(path), message, do)])
+    return SpecError([Problem("", dotted(path) or "scenario", message, do)])

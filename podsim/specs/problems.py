@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem
 from podsim.specs.docstrings import field_docs
+from podsim.specs.document import Document, KeyPath
 from podsim.specs.wording import known_here, shown
-from podsim.specs.yaml_source import Document, KeyPath
 
 _NEEDS = {
     "int_type": ("a whole number", "write for example `12`"),

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.specs.document import Document, KeyPath, Replaced
 from podsim.specs.wording import dotted, setting, shown
-from podsim.specs.yaml_source import Document, KeyPath, Replaced
 
 BASE = "base"
 _TOP = ("system", "software")

@@ -13,10 +13,11 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.specs.auto import give_way, spelled_out
+from podsim.specs.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text
 from podsim.specs.library import Name, display_path, find, shadows
 from podsim.specs.replacing import BASE, keep_choices
 from podsim.specs.wording import dotted, shown, with_article
-from podsim.specs.yaml_source import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text, parse_value, read_yaml
+from podsim.specs.yaml_source import parse_value, read_yaml
 
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},

@@ -9,10 +9,10 @@ from typing import ClassVar, TypeVar
 from podsim.errors import PodsimError
 from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
+from podsim.specs.document import KeyPath
 from podsim.specs.hardware import PodSpec
 from podsim.specs.models.base import ModelSpec
 from podsim.specs.software import SoftwareSpec
-from podsim.specs.yaml_source import KeyPath
 
 Finding = tuple[KeyPath, str, str]
 """Key to blame, what is wrong, what to do."""

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
+from podsim.specs.document import MAX_DEPTH, Document, KeyPath
 from podsim.specs.plain import plain_data
 from podsim.specs.replacing import BASE, settled, stays
 from podsim.specs.resolve import assigned, base_name, lay_over, located, read_named, resolve, without
 from podsim.specs.wording import known_here, shown
-from podsim.specs.yaml_source import MAX_DEPTH, Document, KeyPath
 
 KIND, VARIANTS = "scenario", "variants"
 

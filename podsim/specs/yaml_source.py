@@ -1,89 +1,20 @@
-"""YAML 1.2 with the place of every key: text to plain data, or every problem at once."""
+"""YAML 1.2 with the place of every key: text to plain data, or every problem at once.
+
+A file that was parsed before, here or by another process, is not parsed again as long as its content is the same.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.composer import Composer
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
-from podsim.errors import Problem, SpecError
+from podsim import disk, memo
+from podsim.specs.document import Document, refusal
 from podsim.units import format_bytes
 
-KeyPath = tuple[str | int, ...]
-
 MAX_FILE_BYTES = 1 << 18
-_MAX_NODES = 5_000
-MAX_DEPTH = 50
-
-_STANDARD_TAG = "tag:yaml.org,2002:"
-_MERGE_TAG = f"{_STANDARD_TAG}merge"
-_SYNTAX_CURE = "check quotes, brackets and indentation"
-
-_NULL = re.compile(r"~|null|Null|NULL|")
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL_FLOAT = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """A key that was written beside the name of a pod or stack, when another was named in its place.
-
-    Attributes:
-        key: Its key path.
-        value: What was written.
-        place: `file:line:column` where it was written.
-        by: `file:line:column` of the other name.
-        kept: Whether it is a choice of the scenario, which outlives the pod.
-    """
-
-    key: KeyPath
-    value: Any
-    place: str
-    by: str
-    kept: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Plain data with the place of every key and item.
-
-    Attributes:
-        data: Mappings, lists and scalars.
-        places: `file:line:column` by key path.
-        inputs: (displayed path, SHA-256) of every file it was read from.
-        notices: What a reader must know of how it was read.
-        replaced: Keys beside the name of a pod or stack that gave way to another name.
-    """
-
-    data: Any
-    places: Mapping[KeyPath, str] = field(default_factory=dict)
-    inputs: tuple[tuple[str, str], ...] = ()
-    notices: tuple[str, ...] = ()
-    replaced: tuple[Replaced, ...] = ()
-
-    def at(self, path: KeyPath) -> Any:
-        """What is written under a key path, None without it."""
-        data = self.data
-        for part in path:
-            data = data.get(part) if isinstance(data, dict) else None
-        return data
-
-    def where(self, path: KeyPath) -> str:
-        """The place of a key path, or of the nearest part of it that has one."""
-        for length in range(len(path), -1, -1):
-            if path[:length] in self.places:
-                return self.places[path[:length]]
-        return ""
 
 
 def read_yaml(path: Path, display: str | None = None) -> Document:
@@ -98,12 +29,34 @@ def read_yaml(path: Path, display: str | None = None) -> Document:
     """
     name = display or str(path)
     content = _content(path, name)
+    digest = hashlib.sha256(content).hexdigest()
+    return memo.DOCUMENTS.get((name, digest), lambda: _read(content, name, digest))
+
+
+def _read(content: bytes, name: str, digest: str) -> Document:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _error(name, "the file is not text in UTF-8", "name a YAML file") from error
-    document = parse_yaml(text, name)
-    return Document(document.data, document.places, ((name, hashlib.sha256(content).hexdigest()),))
+        raise refusal(name, "the file is not text in UTF-8", "name a YAML file") from error
+    key = disk.digest(
+        [b"document", memo.SOURCES.get(__name__, _parser), digest.encode(), name.encode(errors="surrogatepass")]
+    )
+    document = disk.kept(key, lambda: parse_yaml(text, name), _to_json, _from_json)
+    return Document(document.data, document.places, ((name, digest),))
+
+
+def _parser() -> bytes:
+    """A hash of the code that parses; the first file of the library names its version."""
+    ours = (Path(__file__).with_name(f"{each}.py") for each in ("document", "yaml_text"))
+    return disk.source([disk.library("ruamel.yaml"), *ours])
+
+
+def _to_json(document: Document) -> dict[str, Any]:
+    return {"data": document.data, "places": [[list(path), place] for path, place in document.places.items()]}
+
+
+def _from_json(written: Mapping[str, Any]) -> Document:
+    return Document(written["data"], {tuple(path): place for path, place in written["places"]})
 
 
 def _content(path: Path, name: str) -> bytes:
@@ -111,17 +64,13 @@ def _content(path: Path, name: str) -> bytes:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             limit = f"the limit is {format_bytes(MAX_FILE_BYTES)}"
-            raise _error(name, f"the file has {format_bytes(size)}; {limit}", "name a smaller YAML file")
+            raise refusal(name, f"the file has {format_bytes(size)}; {limit}", "name a smaller YAML file")
         return path.read_bytes()
     except IsADirectoryError as error:
-        raise _error(name, "this is a folder, not a file", "name a file in it") from error
+        raise refusal(name, "this is a folder, not a file", "name a file in it") from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise _error(name, f"the file cannot be read: {reason}", "check the path and its permissions") from error
-
-
-def _error(where: str, message: str, do: str) -> SpecError:
-    return SpecError([Problem(where, "", message, do)])
+        raise refusal(name, f"the file cannot be read: {reason}", "check the path and its permissions") from error
 
 
 def parse_yaml(text: str, name: str) -> Document:
@@ -130,167 +79,13 @@ def parse_yaml(text: str, name: str) -> Document:
     Raises:
         SpecError: It is not YAML, empty, repeats a key, or expands beyond reason.
     """
-    if "\0" in text:
-        raise _error(name, "the file is binary, not text", "name a YAML file")
-    node = _compose(text, name)
-    if node is None:
-        raise _error(name, "the file is empty", "start from `scenarios/template.yaml`")
-    if not isinstance(node, MappingNode):
-        raise _error(_place(name, node), "the file must hold a mapping", "write `key: value` lines")
-    reader = _Reader(name)
-    data = reader.value(node, ())
-    if reader.problems:
-        raise SpecError(reader.problems)
-    return Document(data, reader.places)
+    from podsim.specs.yaml_text import parsed  # the library takes its time to be imported
+
+    return parsed(text, name)
 
 
 def parse_value(text: str) -> Any:
     """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
-    try:
-        node = _compose(text, "")
-        reader = _Reader("")
-        value = None if node is None else reader.value(node, ())
-    except SpecError:
-        return text
-    return text if reader.problems else value
+    from podsim.specs.yaml_text import parsed_value
 
-
-def _compose(text: str, name: str) -> Node | None:
-    """The tree of a text, None for an empty one."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Composer = _BoundedComposer
-    try:
-        tree: Node | None = yaml.compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise _error(place, *_syntax(error.problem or error.context or "")) from error
-    except (YAMLError, RecursionError, ValueError) as error:
-        raise _error(name, f"not valid YAML: {str(error).splitlines()[0]}", "name a YAML file") from error
-    return tree
-
-
-def _syntax(problem: str) -> tuple[str, str]:
-    """What is wrong and what to do, for a problem that the parser found."""
-    if problem in _TOO_MUCH:
-        return problem, _TOO_MUCH[problem]
-    if problem == "but found another document":
-        return "the file holds more than one document", "remove what follows `---`"
-    return f"not valid YAML: {problem}", _SYNTAX_CURE
-
-
-def _place(name: str, node: Node) -> str:
-    return f"{name}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
-
-
-_TOO_MANY = f"the file holds more than {_MAX_NODES:,} values"
-_TOO_DEEP = f"values are nested in more than {MAX_DEPTH} levels"
-_TOO_MUCH = {
-    _TOO_MANY: "remove anchors that multiply one another, or split the file",
-    _TOO_DEEP: "remove brackets, or anchors that contain themselves",
-}
-
-
-class _BoundedComposer(Composer):
-    """Stops in the middle of a file that is built to be too large."""
-
-    def __init__(self, loader: Any = None) -> None:
-        super().__init__(loader)
-        self.warn_double_anchors = False
-        self._count = self._level = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        self._count += 1
-        self._level += 1
-        problem = _excess(self._count, self._level)
-        if problem:
-            raise MarkedYAMLError(problem=problem, problem_mark=self.parser.peek_event().start_mark)
-        node = super().compose_node(parent, index)
-        self._level -= 1
-        return node
-
-
-def _excess(node_count: int, depth: int) -> str:
-    if node_count > 2 * _MAX_NODES:
-        return _TOO_MANY
-    return _TOO_DEEP if depth > MAX_DEPTH else ""
-
-
-class _Reader:
-    """Turns nodes into data, noting places and problems."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._count = 0
-        self.places: dict[KeyPath, str] = {}
-        self.problems: list[Problem] = []
-
-    def value(self, node: Node, path: KeyPath) -> Any:
-        self._count += 1
-        excess = _TOO_MANY if self._count > _MAX_NODES else _excess(0, len(path))
-        if excess:
-            raise _error(_place(self._name, node), excess, _TOO_MUCH[excess])
-        if not str(node.tag).startswith(_STANDARD_TAG):
-            self._complain(node, path, f"tag `{node.tag}` has no meaning here", "remove it")
-        self.places.setdefault(path, _place(self._name, node))
-        if isinstance(node, MappingNode):
-            return self._mapping(node, path)
-        if isinstance(node, SequenceNode):
-            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
-        assert isinstance(node, ScalarNode)
-        if not is_text(node.value):
-            self._complain(node, path, *NO_TEXT)
-            return ""
-        return _scalar(node)
-
-    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
-            if not is_text(key):
-                self._complain(key_node, path, *NO_TEXT)
-            elif not key:
-                self._complain(key_node, path, "a key must be text", "write `key: value` lines")
-            elif key_node.tag == _MERGE_TAG:
-                cure = "write the keys out, or name a file under `base:`"
-                self._complain(key_node, (*path, key), "merge keys are not read", cure)
-            elif key in result:
-                what = f"key `{key}` appears twice, first at {self.places[(*path, key)]}"
-                self._complain(key_node, (*path, key), what, "keep one of the two")
-            else:
-                self.places[(*path, key)] = _place(self._name, key_node)
-                result[key] = self.value(value_node, (*path, key))
-        return result
-
-    def _complain(self, node: Node, path: KeyPath, message: str, do: str) -> None:
-        self.problems.append(Problem(_place(self._name, node), ".".join(map(str, path)), message, do))
-
-
-NO_TEXT = ("text holds half a character, a lone surrogate", "write the whole character")
-
-
-def is_text(value: str) -> bool:
-    """Whether it could be written to a file."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _scalar(node: ScalarNode) -> Any:
-    """A scalar by YAML 1.2's core schema; quoted text stays text."""
-    text: str = node.value
-    if node.style is not None:
-        return text
-    if _NULL.fullmatch(text):
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
-    if _INT.fullmatch(text) and len(text) < MAX_DEPTH:
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if _SPECIAL_FLOAT.fullmatch(text):
-        return float(text.replace(".", "", 1))
-    return text
+    return parsed_value(text)

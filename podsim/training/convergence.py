@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
-
+from podsim import disk, memo
 from podsim.errors import MissingDataError
 
 _INTERVAL_SAMPLES = 25_000
@@ -58,6 +58,21 @@ def draw_samples_to_converge(
             f"no reference convergence for {batch_size:,.0f} samples per weight update (known: {span})",
             do="give run.samples_to_converge as a number",
         )
+    key = disk.digest(
+        [b"draws", memo.SOURCES.get(__name__, _source), repr((known, batch_size, draw_count, seed)).encode()]
+    )
+    return memo.DRAWS.get(key, lambda: disk.kept(key, lambda: _drawn(known, batch_size, draw_count, seed), list, tuple))
+
+
+def _source() -> bytes:
+    """A hash of the code that draws, and of the version of the library with the random numbers."""
+    return disk.source([Path(__file__), disk.library("numpy").with_name("version.py")])
+
+
+def _drawn(known: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int) -> tuple[float, ...]:
+    """The draws, between reference points in the order of their batch sizes."""
+    import numpy as np  # large, and known draws do without
+
     quantiles = np.random.default_rng(seed).random(draw_count)
     upper = next(i for i, point in enumerate(known) if point.batch_size >= batch_size)
     lower = max(upper - 1, 0) if known[upper].batch_size > batch_size else upper

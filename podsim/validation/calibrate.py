@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from podsim.activity import simulate
-from podsim.cost import MatMulShape, plan_matmul
+from podsim.cost import MatMulShape
+from podsim.cost.matmul import plan_matmul
 from podsim.errors import MissingDataError
 from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_ipu, load_scenario

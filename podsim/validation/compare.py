@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from podsim.activity import generate, infer, simulate
-from podsim.cost import MatMulShape, plan_matmul
+from podsim.cost import Chip, MatMulShape, planned_matmul
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.report.reference_data import rows, scenario_name
 from podsim.report.result import RunResult
@@ -77,7 +77,7 @@ def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
     """Matrix products measured on one Bow IPU."""
     for row in rows("gemm_measurements"):
         shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
-        plan = plan_matmul(bow, shape, row["dtype"], row["dtype"], _GEMM_MEMORY)
+        plan = planned_matmul(Chip(bow), shape, row["dtype"], row["dtype"], _GEMM_MEMORY)
         rate = shape.flop * bow.clock_hz / plan.account.cycles
         name = f"{shape.rows}x{shape.inner}x{shape.columns}"
         published = float(row["measured_tflops_digitised"])

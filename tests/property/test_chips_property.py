@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import podsim
+from podsim.cost import MatMulShape
 from podsim.cost.conv import plan_conv
 from podsim.cost.conv_shape import conv_shape
-from podsim.cost.matmul import MatMulShape, plan_matmul
+from podsim.cost.matmul import plan_matmul
 from podsim.specs import load_ipu
 from podsim.system import Amp, Ipu, build_ipu
 from podsim.workload.op import Conv

@@ -10,7 +10,6 @@ import pytest
 
 from podsim.errors import PodsimError, SpecError
 from podsim.specs import load_scenario
-from tests.parsed_once import shipped_files_parsed_once
 from tests.property.mutations import mutated
 from tests.property.runs import complaints, run
 
@@ -46,5 +45,4 @@ def outcome(seed: int, path: Path) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 def test_a_mutated_scenario_is_simulated_or_refused(seed: int, tmp_path: Path) -> None:
-    with shipped_files_parsed_once():
-        assert outcome(seed, tmp_path / "mutated.yaml") == []
+    assert outcome(seed, tmp_path / "mutated.yaml") == []

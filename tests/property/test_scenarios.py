@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.parsed_once import shipped_files_parsed_once
 
 from podsim.cost.account import total
 from podsim.plan.generation import plan_generation
@@ -17,7 +18,6 @@ from podsim.plan.generation_job import generation_job
 from podsim.report.result import RunResult
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
-from tests.parsed_once import shipped_files_parsed_once
 from tests.property.conftest import examples
 from tests.property.runs import complaints, run, steps, times
 from tests.property.scenarios import (

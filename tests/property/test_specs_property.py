@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from podsim.errors import PodsimError, SpecError
 from podsim.specs import data_file, load_scenario
 from podsim.specs.yaml_source import parse_value, parse_yaml, read_yaml
 from podsim.units import EXAMPLES, UNITS, QuantityError, parse_quantity
-from tests.parsed_once import shipped_files_parsed_once
 
 TEMPLATE = read_yaml(data_file("scenarios/template.yaml")).data
 POD = {
@@ -75,12 +75,6 @@ def _says_where(error: PodsimError) -> bool:
     return isinstance(error, SpecError) and all(
         (problem.key or problem.where or "key `" in problem.message) and problem.do for problem in error.problems
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _shipped_files_are_parsed_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -153,4 +147,5 @@ def test_any_text_is_a_quantity_or_says_what_to_write(text: str | float, dimensi
 @given(st.floats(1e-9, 1e9), st.sampled_from([(d, unit) for d, units in UNITS.items() for unit in units]))
 def test_a_number_with_its_unit_is_that_many_base_units(number: float, unit: tuple[str, str]) -> None:
     dimension, name = unit
-    assert parse_quantity(f"{number!r} {name}", dimension) == number * UNITS[dimension][name]
+    exact = Decimal(repr(number)) * Decimal(repr(UNITS[dimension][name]))
+    assert parse_quantity(f"{number!r} {name}", dimension) == float(exact)

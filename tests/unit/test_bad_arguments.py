@@ -85,7 +85,8 @@ def test_variants_that_are_a_list(podsim: Run) -> None:
 
 def test_an_unknown_kind_of_schema(podsim: Run) -> None:
     assert podsim("schema", "scenarios") == error_of(
-        f"`scenarios` is not a kind of file\n  do: did you mean `scenario`? known here: {', '.join(KINDS)}"
+        "`scenarios` is not a kind of file\n"
+        f"  do: did you mean `scenario`? known here: scenario, {', '.join(KINDS)}"
     )
 
 

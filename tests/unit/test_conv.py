@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsim.cost import Account, CostModel
-from podsim.cost.conv import ConvPlan, plan_conv
+from podsim.cost import Account, ConvPlan, CostModel, MatMulShape
+from podsim.cost.conv import plan_conv
 from podsim.cost.conv_method import copy_cycles, methods
 from podsim.cost.conv_rows import input_positions, kernel_share, row_splits
 from podsim.cost.conv_shape import conv_shape
@@ -18,13 +18,13 @@ from podsim.cost.conv_vertices import (
     nx1_cycles,
     nx1_worker_cycles,
     outer_product_cycles,
-    pool_cycles,
     row_segments,
     slic_cycles,
     slic_worker_cycles,
     vmac_cycles,
 )
-from podsim.cost.matmul import MatMulShape, plan_matmul
+from podsim.cost.matmul import plan_matmul
+from podsim.cost.vector import pool_cycles
 from podsim.errors import NoPlanError
 from podsim.specs import load_ipu
 from podsim.system import Ipu, build_ipu

@@ -59,6 +59,7 @@ def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8
         replication_factor=replicas,
         replicas_per_domain=system.domain_ipu_count // stages,
         accumulation_factor=batches,
+        prefetch_depth=3,
         available_memory_proportion=(0.4,) * stages,
     )
     changes = (*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order)))

@@ -123,7 +123,7 @@ def test_a_source_that_is_no_scenario(source: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({5: 1}, 'a key must be text, not `5`\n  do: write for example `{"data": {"dropout": 0.1}}`'),
+        ({5: 1}, '[scenario]: a key must be text, not `5`\n  do: write for example `{"data": {"dropout": 0.1}}`'),
         ({"model": {"layer_count": 10**5000}}, "[model.layer_count]: a number of more than 50 digits\n"),
         ({"model": object()}, "[model]: needs text, a number, a list or a mapping, not object\n"),
     ],
@@ -156,7 +156,7 @@ def test_odd_kinds_of_files_and_keys_are_answered() -> None:
 def test_half_a_character_is_refused_wherever_it_comes_from() -> None:
     what = "text holds half a character, a lone surrogate\n  do: write the whole character"
     assert _error({"base": "template", "description": "x\ud800"}) == f"[description]: {what}"
-    assert _error({"base": "template", "x\ud800": 1}) == what
+    assert _error({"base": "template", "x\ud800": 1}) == f"[scenario]: {what}"
     assert _error("good.yaml", overrides=["description=\udcff"]) == f"--set [description]: {what}"
     Path("half.yaml").write_text('base: good\ndescription: "\\ud800"\n')
     assert _error("half.yaml") == f"half.yaml:2:14 [description]: {what}"

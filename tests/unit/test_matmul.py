@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsim.cost.matmul import MatMulShape, plan_matmul
+from podsim.cost import MatMulShape
+from podsim.cost.matmul import plan_matmul
 from podsim.cost.split import reduce_vertex_cycles, slice_cycles
 from podsim.cost.vector import elementwise_cycles
 from podsim.specs import load_ipu

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from podsim.plan import make_plan
+from podsim.plan.job import training_job
 from podsim.program.compile import compile_program
 from podsim.program.task import Barrier, Exchange, Phase, Program, Step, Work
+from podsim.specs import load_scenario
 from tests.examples import plan_of, small_bert, small_pod
 
 
@@ -228,3 +232,34 @@ def test_passes_are_shared_by_all_replicas() -> None:
     pairs = [(a, b) for a, b in zip(*works, strict=True) if a.name.startswith("forward")]
     assert pairs
     assert all(a is b for a, b in pairs)
+
+
+def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_half() -> None:
+    """Stages 0 and 2 on IPUs 0 and 1, stage 1 on IPUs 2 and 3: twice the lanes, transfers to the same place."""
+    job = training_job(load_scenario(small_bert(small_pod(), [1, 1])).spec)
+    cuts = job.layout.cuts
+    assert cuts is not None
+    pairs = replace(cuts, ipus=(range(2), range(2, 4), range(2)))
+    plan = make_plan(
+        job.laid_out(cuts=pairs, ipus_per_replica=4, replicas_per_domain=1, available_memory_proportion=(0.6,) * 4)
+    )
+    first, second, third, fourth = (ipu.tenants for ipu in plan.memory)
+    assert (first, third) == (second, fourth)
+    (main,) = phases_of(compile_program(plan), "main")
+    # Half of the hidden states, 4 sequences of 32 tokens with 64 halves, along a rail of two links.
+    half_ps = round(4 * 32 * 64 * 2 / 2 / (2 * 16e9 * 0.85) * 1e12)
+    sent = {
+        lane: sorted(
+            (transfer.name, max(time for _, time in transfer.channels))
+            for step in steps
+            if isinstance(step, Exchange)
+            for transfer in step.transfers
+            if transfer.name != "input"
+        )
+        for lane, steps in main.steps.items()
+    }
+    outer = [("activations 0→1", half_ps), ("gradients 2→1", half_ps)]
+    inner = [("activations 1→2", half_ps), ("gradients 1→0", half_ps)]
+    assert sent == {"ipu0": outer, "ipu1": outer, "ipu2": inner, "ipu3": inner}
+    updates = phases_of(compile_program(plan), "optimizer")
+    assert {lane for phase in updates for lane in phase.steps} == set(sent)

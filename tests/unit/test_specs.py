@@ -20,9 +20,10 @@ from podsim.specs import (
     shipped_names,
     variant_names,
 )
+from podsim.specs.document import Document
 from podsim.specs.load import KINDS
 from podsim.specs.resolve import assigned, merge
-from podsim.specs.yaml_source import Document, read_yaml
+from podsim.specs.yaml_source import read_yaml
 from tests.unit.bad_input_cases import SCENARIO
 
 HARDWARE = sorted(path for path in data_file("hardware_specs").glob("*.yaml") if path.stem != "references")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from podsim.specs.base import Spec
-from podsim.specs.yaml_source import KeyPath
+from podsim.specs.document import KeyPath
 from podsim.watch import Watch
 from podsim.workload import Batch, DecoderShape, Workload
 from podsim.workload.convnet import Formats

@@ -9,13 +9,13 @@ from pydantic import model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.activity import Activity
+from podsim.specs.document import KeyPath
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import GeneratorSpec, batch_of, named, with_preset
 from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.specs.yaml_source import KeyPath
 from podsim.workload import DecoderShape, Workload, causal_decoder
 from podsim.workload.convnet import Formats
 from podsim.workload.transformer.shape import LAYER_BIASES

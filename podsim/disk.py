@@ -1,0 +1,127 @@
+"""What is kept on disk from one process to the next, in the cache folder of the user.
+
+An entry is a file of its own, named by a hash of all that its value was made from. It is written beside its place and
+moved there at once, so that many processes may use the folder. It starts with a checksum: one that is damaged is
+made again. Whatever the folder refuses is no error, and all of it may be deleted at any time.
+`PODSIM_CACHE` names another folder, or `off` for none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from podsim._version import __version__
+from podsim.errors import PodsimError
+
+_Value = TypeVar("_Value")
+SWITCH = "PODSIM_CACHE"
+_MOST_PER_FOLDER = 64
+"""Entries of one of the 256 folders, beyond which the older half of them is removed."""
+
+
+def folder() -> Path | None:
+    """The cache folder of podsim; None where it is switched off or the user has none.
+
+    Raises:
+        PodsimError: `PODSIM_CACHE` is neither `off` nor a whole path.
+    """
+    wish, given = os.environ.get(SWITCH, ""), Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if wish and (wish == "off" or Path(wish).is_absolute()):
+        return None if wish == "off" else Path(wish)
+    if wish:
+        do = f"use {SWITCH}=off, the whole path of a folder, or leave it out"
+        raise PodsimError(f"`{wish}` is neither off nor a whole path", where=SWITCH, do=do)
+    try:
+        return (given if given.is_absolute() else _of_platform()) / "podsim"
+    except RuntimeError:  # there is no home folder
+        return None
+
+
+def _of_platform() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path.home() / ".cache"
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """A hash of texts, each apart from the next."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(b"%d:" % len(part))
+        whole.update(part)
+    return whole.hexdigest()
+
+
+def source(files: Iterable[Path]) -> bytes:
+    """A hash of source files: what they made must be made again when they change."""
+    contents = (path.read_bytes() if path.is_file() else b"" for path in sorted(files))
+    return digest([__version__.encode(), *contents]).encode()
+
+
+def library(name: str) -> Path:
+    """The first file of a library, which is not imported."""
+    found = importlib.util.find_spec(name)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin)
+
+
+def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], read: Callable[[Any], _Value]) -> _Value:
+    """A value from disk, or made and kept there.
+
+    Args:
+        key: A hash of all that the value is made from, source included.
+        make: Makes the value.
+        write: Turns it into what JSON can hold.
+        read: Turns that back into the value.
+    """
+    root = folder()
+    if root is None:
+        return make()
+    path = root / key[:2] / f"{key[2:]}.json"
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # not there, or damaged
+        return read(_load(path))
+    value = make()
+    _save(path, json.dumps(write(value)).encode())
+    return value
+
+
+def _load(path: Path) -> Any:
+    checksum, _, content = path.read_bytes().partition(b"\n")
+    if hashlib.sha256(content).hexdigest().encode() != checksum:
+        raise ValueError(path)
+    return json.loads(content)
+
+
+def _save(path: Path, content: bytes) -> None:
+    import tempfile
+
+    with suppress(OSError):  # a folder that cannot be written, or a full disk
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _make_room(path.parent)
+
+
+def _make_room(place: Path) -> None:
+    """Remove the older half of a folder that is full; whatever else removes them meanwhile is welcome to."""
+    files = list(place.iterdir())
+    if len(files) > _MOST_PER_FOLDER:
+        for path in sorted(files, key=lambda each: each.stat().st_mtime)[: len(files) // 2]:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+"""What a process remembers from one run to the next: parsed files and plans, which take most of the time of a run.
+
+This is the only state that outlives a run. Keys hold all that a value was made from, so that what is remembered
+equals what would be made again. Memory is bounded: what was used longest ago goes first. Threads may use it at
+once, and a process that forks leaves it usable in its children.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
+_LOCK = Lock()
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+class Memo:
+    """Values by key, the most recently used of them."""
+
+    def __init__(self, most: int) -> None:
+        """Nothing is known yet.
+
+        Args:
+            most: How many values are kept.
+        """
+        self._most = most
+        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        """The value of a key, made where it is not known; an error of `make` is not remembered."""
+        with _LOCK:
+            if key in self._known:
+                self._known.move_to_end(key)
+                known: _Value = self._known[key]
+                return known
+        value = make()  # without the lock: two threads may make the same value, and neither waits for the other
+        with _LOCK:
+            self._known[key] = value
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return value
+
+    def __len__(self) -> int:
+        """How many values are known."""
+        return len(self._known)
+
+    def forget(self) -> None:
+        """Drop all values."""
+        with _LOCK:
+            self._known.clear()
+
+
+DOCUMENTS = Memo(256)
+"""Parsed files, by their displayed path and what is in them."""
+PLANS = Memo(20_000)
+"""Plans of products and convolutions, by chip, operation and share of memory."""
+
+DRAWS = Memo(64)
+"""Samples to convergence of imagined runs."""
+SOURCES = Memo(16)
+"""Hashes of the code that makes what is kept on disk."""
+
+
+def forget() -> None:
+    """Drop all that this process remembers, so that the next run makes everything again."""
+    for each in (DOCUMENTS, PLANS, DRAWS, SOURCES):
+        each.forget()
