@@ -1,7 +1,7 @@
 """podsim: how long a machine-learning run takes on an IPU-POD, and where the time goes.
 
 >>> import podsim
->>> result = podsim.simulate("bert_v1.1_pod16_open")
+>>> result = podsim.run("bert_v1.1_pod16_open")
 >>> sum(result.breakdown.values()) == result.weight_update_s
 True
 """
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 
 if TYPE_CHECKING:
+    from podsim.activity import generate, infer, run, simulate
+    from podsim.activity.serve import serve
     from podsim.errors import (
         DoesNotFitError,
         InfeasibleError,
@@ -22,24 +24,23 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
-    from podsim.forward import infer
-    from podsim.generation import generate
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
     from podsim.report.serving import ServingResult
-    from podsim.service import serve
-    from podsim.simulation import simulate
     from podsim.specs import load_scenario
+    from podsim.specs import load_scenario as load
 
 _HOMES = {
-    "simulate": "podsim.simulation",
-    "generate": "podsim.generation",
-    "infer": "podsim.forward",
+    "run": "podsim.activity",
+    "simulate": "podsim.activity",
+    "generate": "podsim.activity",
+    "infer": "podsim.activity",
+    "serve": "podsim.activity.serve",
     "ForwardResult": "podsim.report.forward",
     "GenerationResult": "podsim.report.generation",
-    "serve": "podsim.service",
     "ServingResult": "podsim.report.serving",
+    "load": "podsim.specs",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
 } | dict.fromkeys(
@@ -54,6 +55,7 @@ _HOMES = {
     ),
     "podsim.errors",
 )
+_NAMES = {"load": "load_scenario"}
 
 __all__ = [
     "DoesNotFitError",
@@ -70,7 +72,9 @@ __all__ = [
     "__version__",
     "generate",
     "infer",
+    "load",
     "load_scenario",
+    "run",
     "serve",
     "simulate",
 ]
@@ -82,4 +86,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module `podsim` has no attribute `{name}`")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))

@@ -124,9 +124,9 @@ def serve(
     influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
+    from podsim.activity.serve import serve as serve_scenario
     from podsim.report.progress import track
     from podsim.report.serving_table import print_serving
-    from podsim.service import serve as serve_scenario
     from podsim.specs import load_scenario
 
     check_paths(None, plot)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import ValidationError
 
 from podsim.errors import PodsimError
 from podsim.specs import Assumption, assumptions
-from podsim.specs.assumptions import AnyScenario, with_number
+from podsim.specs.assumptions import with_number
+from podsim.specs.scenario import Scenario
 
 _Row = Mapping[str, object]
 
@@ -35,21 +36,25 @@ class Measure:
     others: object
 
 
-class Probe(Protocol):
+_Spec = TypeVar("_Spec", bound=Scenario)
+_Repeated = TypeVar("_Repeated", bound=Scenario, contravariant=True)
+
+
+class Probe(Protocol[_Repeated]):
     """One kind of run, repeated with other inputs."""
 
     @property
     def metric(self) -> str:
         """Name of the headline as results spell it, for example `tokens_per_s`."""
 
-    def __call__(self, spec: AnyScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
         """The run of a scenario; None if its products have to be split anew and `anew` does not allow it."""
 
 
 class StandsOn(Sequence[_Row]):
     """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
 
-    def __init__(self, spec: AnyScenario, probe: Probe, *, anew: bool = False) -> None:
+    def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
         """Nothing is run yet.
 
         Args:
@@ -57,7 +62,9 @@ class StandsOn(Sequence[_Row]):
             probe: Repeats its run.
             anew: Whether inputs are moved too for which products have to be split anew.
         """
-        self._spec, self._probe, self._anew = spec, probe, anew
+        self._spec: Scenario = spec
+        self._probe: Probe[Any] = probe
+        self._anew = anew
 
     @cached_property
     def _rows(self) -> tuple[_Row, ...]:

@@ -23,8 +23,7 @@ from podsim.program.generation import compile_step
 from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
 from podsim.report.step import longest_stage_ps
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec
-from podsim.specs.assumptions import AnyScenario
+from podsim.specs import ForwardScenario, GenerationScenario, TrainingScenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
 from podsim.workload import Workload
@@ -107,9 +106,8 @@ class TrainingProbe(_Probe):
         """The graph is built again."""
         return super().__getstate__() | {"_workload_of": None}
 
-    def __call__(self, spec: AnyScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
         """One weight update and the run it belongs to."""
-        assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
         job = training_job(spec, self._workload_of)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
@@ -133,7 +131,7 @@ class GenerationProbe(_Probe):
     metric = "tokens_per_s"
     _KEPT = ("_job_of",)
 
-    def __init__(self, job_of: Callable[[InferenceScenarioSpec], Generation], model: CostModel) -> None:
+    def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
         """Repeat what has been planned.
 
         Args:
@@ -143,9 +141,8 @@ class GenerationProbe(_Probe):
         super().__init__(model)
         self._job_of = job_of
 
-    def __call__(self, spec: AnyScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
         """Both kinds of step."""
-        assert isinstance(spec, InferenceScenarioSpec)
         asked = self._job_of(spec)
         model = self._costs(generation_cost_model(asked), anew=anew)
         if model is None:
@@ -177,9 +174,8 @@ class ForwardProbe(_Probe):
         super().__init__(model)
         self._workload = workload
 
-    def __call__(self, spec: AnyScenario, *, anew: bool) -> Measure | None:
+    def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
         """One batch, and a session call of many."""
-        assert isinstance(spec, ForwardScenarioSpec)
         job = forward_job(spec, self._workload)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:

@@ -27,15 +27,17 @@ _FILES = {
 }
 _BEYOND_REASON = 10**12
 _SCENARIOS = {
-    "scenario": "Scenario",
-    "image_scenario": "Image scenario",
-    "decoder_scenario": "Decoder scenario, training",
-    "vision_scenario": "Vision transformer scenario",
-    "seq2seq_scenario": "Encoder-decoder scenario",
-    "inference_scenario": "Text generation scenario",
-    "forward_scenario": "Forward scenario",
-    "bert_pass": "Forward passes of BERT",
-    "vision_pass": "Forward passes of a vision transformer",
+    "bert_training": "Scenario",
+    "convnet_training": "Image scenario",
+    "decoder_training": "Decoder scenario, training",
+    "vision_training": "Vision transformer scenario",
+    "seq2seq_training": "Encoder-decoder scenario",
+    "decoder_generation": "Text generation scenario",
+    "graph_forward": "Forward scenario",
+    "bert_forward": "Forward passes of BERT",
+    "decoder_forward": "Forward passes of a decoder",
+    "vision_forward": "Forward passes of a vision transformer",
+    "seq2seq_forward": "Forward passes of an encoder-decoder",
 }
 _QUANTITIES = """A quantity is text with its unit: `k M G T` are decimal, `Ki Mi Gi` binary, `b` is bits and `B` bytes.
 Where a quantity is asked for, `{value: 16 GB/s, source: …, basis: …}` does too and says what the number stands on:

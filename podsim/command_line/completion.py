@@ -30,7 +30,7 @@ def kinds_of_file() -> list[str]:
     """Kinds of file that have a schema."""
     from podsim.specs.load import KINDS
 
-    return list(KINDS)
+    return ["scenario", *KINDS]
 
 
 def variants(ctx: typer.Context) -> list[str]:

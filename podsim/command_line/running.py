@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
     from podsim.specs import LoadedScenario
+    from podsim.specs.activity import Activity
 
 
 class Format(StrEnum):
@@ -77,49 +78,62 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A result with how it is shown."""
+class _Shown:
+    """How results of an activity are shown.
 
-    result: RunResult | GenerationResult | ForwardResult
-    show: Callable[[Console], None]
-    draw: Callable[[Path], None]
+    Attributes:
+        watched: What is watched while it runs, in front of the names of steps.
+        show: Prints the table.
+        draw: Writes the chart.
+    """
+
+    watched: str
+    show: Callable[[Any, Console], None]
+    draw: Callable[[Any, Path], object]
 
 
 def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
-    """Simulate a scenario of whatever kind, write what is asked for, tell of it, and print."""
-    from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec
-
-    make = _train
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        make = _generate
-    elif isinstance(loaded.spec, ForwardScenarioSpec):
-        make = _infer
-    made = make(loaded, wishes)
-    if wishes.plot is not None:
-        made.draw(wishes.plot)
-        tell_written(wishes.plot)
-    if wishes.trace is not None:
-        from podsim.report.perfetto import write_trace
-
-        write_trace(made.result, wishes.trace)
-        tell_written(wishes.trace)
-    print_result(made.result.to_json, wishes.output_format, made.show)
-
-
-def _train(loaded: LoadedScenario, wishes: Wishes) -> _Made:
+    """Simulate a scenario, write what is asked for, tell of it, and print."""
+    from podsim.activity import run
     from podsim.report.progress import follow, track
-    from podsim.report.table import print_result
-    from podsim.simulation import simulate
 
-    result = simulate(
+    shown = _shown(loaded.spec.activity)
+    result = run(
         loaded,
         explicit=wishes.explicit,
         influence=wishes.influence,
         record=wishes.trace is not None or wishes.plot is not None,
-        watch=lambda names: track(names, "choosing: trying"),
+        watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
     )
-    return _Made(result, partial(print_result, result), partial(_draw, result))
+    if wishes.plot is not None:
+        shown.draw(result, wishes.plot)
+        tell_written(wishes.plot)
+    if wishes.trace is not None:
+        from podsim.report.perfetto import write_trace
+
+        write_trace(result, wishes.trace)
+        tell_written(wishes.trace)
+    print_result(result.to_json, wishes.output_format, partial(shown.show, result))
+
+
+def _shown(activity: Activity) -> _Shown:
+    """Tables and charts of an activity, of which only these are imported."""
+    from podsim.specs.activity import Activity
+
+    match activity:
+        case Activity.TRAINING:
+            from podsim.report.table import print_result
+
+            return _Shown("choosing: trying", print_result, _draw)
+        case Activity.GENERATION:
+            from podsim.report.generation_table import print_generation
+
+            return _Shown("choosing: trying", print_generation, _draw_generation)
+        case Activity.FORWARD:
+            from podsim.report.forward_table import print_forward
+
+            return _Shown("reading:", print_forward, _draw)
 
 
 def _draw(result: RunResult | ForwardResult, path: Path) -> None:
@@ -128,41 +142,10 @@ def _draw(result: RunResult | ForwardResult, path: Path) -> None:
     write_plot(result, path)
 
 
-def _generate(loaded: LoadedScenario, wishes: Wishes) -> _Made:
-    from podsim.generation import generate
-    from podsim.report.generation_table import print_generation
-    from podsim.report.progress import track
-
-    result = generate(
-        loaded,
-        explicit=wishes.explicit,
-        influence=wishes.influence,
-        record=wishes.trace is not None,
-        watch=lambda names: track(names, "choosing: trying"),
-    )
-    return _Made(result, partial(print_generation, result), partial(_draw_generation, result))
-
-
 def _draw_generation(result: GenerationResult, path: Path) -> None:
     from podsim.report.generation_plot import write_generation_plot
 
     write_generation_plot(result, path)
-
-
-def _infer(loaded: LoadedScenario, wishes: Wishes) -> _Made:
-    from podsim.forward import infer
-    from podsim.report.forward_table import print_forward
-    from podsim.report.progress import follow, track
-
-    result = infer(
-        loaded,
-        explicit=wishes.explicit,
-        influence=wishes.influence,
-        record=wishes.trace is not None or wishes.plot is not None,
-        follow=lambda count: follow(count, say),
-        watch=lambda names: track(names, "reading:"),
-    )
-    return _Made(result, partial(print_forward, result), partial(_draw, result))
 
 
 def print_result(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:

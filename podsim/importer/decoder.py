@@ -9,7 +9,7 @@ from podsim.importer.reader import Entry
 from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import Section, scenario_text
 from podsim.plan.generation_job import generation_job
-from podsim.specs import InferenceScenarioSpec
+from podsim.specs import GenerationScenario
 from podsim.watch import Watch
 
 _TOKENS, _BATCH = 512, 1
@@ -32,8 +32,7 @@ def decoder_scenario(model: Imported, request: Request, watch: Watch) -> str:
         Section("generation", _asked(model, request, notes)),
     ]
     loaded, choice = chosen_division(model, sections, {}, watch)
-    assert isinstance(loaded.spec, InferenceScenarioSpec)
-    parameters = generation_job(loaded.spec).shape.parameter_count
+    parameters = generation_job(loaded.of(GenerationScenario)).shape.parameter_count
     token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S
     words = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
     lines = division_lines(choice, f"{words} that were considered: IPUs that share every layer x pipeline stages.")

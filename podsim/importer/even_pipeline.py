@@ -14,9 +14,8 @@ from podsim.parallelism.factors import accumulation, divisors
 from podsim.plan import make_plan
 from podsim.plan.job import training_job
 from podsim.specs import System, load_scenario
-from podsim.specs.checks import division_findings
 from podsim.specs.division import ParallelismSpec
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.training import TrainingLayoutSpec, TrainingScenario
 from podsim.specs.wording import counted
 
 _IPU_COUNTS = (1, 2, 4, 8)
@@ -32,7 +31,7 @@ _MEMORY = Section(
 
 def pipeline_sections(
     model: Imported, sections: list[Section], batch: Entry, why: str
-) -> tuple[TransformerScenarioSpec, list[Section]]:
+) -> tuple[TrainingScenario, list[Section]]:
     """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so.
 
     Args:
@@ -62,17 +61,16 @@ def pipeline_sections(
     return found, [Section("parallelism", _entries(found.parallelism), (first, *tried)), _MEMORY]
 
 
-def _undivided(sections: list[Section]) -> TransformerScenarioSpec:
+def _undivided(sections: list[Section]) -> TrainingScenario:
     """The scenario on a single IPU, whether or not it fits."""
     model = sections[1].entries
     layers = sum(entry.whole for entry in model if entry.key in ("layer_count", "decoder_layer_count"))
     single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, "layers_per_ipu": [layers]}
-    spec = load_scenario(as_mapping([*sections, _MEMORY]) | {"parallelism": single}).spec
-    assert isinstance(spec, TransformerScenarioSpec)
-    return spec
+    return load_scenario(as_mapping([*sections, _MEMORY]) | {"parallelism": single}).of(TrainingScenario)
 
 
-def _entries(parallelism: ParallelismSpec) -> tuple[Entry, ...]:
+def _entries(parallelism: TrainingLayoutSpec) -> tuple[Entry, ...]:
+    assert isinstance(parallelism, ParallelismSpec)
     return (
         Entry("micro_batch_size", parallelism.micro_batch_size, "the largest power of two that fits"),
         Entry("accumulation_factor", parallelism.accumulation_factor, "the rest of the batch"),
@@ -81,7 +79,7 @@ def _entries(parallelism: ParallelismSpec) -> tuple[Entry, ...]:
     )
 
 
-def _first_that_fits(spec: TransformerScenarioSpec, batch: int, tried: list[str]) -> TransformerScenarioSpec | None:
+def _first_that_fits(spec: TrainingScenario, batch: int, tried: list[str]) -> TrainingScenario | None:
     for count in _ipu_counts(spec):
         found = None
         for divided in _divisions(spec, batch, count) if _weights_fit(spec, count) else ():
@@ -96,19 +94,19 @@ def _first_that_fits(spec: TransformerScenarioSpec, batch: int, tried: list[str]
     return None
 
 
-def _ipu_counts(spec: TransformerScenarioSpec) -> Iterator[int]:
+def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
     for count in _IPU_COUNTS:
-        if not spec.system.domain_ipu_count % count and count <= spec.layer_count:
+        if not spec.system.domain_ipu_count % count and count <= spec.model.placed_layers:
             yield count
 
 
-def _weights_fit(spec: TransformerScenarioSpec, count: int) -> bool:
+def _weights_fit(spec: TrainingScenario, count: int) -> bool:
     """Whether half-precision weights with their accumulated gradients do, evenly spread."""
     job = training_job(spec)
     return 4 * job.workload_of(1).parameter_count <= count * job.system.machine.ipu.memory_bytes
 
 
-def _divisions(spec: TransformerScenarioSpec, batch: int, count: int) -> Iterator[TransformerScenarioSpec]:
+def _divisions(spec: TrainingScenario, batch: int, count: int) -> Iterator[TrainingScenario]:
     """As many replicas as batch and pod allow; one sample at a time first."""
     for replicas in reversed(divisors(batch, spec.system.ipu_count // count)):
         if _divided(spec, batch, count, replicas, 1) is not None:
@@ -117,12 +115,10 @@ def _divisions(spec: TransformerScenarioSpec, batch: int, count: int) -> Iterato
             return
 
 
-def _divided(
-    spec: TransformerScenarioSpec, batch: int, count: int, replicas: int, size: int
-) -> TransformerScenarioSpec | None:
+def _divided(spec: TrainingScenario, batch: int, count: int, replicas: int, size: int) -> TrainingScenario | None:
     """None where it would not be legal."""
-    share, more = divmod(spec.layer_count, count)
-    stages = count + (spec.head_on_first_ipu and count > 1)
+    share, more = divmod(spec.model.placed_layers, count)
+    stages = count + (spec.model.shares_embedding and count > 1)
     factor = accumulation(batch, replicas, size, stage_count=stages)
     if factor is None:
         return None
@@ -134,10 +130,10 @@ def _divided(
         layers_per_ipu=[share + (place >= count - more) for place in range(count)],
     )
     divided = spec.model_copy(update={"parallelism": parallelism})
-    return None if any(division_findings(divided)) else divided
+    return None if any(divided.division_findings()) else divided
 
 
-def _fits(divided: TransformerScenarioSpec) -> bool:
+def _fits(divided: TrainingScenario) -> bool:
     try:
         make_plan(replace(training_job(divided), changes=()))
     except InfeasibleError:
@@ -145,7 +141,7 @@ def _fits(divided: TransformerScenarioSpec) -> bool:
     return True
 
 
-def _largest_failure(spec: TransformerScenarioSpec, batch: int) -> InfeasibleError:
+def _largest_failure(spec: TrainingScenario, batch: int) -> InfeasibleError:
     """Why the pipeline over the most IPUs does not fit."""
     try:
         for divided in _divisions(spec, batch, max(_ipu_counts(spec))):

@@ -16,7 +16,7 @@ from podsim.importer.request import Request
 from podsim.importer.scenario_text import Section, as_mapping, scenario_text
 from podsim.plan import Job
 from podsim.plan.forward_job import forward_job
-from podsim.specs import ForwardScenarioSpec, System, load_scenario
+from podsim.specs import ForwardScenario, System, load_scenario
 from podsim.specs.wording import counted
 from podsim.watch import Watch, silent
 
@@ -37,8 +37,7 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
         Section("", (_description(path), Entry("system", request.system, "--system"), Entry("software", _SOFTWARE))),
         Section("model", tuple(_model(path, graph, request))),
     ]
-    spec = load_scenario(as_mapping(sections)).spec
-    assert isinstance(spec, ForwardScenarioSpec)
+    spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
     fit = _fit(spec, graph, graph.source[0])
     text = scenario_text(_header(graph), [*sections, _division(fit), _data(graph)])
     return text, graph.warnings
@@ -64,7 +63,7 @@ def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
         yield Entry("dimensions", dict(graph.dimensions), "--dimension")
 
 
-def _fit(spec: ForwardScenarioSpec, graph: Graph, name: str) -> GraphFit:
+def _fit(spec: ForwardScenario, graph: Graph, name: str) -> GraphFit:
     def job_on(pod: System) -> Job:
         return forward_job(spec.model_copy(update={"system": pod}), graph.workload)
 

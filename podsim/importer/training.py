@@ -13,7 +13,7 @@ from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import Section, scenario_text
 from podsim.parallelism.choice import Choice
 from podsim.plan.job import training_job
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.training import TrainingScenario
 from podsim.watch import Watch
 
 _PRETRAINING, _FINE_TUNING = 1024, 256
@@ -49,8 +49,7 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> str:
         sections += division
     else:
         loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
-        assert isinstance(loaded.spec, TransformerScenarioSpec)
-        spec, lines = loaded.spec, division_lines(choice, _reason(model, batch, choice))
+        spec, lines = loaded.of(TrainingScenario), division_lines(choice, _reason(model, batch, choice))
     parameters = training_job(spec).workload_of(1).parameter_count
     return scenario_text(header(model, parameters, model.notes), sections, lines)
 

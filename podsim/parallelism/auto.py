@@ -10,7 +10,7 @@ from podsim.engine import execute
 from podsim.errors import NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.decoder import choose_decoder
-from podsim.parallelism.families import TrainingSpec, keys
+from podsim.parallelism.families import keys
 from podsim.parallelism.nearest import nearest_miss
 from podsim.parallelism.search import Found, Search
 from podsim.parallelism.space import Space
@@ -18,7 +18,7 @@ from podsim.plan.fit import misfit_text
 from podsim.plan.layout import Layout
 from podsim.plan.memory import IpuMemory
 from podsim.program.compile import compile_program, passes_one_by_one
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario
+from podsim.specs import Activity, GenerationScenario, LoadedScenario, TrainingScenario
 from podsim.specs.wording import counted
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch
@@ -40,10 +40,9 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
         DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
         NoPlanError: The batch cannot be divided as it is pinned.
     """
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        return choose_decoder(loaded, loaded.spec, watch)
-    assert not isinstance(loaded.spec, ForwardScenarioSpec)
-    search = _searched(loaded, loaded.spec, watch)
+    if loaded.spec.activity is Activity.GENERATION:
+        return choose_decoder(loaded, loaded.of(GenerationScenario), watch)
+    search = _searched(loaded, loaded.of(TrainingScenario), watch)
     ranked = _affordable(search, sorted(search.found.values(), key=lambda found: found.estimate_s)[:_MOST_SIMULATED])
     shortlist, others = ranked[:_SIMULATED], ranked[_SIMULATED:]
     names = [f"division {place + 1} of {len(shortlist)}" for place in range(len(shortlist))]
@@ -64,7 +63,7 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
     return loaded.divided(search.written(best.plan.layout)), choice
 
 
-def _searched(loaded: LoadedScenario, spec: TrainingSpec, watch: Watch) -> Search:
+def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> Search:
     """All groups explored, with little memory for temporaries where nothing fits otherwise."""
     search = Search(loaded, spec)
     _check_size(search)

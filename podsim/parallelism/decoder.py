@@ -16,10 +16,8 @@ from podsim.plan.generation_job import generation_job
 from podsim.plan.layout import ON_CHIP, STREAMING, Layout
 from podsim.plan.memory import IpuMemory
 from podsim.program.generation import compile_step
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, System
-from podsim.specs.auto import AutoInferenceSpec
-from podsim.specs.checks import division_findings
-from podsim.specs.inference import InferenceParallelismSpec
+from podsim.specs import GenerationScenario, LoadedScenario, System
+from podsim.specs.generation import AutoInferenceSpec, InferenceParallelismSpec
 from podsim.specs.pods import larger_pods
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch
@@ -44,7 +42,7 @@ class _Tried:
         return max(chip, *off_chip)
 
 
-def choose_decoder(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> tuple[LoadedScenario, Choice]:
+def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
     """The division with the shortest time per output token.
 
     Raises:
@@ -110,7 +108,7 @@ def _no_slower(short: Layout, long: Layout) -> bool:
     return alike and long.batches_in_flight == 1 and not ahead
 
 
-def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[Layout]:
+def _divisions(loaded: LoadedScenario, spec: GenerationScenario) -> Iterator[Layout]:
     auto, asked = loaded.auto, generation_job(spec)
     assert isinstance(auto, AutoInferenceSpec)
     given, domain = asked.layout.weight_storage, spec.system.domain_ipu_count
@@ -122,11 +120,11 @@ def _divisions(loaded: LoadedScenario, spec: InferenceScenarioSpec) -> Iterator[
                     divided = with_stages_of_shards(asked, stages, shards).laid_out(
                         weight_storage=weights, batches_in_flight=auto.batches_in_flight
                     )
-                    if not any(division_findings(_written(spec, divided.layout))):
+                    if not any(_written(spec, divided.layout).division_findings()):
                         yield divided.layout
 
 
-def _written(spec: InferenceScenarioSpec, layout: Layout) -> InferenceScenarioSpec:
+def _written(spec: GenerationScenario, layout: Layout) -> GenerationScenario:
     """The scenario with a layout."""
     parallelism = InferenceParallelismSpec(
         tensor_parallel=layout.tensor_parallel,
@@ -142,7 +140,7 @@ def _words(layout: Layout) -> str:
     return f"{layout.tensor_parallel} x {layout.stage_count} IPUs"
 
 
-def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: _Tried) -> DoesNotFitError:
+def _nearest_miss(loaded: LoadedScenario, spec: GenerationScenario, nearest: _Tried) -> DoesNotFitError:
     what = f"no division of the model fits {spec.system.name}; the nearest, over {_words(nearest.layout)}: "
     for name, pod in larger_pods(spec.system):
         if _fits(loaded, spec, pod):
@@ -152,7 +150,7 @@ def _nearest_miss(loaded: LoadedScenario, spec: InferenceScenarioSpec, nearest: 
     return DoesNotFitError(what + misfit_text(nearest.memory), do=do)
 
 
-def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: System) -> bool:
+def _fits(loaded: LoadedScenario, spec: GenerationScenario, pod: System) -> bool:
     spec = spec.model_copy(update={"system": pod})
     asked = generation_job(spec)
     model = generation_cost_model(asked)
@@ -165,7 +163,7 @@ def _fits(loaded: LoadedScenario, spec: InferenceScenarioSpec, pod: System) -> b
     return False
 
 
-def _candidate(spec: InferenceScenarioSpec, tried: _Tried, verdict: str) -> Candidate:
+def _candidate(spec: GenerationScenario, tried: _Tried, verdict: str) -> Candidate:
     written = _written(spec, tried.layout)
     return Candidate(
         parallelism=written.parallelism.model_dump(mode="json"),

@@ -17,15 +17,12 @@ from podsim.parallelism.slices import SegmentsOf, Slices
 from podsim.plan.cuts import layer_segments
 from podsim.plan.layout import Layout
 from podsim.plan.stage import Segment
-from podsim.specs import ImageScenarioSpec
-from podsim.specs.auto import AutoImageSpec, AutoTextSpec
-from podsim.specs.division import ParallelismSpec
-from podsim.specs.image import ImageParallelismSpec
+from podsim.specs import TrainingScenario
+from podsim.specs.convnet_training import AutoImageSpec, ImageParallelismSpec
+from podsim.specs.division import AutoTextSpec, ParallelismSpec
 from podsim.specs.quantity import Sourced
-from podsim.specs.scenario import OptimizerStateSpec, TransformerScenarioSpec
+from podsim.specs.training import OptimizerStateSpec
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
-
-TrainingSpec = TransformerScenarioSpec | ImageScenarioSpec
 
 
 @lru_cache(maxsize=8)
@@ -46,14 +43,9 @@ def _segments_of(order: tuple[str, ...], units: tuple[tuple[str, ...], ...]) -> 
 class TransformerFamily:
     """Pipeline stages hold counts of blocks; segments are layers, or what is left of one."""
 
-    spec: TransformerScenarioSpec
+    spec: TrainingScenario
     auto: AutoTextSpec
     recomputation = "layer"
-
-    @property
-    def optimizer_state(self) -> OptimizerStateSpec | None:
-        """Where the optimizer's state was written to live."""
-        return self.spec.memory.optimizer_state
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the model keep."""
@@ -61,7 +53,7 @@ class TransformerFamily:
             chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
         )
 
-    def divided(self, layout: Layout, order: tuple[str, ...]) -> TransformerScenarioSpec:
+    def divided(self, layout: Layout, order: tuple[str, ...]) -> TrainingScenario:
         """The scenario with this layout."""
         assert layout.cuts is not None
         bounds = pairwise((*layout.cuts.starts, len(order)))
@@ -69,7 +61,7 @@ class TransformerFamily:
             _stage_keys(ipus.start, Counter(order[start:stop]))
             for ipus, (start, stop) in zip(layout.cuts.ipus, bounds, strict=True)
         ]
-        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.layer_count]}
+        where = {"stages": stages} if len(stages) > 1 else {"layers_per_ipu": [self.spec.model.placed_layers]}
         parallelism = ParallelismSpec.model_validate(
             {
                 **_factors(layout),
@@ -90,14 +82,9 @@ class TransformerFamily:
 class ConvnetFamily:
     """Pipeline stages and segments start at blocks that are named."""
 
-    spec: ImageScenarioSpec
+    spec: TrainingScenario
     auto: AutoImageSpec
     recomputation = "segment"
-
-    @property
-    def optimizer_state(self) -> OptimizerStateSpec | None:
-        """None: it is on the chip, and not chosen."""
-        return None
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
         """What the parts of the network keep."""
@@ -109,7 +96,7 @@ class ConvnetFamily:
             recompute_last=recompute_last,
         )
 
-    def divided(self, layout: Layout, order: tuple[str, ...]) -> ImageScenarioSpec:
+    def divided(self, layout: Layout, order: tuple[str, ...]) -> TrainingScenario:
         """The scenario with this layout."""
         assert layout.cuts is not None
         parallelism = ImageParallelismSpec.model_validate(
@@ -130,10 +117,10 @@ class ConvnetFamily:
 Family = TransformerFamily | ConvnetFamily
 
 
-def keys(spec: TrainingSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+def keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of `parallelism` and `memory` that say how a scenario is divided, as they are written."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    parallelism["recomputation"] = spec.parallelism.recomputation
+    parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes else "none"
     parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
     memory = spec.memory.model_dump(mode="json", include={"optimizer_state"})
     return parallelism, {"available_memory_proportion": spec.memory.available_memory_proportion, **memory}

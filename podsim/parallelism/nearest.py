@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.errors import DoesNotFitError
-from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.search import Search
 from podsim.plan.fit import misfit_text
-from podsim.specs import LoadedScenario
+from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.specs.pods import larger_pods
 from podsim.specs.wording import counted
 
@@ -18,7 +17,7 @@ _OTHERWISE = (
 )
 
 
-def nearest_miss(loaded: LoadedScenario, spec: TrainingSpec, search: Search) -> DoesNotFitError:
+def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, search: Search) -> DoesNotFitError:
     """The error for a scenario of which no division fits.
 
     Args:
@@ -36,7 +35,7 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingSpec, search: Search) -> 
     return DoesNotFitError(what, do="any of these makes it fit: " + "; ".join(cures) if cures else _OTHERWISE)
 
 
-def _larger_batches(spec: TrainingSpec) -> Iterator[int]:
+def _larger_batches(spec: TrainingScenario) -> Iterator[int]:
     """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
     batch = 2 * (spec.batch_size or 1)
     while batch < 4 * spec.system.domain_ipu_count:
@@ -44,7 +43,7 @@ def _larger_batches(spec: TrainingSpec) -> Iterator[int]:
         batch *= 2
 
 
-def _cures(loaded: LoadedScenario, spec: TrainingSpec) -> Iterator[str]:
+def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
     """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
     if Search(loaded, spec, pinned=False, tight=True).fits():
         yield "pin less under `parallelism` and `memory`"

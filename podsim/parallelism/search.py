@@ -15,7 +15,6 @@ from itertools import islice
 from podsim.errors import DoesNotFitError, InfeasibleError
 from podsim.parallelism.chain import Chain, bare_chain, chain_of
 from podsim.parallelism.estimate import least_s, update_s
-from podsim.parallelism.families import TrainingSpec
 from podsim.parallelism.prices import Prices, price
 from podsim.parallelism.slices import Slices
 from podsim.parallelism.space import Space
@@ -24,7 +23,7 @@ from podsim.plan.job import training_job
 from podsim.plan.layout import Layout
 from podsim.plan.memory import IpuMemory
 from podsim.plan.plan import cost_model, job_memory
-from podsim.specs import LoadedScenario
+from podsim.specs import LoadedScenario, TrainingScenario
 
 _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05, 0.1)
@@ -55,7 +54,9 @@ class Search:
         considered_count: Layouts that were looked at.
     """
 
-    def __init__(self, loaded: LoadedScenario, spec: TrainingSpec, *, pinned: bool = True, tight: bool = False) -> None:
+    def __init__(
+        self, loaded: LoadedScenario, spec: TrainingScenario, *, pinned: bool = True, tight: bool = False
+    ) -> None:
         """Read what is pinned.
 
         Args:
@@ -168,7 +169,7 @@ class Search:
         """What every IPU of a replica holds, whether or not it fits."""
         return job_memory(replace(self._job, layout=layout), self._model)
 
-    def written(self, layout: Layout) -> TrainingSpec:
+    def written(self, layout: Layout) -> TrainingScenario:
         """The scenario with a layout."""
         return self.space.family.divided(layout, self._job.workload_of(layout.micro_batch_size).order)
 

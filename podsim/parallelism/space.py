@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from podsim.parallelism.chain import is_tied
 from podsim.parallelism.factors import accumulation, divisors, powers_of_two
-from podsim.parallelism.families import ConvnetFamily, Family, TrainingSpec, TransformerFamily
+from podsim.parallelism.families import ConvnetFamily, Family, TransformerFamily
 from podsim.plan.cuts import Cuts
 from podsim.plan.layout import ON_CHIP, STREAMING, Layout
-from podsim.specs import ImageScenarioSpec, LoadedScenario
-from podsim.specs.auto import AutoImageSpec, AutoInferenceSpec, AutoTrainingSpec
-from podsim.specs.checks import division_findings
-from podsim.specs.image import EfficientNetSpec, ResNetSpec
+from podsim.specs import LoadedScenario, TrainingScenario
+from podsim.specs.auto import AutoTrainingSpec
+from podsim.specs.convnet_training import AutoImageSpec
+from podsim.specs.division import AutoTextSpec
 from podsim.workload import Workload
 
 _NORM = ("norm", "replicas")
@@ -32,7 +32,7 @@ class Space:
         objection: Why the last number of replicas that was refused cannot be, and what to do.
     """
 
-    def __init__(self, loaded: LoadedScenario, spec: TrainingSpec, workload: Workload, *, pinned: bool) -> None:
+    def __init__(self, loaded: LoadedScenario, spec: TrainingScenario, workload: Workload, *, pinned: bool) -> None:
         """Read what is pinned.
 
         Args:
@@ -42,16 +42,11 @@ class Space:
             pinned: Whether choices that were written are kept.
         """
         auto = loaded.auto
-        assert auto is not None
-        assert not isinstance(auto, AutoInferenceSpec)
+        assert isinstance(auto, AutoTrainingSpec)
         self.spec, self.batch_size, self._workload = spec, spec.batch_size or 1, workload
         self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
         self._gives = loaded.gives if pinned else lambda *_: False
-        self.family: Family = (
-            ConvnetFamily(spec, auto)
-            if isinstance(spec, ImageScenarioSpec) and isinstance(auto, AutoImageSpec)
-            else TransformerFamily(spec, auto)  # type: ignore[arg-type]
-        )
+        self.family = _family(spec, auto)
         self.objection: tuple[str, str] | None = None
 
     @property
@@ -72,7 +67,7 @@ class Space:
         """Blocks of the model in a row."""
         return len(self._workload.order)
 
-    def whole(self) -> TrainingSpec:
+    def whole(self) -> TrainingScenario:
         """The scenario on a single IPU, whether or not it fits."""
         cuts = Cuts((0,), (range(1),), ())
         layout = Layout(
@@ -152,15 +147,14 @@ class Space:
             available_memory_proportion=(1.0,) * ipus,
         )
         spec = self.family.divided(layout, order)
-        for key, what, do in division_findings(spec.model_copy(update={"batch_size": None})):
+        for key, what, do in spec.model_copy(update={"batch_size": None}).division_findings():
             self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
             return False
         return True
 
     def _norm_objection(self) -> tuple[str, str]:
         """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""
-        assert isinstance(self.spec.model, ResNetSpec | EfficientNetSpec)
-        together = self.spec.model.norm.replicas
+        together = self.spec.model.norm_replicas
         what = (
             f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
         )
@@ -171,17 +165,17 @@ class Space:
         return (False, True) if given is None else (given != "none",)
 
     def _storages(self) -> tuple[str, ...]:
-        state = self.family.optimizer_state
-        if state is None:
+        if not self.spec.memory.state_can_move:
             return (ON_CHIP,)
-        return (state.storage,) if self._gives("memory", "optimizer_state", "storage") else (ON_CHIP, STREAMING)
+        if self._gives("memory", "optimizer_state", "storage"):
+            return (self.spec.memory.state.storage,)
+        return (ON_CHIP, STREAMING)
 
     def _shardings(self, replicas: int) -> tuple[bool, ...]:
-        state = self.family.optimizer_state
-        if state is None:
+        if not self.spec.memory.state_can_move:
             return (False,)
         if self._gives("memory", "optimizer_state", "replicated_tensor_sharding"):
-            return (state.replicated_tensor_sharding,)
+            return (self.spec.memory.state.replicated_tensor_sharding,)
         return (True, False) if replicas > 1 else (False,)
 
     def micro_batches(self, group: Layout) -> Iterator[Layout]:
@@ -191,3 +185,13 @@ class Space:
             factor = accumulation(self.batch_size, group.replication_factor, size, stage_count=stages)
             if factor is not None and self.auto.micro_batch_size in (None, size):
                 yield replace(group, micro_batch_size=size, accumulation_factor=factor)
+
+
+def _family(spec: TrainingScenario, auto: AutoTrainingSpec) -> Family:
+    """How divisions of such a model are written."""
+    match auto:
+        case AutoTextSpec():
+            return TransformerFamily(spec, auto)
+        case AutoImageSpec():
+            return ConvnetFamily(spec, auto)
+    raise TypeError(f"no family for {type(auto).__name__}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from podsim.plan.changes import longer_pipelines, smaller_temporaries
 from podsim.plan.layout import Job, Layout, Precision
-from podsim.specs import ForwardScenarioSpec
-from podsim.specs.forward import GraphScenarioSpec
+from podsim.specs import ForwardScenario
 from podsim.workload import Workload
 
 
-def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> Job:
+def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
     """The job that a scenario describes.
 
     Args:
@@ -19,21 +16,19 @@ def forward_job(spec: ForwardScenarioSpec, workload: Workload) -> Job:
         workload: Its model, for one batch.
     """
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
-    given = spec.data.samples_per_batch if isinstance(spec, GraphScenarioSpec) else None
-    model = replace(workload, samples_per_micro_batch=given or workload.samples_per_micro_batch)
     layout = Layout(
         ipus_per_replica=stages,
         replication_factor=parallelism.replication_factor,
         replicas_per_domain=system.domain_ipu_count // stages,
-        accumulation_factor=spec.batches_per_call,
-        prefetch_depth=spec.prefetch_depth,
+        accumulation_factor=spec.calls.batches_per_call,
+        prefetch_depth=spec.calls.prefetch_depth,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
     )
     return Job(
         system=system,
         software=spec.software,
-        workload_of=lambda _: model,
+        workload_of=lambda _: workload,
         layout=layout,
         precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
-        changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(model.order))),
+        changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order))),
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from podsim.plan.generation import Generation, generation_layout
 from podsim.plan.layout import ON_CHIP, STREAMING, Precision
-from podsim.plan.models import decoder_shape
-from podsim.specs import InferenceScenarioSpec
+from podsim.specs import GenerationScenario
 
 
-def generation_job(spec: InferenceScenarioSpec) -> Generation:
+def generation_job(spec: GenerationScenario) -> Generation:
     """What a scenario asks."""
-    generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, decoder_shape(spec.model)
+    generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
     return Generation(
         system=spec.system,
         software=spec.software,

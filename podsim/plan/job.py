@@ -1,27 +1,28 @@
-"""From a checked scenario to a job for the planner."""
+"""From a checked scenario of training to a job for the planner."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 
+from podsim.errors import ModelError
 from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
-from podsim.plan.cuts import Cuts, cuts_of_counts, cuts_of_layers
-from podsim.plan.image_job import image_job
-from podsim.plan.layout import Job, Layout, Optimizer, Precision
-from podsim.plan.models import transformer_workload
-from podsim.specs import ImageScenarioSpec
-from podsim.specs.division import StageSpec
-from podsim.specs.scenario import OptimizerSpec, TransformerScenarioSpec
+from podsim.plan.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
+from podsim.plan.layout import Change, Job, Layout, Optimizer, Precision
+from podsim.specs import TrainingScenario
+from podsim.specs.convnet_training import ImageParallelismSpec
+from podsim.specs.division import ParallelismSpec, StageSpec
+from podsim.specs.hardware import System
+from podsim.specs.software import Software
+from podsim.specs.training import TrainingOptimizerSpec
+from podsim.specs.wording import known_here
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 
-def training_job(
-    spec: TransformerScenarioSpec | ImageScenarioSpec, workload_of: Callable[[int], Workload] | None = None
-) -> Job:
+def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None) -> Job:
     """The job that a scenario describes.
 
     Args:
@@ -31,40 +32,53 @@ def training_job(
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
-    if isinstance(spec, ImageScenarioSpec):
-        return image_job(spec, workload_of)
-    return _transformer_job(spec, workload_of or _workloads(spec))
-
-
-def _workloads(spec: TransformerScenarioSpec) -> Callable[[int], Workload]:
-    return lru_cache(lambda micro_batch_size: transformer_workload(spec, micro_batch_size))
-
-
-def _transformer_job(spec: TransformerScenarioSpec, workload_of: Callable[[int], Workload]) -> Job:
-    system, precision = spec.system, spec.precision
-    cuts = _cuts(spec, workload_of(spec.parallelism.micro_batch_size))
-    layout = _layout(spec, cuts, system.domain_ipu_count)
+    system, software, precision = spec.system, spec.software, spec.precision
+    workload_of = workload_of or lru_cache(partial(spec.model.workload, spec.data, spec.formats))
+    layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
     return Job(
         system=system,
-        software=spec.software,
+        software=software,
         workload_of=workload_of,
         layout=layout,
         precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
-        changes=(
-            *recomputation_on(layout, "layer"),
-            *less_state_on_chip(layout),
-            *smaller_temporaries(layout),
-            *fewer_samples(layout, "parallelism.micro_batch_size"),
-        ),
+        changes=tuple(_changes(spec, layout)),
     )
 
 
-def _cuts(spec: TransformerScenarioSpec, workload: Workload) -> Cuts:
-    if spec.parallelism.layers_per_ipu is not None:
-        return cuts_of_layers(workload, spec.parallelism.layers_per_ipu, head_apart=spec.head_on_first_ipu)
-    stages = spec.parallelism.stages or ()
-    return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
+def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
+    parallelism, state, cuts = spec.parallelism, spec.memory.state, _cuts(spec, workload)
+    ipus = cuts.ipus_per_replica
+    return Layout(
+        ipus_per_replica=ipus,
+        replication_factor=parallelism.replication_factor,
+        replicas_per_domain=system.domain_ipu_count // ipus,
+        cuts=cuts,
+        micro_batch_size=parallelism.micro_batch_size,
+        accumulation_factor=parallelism.accumulation_factor,
+        recompute=parallelism.recomputes,
+        optimizer_storage=state.storage,
+        replicated_tensor_sharding=state.replicated_tensor_sharding,
+        reduction_merge_bytes=parallelism.merged_bytes(software.reduction_merge_bytes or 0),
+        updates_per_session_call=parallelism.updates_per_call(spec),
+        io_tiles=spec.memory.fetching_tiles,
+        prefetch_depth=spec.data.ready_micro_batches,
+        available_memory_proportion=spec.memory.shares(ipus),
+    )
+
+
+def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
+    match spec.parallelism:
+        case ParallelismSpec(layers_per_ipu=list(layers)) as given:
+            return cuts_of_layers(workload, layers, head_apart=given.head_on_first_ipu(spec.model))
+        case ParallelismSpec(stages=list(stages)):
+            return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
+        case ImageParallelismSpec(pipeline_splits=splits, checkpoints=checkpoints):
+            order = workload.order
+            return cuts_before(
+                order, _known(splits, order, "pipeline_splits"), _known(checkpoints, order, "checkpoints")
+            )
+    raise TypeError(f"no cuts for {type(spec.parallelism).__name__}")
 
 
 def _held(stage: StageSpec) -> Counter[str]:
@@ -80,26 +94,24 @@ def _held(stage: StageSpec) -> Counter[str]:
     return +Counter(counts)
 
 
-def _layout(spec: TransformerScenarioSpec, cuts: Cuts, domain_ipu_count: int) -> Layout:
-    parallelism, state = spec.parallelism, spec.memory.optimizer_state
-    ipus, proportion = cuts.ipus_per_replica, spec.memory.available_memory_proportion
-    return Layout(
-        ipus_per_replica=ipus,
-        replication_factor=parallelism.replication_factor,
-        replicas_per_domain=domain_ipu_count // ipus,
-        cuts=cuts,
-        micro_batch_size=parallelism.micro_batch_size,
-        accumulation_factor=parallelism.accumulation_factor,
-        recompute=parallelism.recomputation == "layer",
-        optimizer_storage=state.storage,
-        replicated_tensor_sharding=state.replicated_tensor_sharding,
-        updates_per_session_call=parallelism.updates_per_session_call,
-        prefetch_depth=3,
-        available_memory_proportion=(proportion,) * ipus if isinstance(proportion, float) else tuple(proportion),
-    )
+def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str]:
+    """Names of blocks behind the first, which a split or checkpoint cannot precede."""
+    for name in names:
+        if name not in order[1:]:
+            what = f"`{name}` is not a block of the network behind its first"
+            raise ModelError(what, key=f"parallelism.{key}", do=known_here(name, order[1:], "use one of its blocks"))
+    return names
 
 
-def _optimizer(spec: OptimizerSpec) -> Optimizer:
-    moments = (spec.first_moment, spec.second_moment)[: 1 if spec.kind == "sgd" else 2]
-    kept = (*moments, "fp32") if spec.master_weights else moments
-    return Optimizer(spec.kind, "fp32", sum(DTYPE_BYTES[each] for each in kept), spec.gradient_clipping)
+def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
+    state_bytes = sum(DTYPE_BYTES[each] for each in spec.state_formats)
+    return Optimizer(spec.kind, spec.arithmetic, state_bytes, spec.clips_gradients)
+
+
+def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
+    """What the scenario leaves open where it does not fit."""
+    yield from recomputation_on(layout, spec.parallelism.redone)
+    if spec.memory.state_can_move:
+        yield from less_state_on_chip(layout)
+    yield from smaller_temporaries(layout)
+    yield from fewer_samples(layout, "parallelism.micro_batch_size")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.report.format import format_count
-from podsim.specs.assumptions import AnyScenario
-from podsim.specs.checks import cross_check
+from podsim.specs.activity import Activity
+from podsim.specs.scenario import Scenario
 
 _REPLICAS, _FACTOR, _BATCH = "parallelism.replication_factor", "parallelism.accumulation_factor", "batch_size"
 _SERVED: Final = "serving.replicas"
@@ -50,7 +50,7 @@ def copies_in_use(spec: Any, copies: int) -> Usage:
     return Usage(spec.parallelism.ipu_count, copies, _SERVED)
 
 
-def unused_ipus(spec: AnyScenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
+def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
     """A warning if the pod has room for more copies of the model.
 
     Args:
@@ -65,17 +65,17 @@ def unused_ipus(spec: AnyScenario, usage: Usage, *, chosen: bool) -> Iterator[st
         yield f"{used}: {_cure(spec, usage, room, chosen=chosen)}"
 
 
-def _cure(spec: AnyScenario, usage: Usage, room: int, *, chosen: bool) -> str:
+def _cure(spec: Scenario, usage: Usage, room: int, *, chosen: bool) -> str:
     if usage.key is None:
         return f"the figures are of one copy of the model; {spec.system.name} has room for {format_count(room)}"
-    if usage.key == _SERVED or not hasattr(spec.parallelism, "accumulation_factor"):
+    if usage.key == _SERVED or spec.activity is not Activity.TRAINING:
         return f"`--set {usage.key}={room}` would use {_ipus(spec, usage, room)}"
     if chosen:
         return "of all divisions of this batch the one shown is fastest; a larger batch has work for more replicas"
     return _more_replicas(spec, usage, room)
 
 
-def _ipus(spec: AnyScenario, usage: Usage, copies: int) -> str:
+def _ipus(spec: Scenario, usage: Usage, copies: int) -> str:
     used = copies * usage.ipus_per_copy
     return "all" if used == spec.system.ipu_count else format_count(used)
 
@@ -109,4 +109,4 @@ def _is_valid(spec: Any, replicas: int, factor: int) -> bool:
     if factor < 2 * spec.parallelism.ipus_per_replica - 1:
         return False
     division = spec.parallelism.model_copy(update={"replication_factor": replicas, "accumulation_factor": factor})
-    return not list(cross_check(spec.model_copy(update={"parallelism": division, "batch_size": None})))
+    return not any(spec.model_copy(update={"parallelism": division, "batch_size": None}).findings())

@@ -1,10 +1,10 @@
 """The door: text in, checked and frozen specifications out."""
 
+from podsim.specs.activity import Activity
 from podsim.specs.assumptions import Assumption, assumptions
-from podsim.specs.forward import ForwardScenarioSpec
+from podsim.specs.forward import ForwardScenario
+from podsim.specs.generation import GenerationScenario
 from podsim.specs.hardware import Machine, System
-from podsim.specs.image import ImageScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.ipu import Ipu
 from podsim.specs.library import data_file, shipped_names
 from podsim.specs.load import (
@@ -14,21 +14,23 @@ from podsim.specs.load import (
     load_scenario,
     variant_names,
 )
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import Scenario
 from podsim.specs.schema import json_schema, part_schema
 from podsim.specs.software import Software
+from podsim.specs.training import TrainingScenario
 
 __all__ = [
+    "Activity",
     "Assumption",
-    "ForwardScenarioSpec",
-    "ImageScenarioSpec",
-    "InferenceScenarioSpec",
+    "ForwardScenario",
+    "GenerationScenario",
     "Ipu",
     "LoadedScenario",
     "Machine",
-    "ScenarioSpec",
+    "Scenario",
     "Software",
     "System",
+    "TrainingScenario",
     "assumptions",
     "data_file",
     "json_schema",

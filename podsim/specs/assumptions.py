@@ -9,13 +9,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from podsim.specs.base import keys_of
-from podsim.specs.forward import ForwardScenarioSpec
-from podsim.specs.image import ImageScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.quantity import Info, Sourced, quantities, quantity_of
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.scenario import Scenario
 
-AnyScenario = TransformerScenarioSpec | ImageScenarioSpec | InferenceScenarioSpec | ForwardScenarioSpec
 _CERTAIN = ("published", "measured")
 _WITHOUT_RANGE = 0.1
 """How far a number is moved that has no range of its own, as a share of it."""
@@ -51,7 +47,7 @@ class Assumption:
         return plain
 
 
-def assumptions(spec: AnyScenario) -> tuple[Assumption, ...]:
+def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
     """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
     return tuple(
         Assumption(key, p.text, p.basis, p.source, p.note, p.range, p.range or _tenth(number, dimension))
@@ -68,7 +64,7 @@ def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
             yield key, number, quantity.dimension
 
 
-def with_number(spec: AnyScenario, key: str, value: float) -> AnyScenario:
+def with_number(spec: Scenario, key: str, value: float) -> Scenario:
     """The scenario with another number at a key.
 
     Raises:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 
 from podsim.errors import BadValueError, Problem
 from podsim.specs.base import Spec
-from podsim.specs.division import SessionCall
 from podsim.specs.document import Document
-from podsim.specs.families import DecoderTrainingSpec, Seq2SeqScenarioSpec, VisionScenarioSpec
-from podsim.specs.image import ImageScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
-from podsim.specs.quantity import Count, SourcedBytes
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.pins import BATCH, PARALLELISM, batch_pins, ipu_pins, replica_pins
+from podsim.specs.quantity import Count
 from podsim.specs.wording import shown
 
-AUTO, PARALLELISM, BATCH = "auto", "parallelism", "batch_size"
+if TYPE_CHECKING:
+    from podsim.specs.scenario import Finding
+
+AUTO = "auto"
 _FACTORS = ("micro_batch_size", "accumulation_factor", "replication_factor")
 _CHOSEN_MEMORY = ("available_memory_proportion", "optimizer_state", "weights")
 _NEVER_CHOSEN = ("updates_per_session_call", "replicas_per_process", "reduction_merge_size", "batches_in_flight")
@@ -37,11 +38,20 @@ def _true(raw: Any) -> Any:
 Auto = Annotated[Literal[True], BeforeValidator(_true)]
 
 
-class AutoTrainingSpec(Spec):
-    """A division of a training run that is chosen; a key that is given is kept."""
+class AutoSpec(Spec):
+    """A division that is chosen; a key that is given is kept."""
 
     auto: Auto
     """Always true; `parallelism: auto` is short for it."""
+
+    @abstractmethod
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """What no division can have, whatever is chosen for the rest."""
+
+
+class AutoTrainingSpec(AutoSpec):
+    """A division of a training run that is chosen; a key that is given is kept."""
+
     micro_batch_size: Count | None = None
     """Samples per run of the graph."""
     replication_factor: Count | None = None
@@ -49,83 +59,19 @@ class AutoTrainingSpec(Spec):
     ipus_per_replica: Count | None = None
     """IPUs of one data-parallel copy."""
 
-
-class AutoTextSpec(AutoTrainingSpec):
-    """A division that is chosen; a key that is given is kept."""
-
-    recomputation: Literal["none", "layer"] | None = None
-    """`layer` keeps the inputs of layers only and redoes the forward pass."""
-    updates_per_session_call: SessionCall | None = None
-    """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """A batch or replicas beyond what can be."""
+        yield from batch_pins(getattr(spec, BATCH))
+        yield from ipu_pins(spec.system, "ipus_per_replica", self.ipus_per_replica)
+        yield from replica_pins(spec.system, self.replication_factor or 1, self.ipus_per_replica or 1)
 
 
-class AutoImageSpec(AutoTrainingSpec):
-    """A division that is chosen; a key that is given is kept."""
-
-    recomputation: Literal["none", "segment"] | None = None
-    """`segment` keeps the inputs of segments only and redoes their forward pass."""
-    replicas_per_process: Count = 2
-    """Replicas that one process on a host serves; not chosen."""
-    reduction_merge_size: SourcedBytes | None = None
-    """Gradients are reduced together up to this size; not chosen, the software stack's if left out."""
-
-
-class AutoInferenceSpec(Spec):
-    """A division that is chosen; a key that is given is kept."""
-
-    auto: Auto
-    """Always true; `parallelism: auto` is short for it."""
-    tensor_parallel: Count | None = None
-    """IPUs that share every layer."""
-    pipeline_stages: Count | None = None
-    """Groups of such IPUs that hold the layers in turn."""
-    batches_in_flight: Count = 1
-    """Batches that go through the stages one behind the other; not chosen."""
-
-
-AutoSpec = AutoTextSpec | AutoImageSpec | AutoInferenceSpec
-_TRANSFORMERS: tuple[type[BaseModel], ...] = (
-    ScenarioSpec,
-    DecoderTrainingSpec,
-    VisionScenarioSpec,
-    Seq2SeqScenarioSpec,
-)
-_ONE: dict[str, Any] = dict.fromkeys(_FACTORS, 1)
-_UNDIVIDED: dict[type[BaseModel], dict[str, Any]] = {
-    **dict.fromkeys(_TRANSFORMERS, _ONE | {"layers_per_ipu": [1]}),
-    ImageScenarioSpec: _ONE,
-    InferenceScenarioSpec: {},
-}
-"""What stands in the place of the division until it is chosen."""
-
-
-class _Whole(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class TextPart(_Whole):
-    """The key of a text scenario that is read before the others."""
-
-    parallelism: AutoTextSpec
-
-
-class ImagePart(_Whole):
-    """The key of an image scenario that is read before the others."""
-
-    parallelism: AutoImageSpec
-
-
-class InferencePart(_Whole):
-    """The key of a scenario of text generation that is read before the others."""
-
-    parallelism: AutoInferenceSpec
-
-
-AUTO_PARTS: dict[type[BaseModel], type[TextPart | ImagePart | InferencePart]] = {
-    **dict.fromkeys(_TRANSFORMERS, TextPart),
-    ImageScenarioSpec: ImagePart,
-    InferenceScenarioSpec: InferencePart,
-}
+@lru_cache
+def auto_part(pins: type[AutoSpec]) -> type[BaseModel]:
+    """The key of a scenario that is read before the others."""
+    config = ConfigDict(extra="ignore", frozen=True)
+    part: type[BaseModel] = create_model("Part", __config__=config, **{PARALLELISM: (pins, ...)})  # type: ignore[call-overload]
+    return part
 
 
 def is_auto(document: Document) -> bool:
@@ -160,14 +106,14 @@ def give_way(base: Document, over: Document) -> Document:
     return _with(replace(base, places=places), data)
 
 
-def undivided(document: Document, family: type[BaseModel]) -> Document:
+def undivided(document: Document, division: Mapping[str, Any]) -> Document:
     """The same with a stand-in for the division."""
-    return _with(document, {PARALLELISM: _UNDIVIDED[family]})
+    return _with(document, {PARALLELISM: dict(division)})
 
 
-def missing_batch(document: Document, family: type[BaseModel]) -> list[Problem]:
+def missing_batch(document: Document) -> list[Problem]:
     """A division of a training run needs something to divide."""
-    if family is InferenceScenarioSpec or document.data.get(BATCH) is not None:
+    if document.data.get(BATCH) is not None:
         return []
     what = "key `batch_size` is missing: `parallelism: auto` divides it among micro-batches and replicas"
     do = "add `batch_size:` (sequences, packs or images per weight update), for example `batch_size: 1536`"

@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from podsim.specs.activity import Activity
 from podsim.specs.document import Document
-from podsim.specs.forward import ForwardScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.families import activity_of
 from podsim.specs.library import shipped_files
-from podsim.specs.load import family_of
 from podsim.specs.yaml_source import parse_yaml
 
 _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
@@ -126,10 +125,8 @@ def _system(chain: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kind(data: Mapping[str, Any]) -> str:
-    family = family_of(Document(dict(data)))
-    if issubclass(family, InferenceScenarioSpec):
-        return "serving" if "serving" in data else "generation"
-    return "forward" if issubclass(family, ForwardScenarioSpec) else "training"
+    activity = activity_of(Document(dict(data)))
+    return "serving" if activity is Activity.GENERATION and "serving" in data else str(activity)
 
 
 def _outline(path: Path) -> dict[str, Any]:

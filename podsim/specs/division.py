@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
+from podsim.specs.auto import AutoTrainingSpec
 from podsim.specs.base import Spec
-from podsim.specs.quantity import Count, CountOrZero, Flag
+from podsim.specs.models.base import BuiltModelSpec
+from podsim.specs.pins import PARALLELISM
+from podsim.specs.quantity import CountOrZero, Flag
+from podsim.specs.scenario import Finding
+from podsim.specs.training import TrainingLayoutSpec, TrainingScenario
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 
@@ -49,15 +54,21 @@ class StageSpec(Spec):
         return self
 
 
-class ParallelismSpec(Spec):
+class AutoTextSpec(AutoTrainingSpec):
+    """A division that is chosen; a key that is given is kept."""
+
+    recomputation: Literal["none", "layer"] | None = None
+    """`layer` keeps the inputs of layers only and redoes the forward pass."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
+
+
+class ParallelismSpec(TrainingLayoutSpec):
     """How the run is divided over IPUs."""
 
-    micro_batch_size: Count
-    """Sequences, or packs, per run of the graph."""
-    accumulation_factor: Count
-    """Micro-batches per weight update."""
-    replication_factor: Count
-    """Data-parallel copies."""
+    auto: ClassVar[type[AutoTrainingSpec]] = AutoTextSpec
+    redone: ClassVar[str] = "layer"
+    undivided: ClassVar[dict[str, Any]] = TrainingLayoutSpec.undivided | {"layers_per_ipu": [1]}
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
     """Layers of each IPU, embedding with the first; of an encoder-decoder, encoder layers first."""
     head_on: Literal["first_ipu", "last_ipu"] | None = None
@@ -87,17 +98,75 @@ class ParallelismSpec(Spec):
             raise BadValueError(what, "use 1, 2, 4, 8, 16, 32 or 64 IPUs")
         return self
 
-    def stage_count(self, *, head_apart: bool) -> int:
-        """Forward pipeline stages; a head that returns to the first IPU behind `layers_per_ipu` is one of its own."""
-        if self.stages is not None:
-            return len(self.stages)
-        count = len(self.layers_per_ipu or ())
-        return count + (head_apart and count > 1)
-
     @property
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
         return len({stage.ipu for stage in self.stages}) if self.stages is not None else len(self.layers_per_ipu or ())
+
+    def head_on_first_ipu(self, model: BuiltModelSpec) -> bool:
+        """Where `layers_per_ipu` has the head."""
+        return model.shares_embedding if self.head_on is None else self.head_on == "first_ipu"
+
+    def stage_count(self, model: BuiltModelSpec) -> int:
+        """Forward pipeline stages; a head that returns to the first IPU behind `layers_per_ipu` is one of its own."""
+        if self.stages is not None:
+            return len(self.stages)
+        return self.ipus_per_replica + (self.head_on_first_ipu(model) and self.ipus_per_replica > 1)
+
+    def updates_per_call(self, spec: TrainingScenario) -> float:
+        """As the scenario says."""
+        return self.updates_per_session_call
+
+    def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
+        """What is wrong with layers, micro-batches and session calls."""
+        if self.layers_per_ipu is None:
+            yield from self._stages(spec.model)
+        else:
+            yield from self._layers(self.layers_per_ipu, spec)
+        yield from self._micro_batches(self.stage_count(spec.model))
+        updates, shared = spec.run.update_count(spec) if spec.run else None, self.updates_per_session_call
+        if updates is not None and shared > max(1, updates):
+            yield (
+                (PARALLELISM, "updates_per_session_call"),
+                f"{shared} weight updates in a call; the run has {updates}",
+                f"use at most {max(1, updates)}",
+            )
+
+    def _micro_batches(self, stage_count: int) -> Iterator[Finding]:
+        need, given = 2 * stage_count - 1, self.accumulation_factor
+        if given < need:
+            yield (
+                (PARALLELISM, "accumulation_factor"),
+                f"{given} micro-batches are too few for {stage_count} pipeline stages",
+                f"use 2·{stage_count} - 1 = {need} or more",
+            )
+
+    def _layers(self, layers_per_ipu: list[int], spec: TrainingScenario) -> Iterator[Finding]:
+        placed, want = sum(layers_per_ipu), spec.model.placed_layers
+        where = (PARALLELISM, "layers_per_ipu")
+        if placed != want:
+            yield where, f"layers add up to {placed}, the model has {want}", f"place {want} layers"
+        ends = {0} if self.head_on_first_ipu(spec.model) else {0, len(layers_per_ipu) - 1}
+        empty = [ipu for ipu, count in enumerate(layers_per_ipu) if not count and ipu not in ends]
+        if empty and placed == want and len(layers_per_ipu) <= spec.system.domain_ipu_count:
+            what = f"nothing is on IPU {', '.join(map(str, empty))}"
+            yield where, what, "place layers there, or use fewer IPUs"
+
+    def _stages(self, model: BuiltModelSpec) -> Iterator[Finding]:
+        stages, decoder = self.stages or [], model.placed_decoder_layers
+        behind = [bool(stage.decoder_layers) for stage in stages]
+        if any(stage.layers and any(behind[:place]) for place, stage in enumerate(stages)):
+            yield (PARALLELISM, "stages"), "a stage has encoder layers behind decoder layers", "place the encoder first"
+        others = model.placed_layers - decoder
+        placed = {
+            "attention blocks": (sum(stage.attention_count for stage in stages), others),
+            "feed_forward blocks": (sum(stage.feed_forward_count for stage in stages), others),
+            "decoder layers": (sum(stage.decoder_layers for stage in stages), decoder),
+        }
+        for name, (count, want) in placed.items():
+            if count != want:
+                what = f"{name} add up to {count}, the model has {want}"
+                yield (PARALLELISM, "stages"), what, f"place {want} of them"
 
 
 def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:

@@ -1,217 +1,121 @@
-"""Training scenarios of transformers beside BERT: decoders, vision transformers, encoder-decoders."""
+"""Which sections a scenario has: a table of families of models and activities."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
 
-from pydantic import model_validator
+from pydantic import create_model
 
-from podsim.errors import BadValueError
-from podsim.specs.base import Spec
-from podsim.specs.inference import DecoderSpec
-from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, Probability
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.errors import Problem, SpecError
+from podsim.specs.activity import Activity
+from podsim.specs.document import Document
+from podsim.specs.family import Family
+from podsim.specs.forward import ForwardScenario
+from podsim.specs.generation import GenerationScenario
+from podsim.specs.scenario import Scenario
+from podsim.specs.training import TrainingScenario
+from podsim.specs.wording import known_here
 
-VISION_KIND, SEQ2SEQ_KIND = "vit", "t5"
-_VIT: dict[str, dict[str, int]] = {
-    "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12},
-    "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16},
+_SCENARIOS: Final[dict[Activity, type[Scenario]]] = {
+    Activity.TRAINING: TrainingScenario,
+    Activity.GENERATION: GenerationScenario,
+    Activity.FORWARD: ForwardScenario,
 }
-_T5: dict[str, dict[str, Any]] = {
-    "small": {"layer_count": 6, "hidden_size": 512, "feed_forward_size": 2048, "head_count": 8, "head_size": 64},
-    "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12, "head_size": 64},
-    "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16, "head_size": 64},
+_MODULES: Final = {
+    "bert": "bert",
+    "vit": "vision",
+    "t5": "seq2seq",
+    "resnet": "convnet",
+    "efficientnet": "convnet",
+    "conductivity_cnn": "convnet",
+    "decoder": "decoder",
+    "graph": "graph",
 }
+"""Where the family of each kind of model is; imported when it is asked for."""
 
 
-def _with_preset(raw: Any, presets: dict[str, dict[str, Any]]) -> Any:
-    """The numbers of a published size under what is written out."""
-    size = raw.get("size") if isinstance(raw, dict) else None
-    return presets[size] | raw if isinstance(size, str) and size in presets else raw
+def family(kind: str) -> Family:
+    """The family of a kind of model."""
+    return family_in(_MODULES[kind])
 
 
-class VisionSpec(Spec):
-    """A vision transformer. `size` presets four dimensions; any of them overrides it."""
-
-    kind: Literal["vit"]
-    """Family of the model."""
-    size: Literal["base", "large"] | None = None
-    """A published size [dosovitskiy2021]."""
-    layer_count: Count
-    """Layers."""
-    hidden_size: Count
-    """Width."""
-    feed_forward_size: Count
-    """Inner width of the feed-forward block."""
-    head_count: Count
-    """Attention heads."""
-    image_size: Count = 224
-    """Height and width of an image, in pixels."""
-    patch_size: Count = 16
-    """Height and width of a patch, in pixels."""
-    class_count: Count = 1000
-    """Classes."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_preset(cls, raw: Any) -> Any:
-        return _with_preset(raw, _VIT)
-
-    @model_validator(mode="after")
-    def _sizes_divide(self) -> VisionSpec:
-        if self.hidden_size % self.head_count:
-            what = f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}"
-            raise BadValueError(what, "change one of the two")
-        if self.image_size % self.patch_size:
-            what = f"patches of {self.patch_size} pixels do not divide images of {self.image_size}"
-            raise BadValueError(what, "change image_size or patch_size")
-        return self
+def family_in(module: str) -> Family:
+    """The family that a module of `podsim.specs.models` describes."""
+    found: Family = import_module(f"podsim.specs.models.{module}").FAMILY
+    return found
 
 
-class Seq2SeqSpec(Spec):
-    """An encoder-decoder of the T5 family. `size` presets its dimensions; any of them overrides it."""
-
-    kind: Literal["t5"]
-    """Family of the model."""
-    size: Literal["small", "base", "large"] | None = None
-    """A published size [raffel2020]."""
-    layer_count: Count
-    """Layers of the encoder."""
-    decoder_layer_count: Count | None = None
-    """Layers of the decoder; as many as the encoder's if left out."""
-    hidden_size: Count
-    """Width."""
-    feed_forward_size: Count
-    """Inner width of the feed-forward blocks."""
-    head_count: Count
-    """Attention heads."""
-    head_size: Count
-    """Width of a head; heads need not add up to the width of the model."""
-    vocabulary_size: Count = 32128
-    """Rows of the embedding."""
-    gated: Flag = False
-    """Whether feed-forward blocks are gated (T5 1.1 and Flan-T5)."""
-    tied_embedding: Flag = True
-    """Whether the head shares the embedding's weights."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_preset(cls, raw: Any) -> Any:
-        return _with_preset(raw, _T5)
+def forms() -> dict[str, type[Scenario]]:
+    """Scenarios of every family and activity, by a name of the two."""
+    return {
+        f"{module}_{activity}": form(module, activity)
+        for module in dict.fromkeys(_MODULES.values())
+        for activity in family_in(module).sections
+    }
 
 
-class _Dropouts(Spec):
-    dropout: Probability = 0.1
-    """Dropout after embedding and blocks."""
-    attention_dropout: Probability = 0.1
-    """Dropout on attention probabilities."""
-    samples_per_epoch: Count | None = None
-    """Samples of the training set; needed for `run.epochs`."""
+@lru_cache
+def form(module: str, activity: Activity) -> type[Scenario]:
+    """The scenario of an activity with the sections of a family."""
+    found = family_in(module)
+    sections = {"model": (found.model, ...)} | dict(found.sections[activity])
+    make: Any = create_model  # mypy knows sections that are written out only
+    made: type[Scenario] = make(
+        _name(module, activity),
+        __base__=_SCENARIOS[activity],
+        __module__=__name__,
+        __doc__=f"One question about {activity.words} of {found.words}.",
+        **sections,
+    )
+    return made
 
 
-class DecoderDataSpec(_Dropouts):
-    """The training data of a decoder."""
-
-    sequence_length: Count
-    """Tokens per sequence."""
+def _name(module: str, activity: Activity) -> str:
+    return f"{module.title()}{activity.title()}"
 
 
-class VisionDataSpec(Spec):
-    """The training data of a vision transformer."""
-
-    dropout: Probability = 0.0
-    """Dropout after embedding and blocks."""
-    attention_dropout: Probability = 0.0
-    """Dropout on attention probabilities."""
-    samples_per_epoch: Count | None = None
-    """Images of the training set; needed for `run.epochs`."""
-    decoded_by_host: Flag = True
-    """Whether host servers decode each image; otherwise they only send it."""
-    pixel_format: Literal["uint8"] | NumberFormat = "fp16"
-    """Format of images on their way from the host."""
+def __getattr__(name: str) -> type[Scenario]:
+    """The form of that name, for those who unpickle a scenario."""
+    for module in dict.fromkeys(_MODULES.values()):
+        for activity in Activity:
+            if name == _name(module, activity):
+                return form(module, activity)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
 
 
-class Seq2SeqDataSpec(_Dropouts):
-    """The training data of an encoder-decoder."""
+def form_of(document: Document) -> type[Scenario]:
+    """The scenario that a document describes, by the kind of its model and by its keys.
 
-    source_length: Count
-    """Tokens of a sequence that is read."""
-    target_length: Count
-    """Tokens of a sequence that is written."""
-
-
-class DecoderTrainingSpec(TransformerScenarioSpec):
-    """One question: a decoder in training, a pod, and how the one runs on the other."""
-
-    model: DecoderSpec
-    """The model."""
-    data: DecoderDataSpec
-    """The data."""
-
-    @property
-    def layer_count(self) -> int:
-        """Layers."""
-        return self.model.layer_count
-
-    @property
-    def head_shares_embedding(self) -> bool:
-        """As the model has it."""
-        return self.model.tied_embedding
-
-    @property
-    def samples_per_epoch(self) -> int | None:
-        """Sequences of the training set."""
-        return self.data.samples_per_epoch
+    Raises:
+        SpecError: There is no such kind, or two activities are asked for.
+    """
+    return form(_module_of(document), activity_of(document))
 
 
-class VisionScenarioSpec(TransformerScenarioSpec):
-    """One question: a vision transformer in training, a pod, and how the one runs on the other."""
+def activity_of(document: Document) -> Activity:
+    """What a document asks of its model.
 
-    model: VisionSpec
-    """The model."""
-    data: VisionDataSpec = VisionDataSpec()
-    """The data."""
-
-    @property
-    def layer_count(self) -> int:
-        """Layers."""
-        return self.model.layer_count
-
-    @property
-    def head_shares_embedding(self) -> bool:
-        """Never."""
-        return False
-
-    @property
-    def samples_per_epoch(self) -> int | None:
-        """Images of the training set."""
-        return self.data.samples_per_epoch
+    Raises:
+        SpecError: There is no such kind of model, or training and generation are both asked for.
+    """
+    can = family_in(_module_of(document)).sections
+    if Activity.FORWARD in can and (len(can) == 1 or "forward" in document.data):
+        return Activity.FORWARD
+    if Activity.GENERATION not in can:
+        return Activity.TRAINING
+    if {"data", "generation"} <= document.data.keys():
+        what, do = "`data` (training) and `generation` are both given", "keep one of the two"
+        raise SpecError([Problem(document.where(("generation",)), "generation", what, do)])
+    return Activity.TRAINING if "data" in document.data else Activity.GENERATION
 
 
-class Seq2SeqScenarioSpec(TransformerScenarioSpec):
-    """One question: an encoder-decoder in training, a pod, and how the one runs on the other."""
-
-    model: Seq2SeqSpec
-    """The model."""
-    data: Seq2SeqDataSpec
-    """The data."""
-
-    @property
-    def decoder_layer_count(self) -> CountOrZero:
-        """Layers of the decoder."""
-        return self.model.decoder_layer_count or self.model.layer_count
-
-    @property
-    def layer_count(self) -> int:
-        """Layers of both."""
-        return self.model.layer_count + self.decoder_layer_count
-
-    @property
-    def head_shares_embedding(self) -> bool:
-        """As the model has it."""
-        return self.model.tied_embedding
-
-    @property
-    def samples_per_epoch(self) -> int | None:
-        """Pairs of the training set."""
-        return self.data.samples_per_epoch
+def _module_of(document: Document) -> str:
+    """Of the kind that is written; a kind that is missing or no text is told of like any other key."""
+    model = document.data.get("model")
+    kind = model.get("kind") if isinstance(model, dict) else None
+    if isinstance(kind, str) and kind not in _MODULES:
+        where, message = document.where(("model", "kind")), f"`{kind}` is not a family of models"
+        raise SpecError([Problem(where, "model.kind", message, known_here(kind, _MODULES, "use one"))])
+    return _MODULES.get(str(kind), "bert")

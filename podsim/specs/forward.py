@@ -1,46 +1,42 @@
-"""Scenarios of forward passes: a graph, one batch in, one result out."""
+"""Scenarios of forward passes: one batch in, one result out."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
+from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
-from podsim.specs.families import VisionDataSpec, VisionSpec
+from podsim.specs.checks import one_share, replica_findings
+from podsim.specs.models.base import ModelSpec
 from podsim.specs.quantity import Count, NumberFormat
-from podsim.specs.scenario import AvailableMemory, DataSpec, ModelSpec, ScenarioBase
-
-GRAPH_KIND = "graph"
-
-
-class GraphSpec(Spec):
-    """A graph of operators, read from a file."""
-
-    kind: Literal["graph"]
-    """Family of the model."""
-    file: str
-    """An ONNX file, from the folder of the scenario or the working folder."""
-    dimensions: dict[str, Count] = Field(default_factory=dict)
-    """Sizes of the dimensions that the file leaves open, by name."""
+from podsim.specs.scenario import Finding, Scenario
+from podsim.specs.sections import AvailableMemory
 
 
-class ForwardDataSpec(Spec):
-    """What goes in."""
+class BatchesSpec(Spec):
+    """How batches follow one another."""
 
     batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
     """Batches of each replica that one session call runs, one behind the other."""
     prefetch_depth: Count = 3
     """Batches that wait ready in front of each replica."""
-    samples_per_batch: Count | None = None
-    """Samples of one batch; the first axis of the graph's first input if left out."""
+
+
+class PassSpec(BatchesSpec):
+    """How batches go through a model that podsim builds."""
+
+    batch_size: Count = 1
+    """Sequences or images of one batch."""
 
 
 class ForwardParallelismSpec(Spec):
     """How the model is divided over IPUs."""
 
+    auto: ClassVar[None] = None
     pipeline_stages: Count = 1
     """IPUs of one replica, each with a part of the model."""
     replication_factor: Count = 1
@@ -84,21 +80,11 @@ class ForwardPrecisionSpec(Spec):
         return self
 
 
-class PassSpec(Spec):
-    """How batches go through a transformer."""
-
-    batch_size: Count = 1
-    """Sequences or images of one batch."""
-    batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
-    """Batches of each replica that one session call runs, one behind the other."""
-    prefetch_depth: Count = 3
-    """Batches that wait ready in front of each replica."""
-
-
-class ForwardScenarioSpec(ScenarioBase):
+class ForwardScenario(Scenario):
     """One question about forward passes: how late, how many, on how many IPUs."""
 
-    model: Any
+    activity: ClassVar[Activity] = Activity.FORWARD
+    model: ModelSpec
     """The model."""
     data: Any = None
     """What goes in."""
@@ -110,65 +96,22 @@ class ForwardScenarioSpec(ScenarioBase):
     """Number formats."""
 
     @property
-    @abstractmethod
-    def batches_per_call(self) -> int:
-        """Batches of each replica that one session call runs."""
+    def calls(self) -> BatchesSpec:
+        """How batches follow one another: as `forward` says, or the data of a model that is read from a file."""
+        found: BatchesSpec = getattr(self, "forward", self.data)
+        return found
 
     @property
-    @abstractmethod
-    def prefetch_depth(self) -> int:
-        """Batches that wait ready in front of each replica."""
+    def batch_size(self) -> int:
+        """Sequences or images of one batch of a model that podsim builds."""
+        size: int = getattr(self.calls, "batch_size", 1)
+        return size
 
+    def division_findings(self) -> Iterator[Finding]:
+        """What the pod has no room for."""
+        yield from replica_findings(self.system, self.parallelism)
 
-class GraphScenarioSpec(ForwardScenarioSpec):
-    """One question about forward passes of a graph."""
-
-    model: GraphSpec
-    """The model."""
-    data: ForwardDataSpec = ForwardDataSpec()
-    """What goes in."""
-
-    @property
-    def batches_per_call(self) -> int:
-        """As the data say."""
-        return self.data.batches_per_call
-
-    @property
-    def prefetch_depth(self) -> int:
-        """As the data say."""
-        return self.data.prefetch_depth
-
-
-class TransformerPassSpec(ForwardScenarioSpec):
-    """What forward passes of all transformers have in common."""
-
-    forward: PassSpec
-    """How batches go through; what tells a forward pass from training."""
-
-    @property
-    def batches_per_call(self) -> int:
-        """As the pass says."""
-        return self.forward.batches_per_call
-
-    @property
-    def prefetch_depth(self) -> int:
-        """As the pass says."""
-        return self.forward.prefetch_depth
-
-
-class BertPassSpec(TransformerPassSpec):
-    """One question about forward passes of a BERT: answers, classes, embeddings."""
-
-    model: ModelSpec
-    """The model."""
-    data: DataSpec
-    """The data; dropout is off."""
-
-
-class VisionPassSpec(TransformerPassSpec):
-    """One question about forward passes of a vision transformer."""
-
-    model: VisionSpec
-    """The model."""
-    data: VisionDataSpec = VisionDataSpec()
-    """The data; dropout is off."""
+    def model_findings(self) -> Iterator[Finding]:
+        """What is wrong with memory, model and data."""
+        yield from one_share(self.memory.available_memory_proportion)
+        yield from self.model.findings(self)

@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from podsim.errors import Problem, SpecError
-from podsim.specs.assumptions import AnyScenario
 from podsim.specs.auto import (
-    AUTO_PARTS,
-    PARALLELISM,
     AutoSpec,
+    auto_part,
     is_auto,
     missing_batch,
     misspelled,
@@ -23,42 +21,22 @@ from podsim.specs.auto import (
     undivided,
 )
 from podsim.specs.changes import Change, changes
-from podsim.specs.checks import cross_check
 from podsim.specs.document import Document
-from podsim.specs.families import (
-    SEQ2SEQ_KIND,
-    VISION_KIND,
-    DecoderTrainingSpec,
-    Seq2SeqScenarioSpec,
-    VisionScenarioSpec,
-)
-from podsim.specs.forward import GRAPH_KIND, BertPassSpec, GraphScenarioSpec, VisionPassSpec
+from podsim.specs.families import form_of
 from podsim.specs.hardware import Host, Machine, System
-from podsim.specs.image import IMAGE_KINDS, ImageScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
 from podsim.specs.ipu import Ipu
 from podsim.specs.library import SCENARIOS, data_root, is_as_shipped
-from podsim.specs.model_checks import model_findings
-from podsim.specs.pins import pin_findings
+from podsim.specs.pins import BATCH, PARALLELISM
 from podsim.specs.plausible import unusual
 from podsim.specs.problems import problems_of
 from podsim.specs.resolve import load_document
-from podsim.specs.scenario import ScenarioSpec
+from podsim.specs.scenario import Scenario
 from podsim.specs.software import Software
 from podsim.specs.vertices import Vertices
-from podsim.specs.wording import dotted, known_here, shown
+from podsim.specs.wording import dotted, shown
 from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
 
 KINDS: dict[str, type[BaseModel]] = {
-    "scenario": ScenarioSpec,
-    "image_scenario": ImageScenarioSpec,
-    "decoder_scenario": DecoderTrainingSpec,
-    "vision_scenario": VisionScenarioSpec,
-    "seq2seq_scenario": Seq2SeqScenarioSpec,
-    "inference_scenario": InferenceScenarioSpec,
-    "forward_scenario": GraphScenarioSpec,
-    "bert_pass": BertPassSpec,
-    "vision_pass": VisionPassSpec,
     "pod": System,
     "machine": Machine,
     "ipu": Ipu,
@@ -66,19 +44,9 @@ KINDS: dict[str, type[BaseModel]] = {
     "host": Host,
     "software": Software,
 }
-_DECODER_KIND = "decoder"
-_FAMILIES: dict[str, type[AnyScenario]] = {
-    "bert": ScenarioSpec,
-    VISION_KIND: VisionScenarioSpec,
-    SEQ2SEQ_KIND: Seq2SeqScenarioSpec,
-    **dict.fromkeys(IMAGE_KINDS, ImageScenarioSpec),
-    _DECODER_KIND: InferenceScenarioSpec,
-    GRAPH_KIND: GraphScenarioSpec,
-}
-"""Families of models; a decoder with `data:` is trained, otherwise it generates."""
-_PASSES: dict[str, type[AnyScenario]] = {"bert": BertPassSpec, VISION_KIND: VisionPassSpec}
-"""Families that `forward:` asks for forward passes instead."""
+"""Kinds of file beside scenarios."""
 _Model = TypeVar("_Model", bound=BaseModel)
+_Wanted = TypeVar("_Wanted", bound=Scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +66,7 @@ class LoadedScenario:
     """
 
     name: str
-    spec: AnyScenario
+    spec: Scenario
     document: Document
     written: Written
     variant: str | None = None
@@ -140,9 +108,21 @@ class LoadedScenario:
         """Whether a key was written."""
         return self.document.at(path) is not None
 
-    def divided(self, spec: AnyScenario) -> LoadedScenario:
+    def divided(self, spec: Scenario) -> LoadedScenario:
         """The same with the division that was chosen."""
         return replace(self, spec=spec, auto=None)
+
+    def of(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
+        """The specification, if it is of an activity.
+
+        Args:
+            wanted: The scenarios of the activity.
+            do: The cure if it is of another.
+
+        Raises:
+            PodsimError: It is of another.
+        """
+        return self.spec.of(wanted, do, self.name)
 
 
 def load_scenario(
@@ -180,15 +160,11 @@ def _check_arguments(variant: object, overrides: object) -> None:
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     document = laid_out(written, variant, overrides)
-    family = family_of(document)
-    auto = _pinned(document, family)
-    spec = _validate(family, document if auto is None else undivided(document, family))
-    problems = [
-        Problem(document.where(key), dotted(key), message, do)
-        for key, message, do in (
-            cross_check(spec) if auto is None else (*model_findings(spec), *pin_findings(spec, auto))
-        )
-    ]
+    wanted = form_of(document)
+    auto = _pinned(document, wanted)
+    spec = _validate(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
+    findings = spec.findings() if auto is None else (*spec.model_findings(), *auto.findings(spec))
+    problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)
     name = f"{written.name}:{variant}" if variant else written.name
@@ -213,48 +189,39 @@ def _inherited(written: Written, file: Document) -> Mapping[str, Any]:
         return dict(file.data)
 
 
-def _pinned(document: Document, family: type[AnyScenario]) -> AutoSpec | None:
+def _division(wanted: type[Scenario]) -> Any:
+    """How such scenarios are divided."""
+    return wanted.model_fields[PARALLELISM].annotation
+
+
+def _pinned(document: Document, wanted: type[Scenario]) -> AutoSpec | None:
     """What `parallelism: auto` leaves no choice about; None for a division that is given."""
-    if is_auto(document) and family not in AUTO_PARTS:
+    division = _division(wanted)
+    if not is_auto(document):
+        if problems := misspelled(document):
+            stand_in = document if division.auto is None else undivided(document, division.undivided)
+            raise SpecError([*problems, *_problems(wanted, stand_in)])
+        return None
+    if division.auto is None:
         what, do = "`auto` does not cover models of this kind", "give the division; the guides show how"
         raise SpecError([Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)])
-    problems = [] if is_auto(document) else misspelled(document)
-    if is_auto(document):
-        try:
-            pinned = AUTO_PARTS[family].model_validate(spelled_out(document).data)
-        except ValidationError as error:
-            problems = list(problems_of(error, document, AUTO_PARTS[family]))
-        problems += missing_batch(document, family)
+    part = auto_part(division.auto)
+    written = spelled_out(document)
+    problems = _problems(part, written)
+    if BATCH in wanted.model_fields:
+        problems += missing_batch(document)
     if problems:
-        stand_in = undivided(document, family) if family in AUTO_PARTS else document
-        raise SpecError([*problems, *_problems(family, stand_in)])
-    return pinned.parallelism if is_auto(document) else None
+        raise SpecError([*problems, *_problems(wanted, undivided(document, division.undivided))])
+    pinned: AutoSpec = getattr(part.model_validate(written.data), PARALLELISM)
+    return pinned
 
 
-def _problems(family: type[AnyScenario], document: Document) -> list[Problem]:
+def _problems(wanted: type[BaseModel], document: Document) -> list[Problem]:
     try:
-        family.model_validate(document.data)
+        wanted.model_validate(document.data)
     except ValidationError as error:
-        return list(problems_of(error, document, family))
+        return list(problems_of(error, document, wanted))
     return []
-
-
-def family_of(document: Document) -> type[AnyScenario]:
-    """As the family of its model wants it."""
-    model = document.data.get("model")
-    kind = model.get("kind") if isinstance(model, dict) else None
-    kind = kind if isinstance(kind, str) else None
-    if kind == _DECODER_KIND and {"data", "generation"} <= document.data.keys():
-        what, do = "`data` (training) and `generation` are both given", "keep one of the two"
-        raise SpecError([Problem(document.where(("generation",)), "generation", what, do)])
-    if "forward" in document.data and kind in _PASSES:
-        return _PASSES[kind]
-    if kind == _DECODER_KIND and "data" in document.data and "generation" not in document.data:
-        return DecoderTrainingSpec
-    if isinstance(kind, str) and kind not in _FAMILIES:
-        where, message = document.where(("model", "kind")), f"`{kind}` is not a family of models"
-        raise SpecError([Problem(where, "model.kind", message, known_here(kind, _FAMILIES, "use one"))])
-    return _FAMILIES.get(str(kind), ScenarioSpec)
 
 
 def variant_names(source: str | Path) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from podsim.specs.assumptions import AnyScenario
 from podsim.specs.quantity import quantities, quantity_of
+from podsim.specs.scenario import Scenario
 from podsim.specs.wording import counted
 
 
-def unusual(spec: AnyScenario) -> Iterator[str]:
+def unusual(spec: Scenario) -> Iterator[str]:
     """What there is to say of each."""
     for key, number, field in quantities(spec):
         quantity = quantity_of(field)

@@ -21,14 +21,6 @@ from podsim.specs.yaml_source import parse_value, read_yaml
 
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
-    "image_scenario": {"system": "pod", "software": "software"},
-    "decoder_scenario": {"system": "pod", "software": "software"},
-    "vision_scenario": {"system": "pod", "software": "software"},
-    "seq2seq_scenario": {"system": "pod", "software": "software"},
-    "inference_scenario": {"system": "pod", "software": "software"},
-    "forward_scenario": {"system": "pod", "software": "software"},
-    "bert_pass": {"system": "pod", "software": "software"},
-    "vision_pass": {"system": "pod", "software": "software"},
     "pod": {"machine": "machine", "host": "host"},
     "machine": {"ipu": "ipu"},
     "ipu": {"vertices": "vertices"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -9,6 +10,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero, SourcedTime
+from podsim.specs.scenario import Finding
+from podsim.specs.training import TrainingRunSpec, TrainingScenario
 from podsim.specs.wording import shown
 
 
@@ -64,7 +67,7 @@ class EvaluationSpec(Spec):
     """Samples between evaluations; MLPerf's rule if left out."""
 
 
-class RunSpec(Spec):
+class RunSpec(TrainingRunSpec):
     """How long the run goes on."""
 
     samples_to_converge: SamplesToConverge = None
@@ -106,3 +109,17 @@ class RunSpec(Spec):
                     cure = f"leave `{name}` out, or write `samples_to_converge: {{reference_convergence: true}}`"
                     raise BadValueError(f"`{name}` is given, but nothing is drawn", cure)
         return self
+
+    def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
+        """Ends that need data, or reference runs, that there are none of."""
+        if self.epochs is not None and spec.data.samples_per_epoch is None:
+            yield ("run", "epochs"), "the size of the training set is not known", "add data.samples_per_epoch"
+        if isinstance(self.samples_to_converge, ReferenceConvergence) and spec.model.reference_benchmark is None:
+            what = "MLPerf has reference runs of BERT only"
+            yield ("run", "samples_to_converge"), what, "give a number of samples, weight_updates or epochs"
+
+    def update_count(self, spec: TrainingScenario) -> int | None:
+        """Weight updates of the run, if they follow from the scenario alone."""
+        if self.epochs and spec.data.samples_per_epoch:
+            return -int(-self.epochs * spec.data.samples_per_epoch // spec.parallelism.batch_size)
+        return self.weight_updates

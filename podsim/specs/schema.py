@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
-
 from podsim.errors import Problem, SpecError
-from podsim.specs.auto import AUTO, AUTO_PARTS, PARALLELISM
+from podsim.specs.auto import AUTO, auto_part
 from podsim.specs.base import Spec, keys_of
 from podsim.specs.docstrings import field_docs
+from podsim.specs.families import forms
 from podsim.specs.load import KINDS
+from podsim.specs.pins import PARALLELISM
 from podsim.specs.resolve import REFERENCES
 from podsim.specs.wording import kind_name, known_here
+from podsim.specs.written import KIND as SCENARIO
+from podsim.specs.written import VARIANTS
 
 _BASE = {"type": "string", "description": "A file to start from: a name, or a path."}
 _VARIANTS = {
@@ -23,17 +25,6 @@ _VARIANTS = {
 }
 
 
-_FAMILIES = (
-    "scenario",
-    "image_scenario",
-    "decoder_scenario",
-    "vision_scenario",
-    "seq2seq_scenario",
-    "inference_scenario",
-    "forward_scenario",
-    "bert_pass",
-    "vision_pass",
-)
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
@@ -47,39 +38,44 @@ def json_schema(kind: str) -> dict[str, Any]:
         SpecError: There is no such kind.
     """
     if kind == "scenario":
-        parts = [part_schema(family) for family in _FAMILIES]
+        parts = [part_schema(name) for name in forms()]
         definitions = {name: part for each in parts for name, part in each.pop("$defs").items()}
         return _DIALECT | {"title": "podsim scenario", "anyOf": parts, "$defs": definitions}
     return _DIALECT | part_schema(kind)
 
 
 def part_schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file; of one family of scenarios.
+    """JSON Schema of a kind of file; of scenarios, of one family of models and one activity.
 
     Raises:
         SpecError: There is no such kind.
     """
-    if kind not in KINDS:
-        raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, KINDS, "use one"))])
-    schema = KINDS[kind].model_json_schema(by_alias=True)
+    scenario = forms().get(kind)
+    if scenario is None and kind not in KINDS:
+        known = [SCENARIO, *KINDS]
+        raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, known, "use one"))])
+    model = scenario or KINDS[kind]
+    schema = model.model_json_schema(by_alias=True)
     definitions = schema.setdefault("$defs", {})
-    if KINDS[kind] in AUTO_PARTS:
-        _may_be_auto(schema, definitions, AUTO_PARTS[KINDS[kind]])
-    described = {model.__name__: model for model in _models(Spec)}
+    if scenario is not None:
+        _may_be_auto(schema, definitions, scenario.model_fields[PARALLELISM].annotation)
+    described = {each.__name__: each for each in _models(Spec)}
     for part in (schema, *definitions.values()):
-        if (model := described.get(part.get("title", ""))) is not None:
-            _describe(part, model)
+        if (found := described.get(part.get("title", ""))) is not None:
+            _describe(part, found)
         if "required" in part and part.get("title") not in _WHOLE:
             part["x-required"] = part.pop("required")
-    _refer(kind, schema, definitions)
-    if kind in _FAMILIES:
-        schema["properties"]["variants"] = _VARIANTS
-    return schema | {"title": f"podsim {kind_name(kind)}"}
+    _refer(kind if scenario is None else SCENARIO, schema, definitions)
+    if scenario is not None:
+        schema["properties"][VARIANTS] = _VARIANTS
+    return schema | {"title": f"podsim {kind_name(kind).replace('_', ' ')}"}
 
 
-def _may_be_auto(schema: dict[str, Any], definitions: dict[str, Any], part: type[BaseModel]) -> None:
+def _may_be_auto(schema: dict[str, Any], definitions: dict[str, Any], division: Any) -> None:
     """A division may be given, be `auto`, or be `auto` with pins."""
-    auto = part.model_json_schema()
+    if division.auto is None:
+        return
+    auto = auto_part(division.auto).model_json_schema()
     definitions |= auto["$defs"]
     division = schema["properties"][PARALLELISM]
     given = {"$ref": division.pop("$ref", None) or division.pop("allOf")[0]["$ref"]}

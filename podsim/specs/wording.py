@@ -14,14 +14,6 @@ _YAML = frozenset(",:{}[]#&*!|>'\"%@`")
 _KINDS = {
     "ipu": "IPU",
     "software": "software stack",
-    "image_scenario": "image scenario",
-    "decoder_scenario": "decoder scenario",
-    "vision_scenario": "vision scenario",
-    "seq2seq_scenario": "encoder-decoder scenario",
-    "inference_scenario": "inference scenario",
-    "bert_pass": "scenario of forward passes of BERT",
-    "vision_pass": "scenario of forward passes of a vision transformer",
-    "forward_scenario": "forward scenario",
 }
 
 

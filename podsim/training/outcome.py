@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from podsim.errors import MissingDataError
 from podsim.plan import Plan
-from podsim.plan.image_job import updates_per_call
-from podsim.specs import ImageScenarioSpec
-from podsim.specs.image import ValidationSpec
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs import TrainingScenario
+from podsim.specs.convnet_training import EpochRunSpec, ValidationSpec
+from podsim.specs.run import RunSpec
 from podsim.training.convergence import draw_samples_to_converge, evaluation_interval_samples, mlperf_score
-from podsim.training.epochs import EpochRun
+from podsim.training.epochs import EpochRun, updates_per_call
 from podsim.training.reference import reference_points
 from podsim.training.run import (
     Schedule,
@@ -46,24 +45,26 @@ class TrainingOutcome:
     update_count: float | None = None
 
 
-def train(spec: TransformerScenarioSpec | ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
     """The run of a scenario, given the time of one weight update.
 
     Raises:
         MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
             software stack does not say what a checkpoint costs.
     """
-    return _epochs(spec, plan, update_s) if isinstance(spec, ImageScenarioSpec) else _samples(spec, plan, update_s)
+    samples = _samples_per_update(plan)
+    match spec.run:
+        case RunSpec():
+            return _samples(spec, spec.run, _schedule(spec.run, samples, plan, update_s))
+        case EpochRunSpec():
+            return _epochs(spec, spec.run, plan, update_s)
+    return TrainingOutcome(samples)
 
 
-def _samples(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
-    schedule = _schedule(spec, plan, update_s)
-    run = spec.run
-    if run is None:
-        return TrainingOutcome(schedule.samples_per_update)
+def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule) -> TrainingOutcome:
     updates = run.weight_updates
     if run.epochs is not None:
-        updates = math.ceil((spec.samples_per_epoch or 0) * run.epochs / schedule.samples_per_update)
+        updates = math.ceil((spec.data.samples_per_epoch or 0) * run.epochs / schedule.samples_per_update)
     if updates is not None:
         return _given([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
@@ -73,7 +74,8 @@ def _samples(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> Trai
         return _given([run_to_convergence(schedule, each) for each in samples], schedule)
     if samples is None:
         return TrainingOutcome(schedule.samples_per_update)
-    drawn = draw_samples_to_converge(reference_points("bert"), schedule.samples_per_update, run.draws, run.seed)
+    points = reference_points(spec.model.reference_benchmark or "")
+    drawn = draw_samples_to_converge(points, schedule.samples_per_update, run.draws, run.seed)
     runs = [run_to_convergence(schedule, each) for each in drawn]
     return TrainingOutcome(
         schedule.samples_per_update, None, percentiles(runs), mean_run(runs), mean_update_count(runs)
@@ -90,33 +92,28 @@ def _samples_per_update(plan: Plan) -> float:
     return plan.workload.samples_per_micro_batch * layout.accumulation_factor * layout.replication_factor
 
 
-def _schedule(spec: TransformerScenarioSpec, plan: Plan, update_s: float) -> Schedule:
-    samples = _samples_per_update(plan)
-    run = spec.run
-    evaluation = run.evaluation if run else None
-    setup = run.setup if run and run.setup is not None else plan.software.setup_s
-    every = None
+def _schedule(run: RunSpec, samples: float, plan: Plan, update_s: float) -> Schedule:
+    setup = plan.software.setup_s if run.setup is None else run.setup
+    evaluation, every = run.evaluation, None
     if evaluation is not None:
         every = evaluation.every_samples or evaluation_interval_samples(samples)
     return Schedule(update_s, samples, setup, every, evaluation.samples if evaluation else 0)
 
 
-def _epochs(spec: ImageScenarioSpec, plan: Plan, update_s: float) -> TrainingOutcome:
-    samples, run = _samples_per_update(plan), spec.run
-    if run is None:
-        return TrainingOutcome(samples)
+def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+    samples, of_epoch = _samples_per_update(plan), spec.data.samples_per_epoch or 0
     made = EpochRun(
         update_s=update_s,
         samples_per_update=samples,
-        samples_per_epoch=spec.data.samples_per_epoch,
+        samples_per_epoch=of_epoch,
         epoch_count=run.epochs,
-        updates_per_session_call=updates_per_call(spec.data.samples_per_epoch, samples, run.session_calls_per_epoch),
+        updates_per_session_call=updates_per_call(of_epoch, samples, run.session_calls_per_epoch),
         setup_s=0.0 if run.setup is None else run.setup,
         checkpoint_every_epochs=run.checkpoint.every_epochs if run.checkpoint else 0,
         checkpoint_s=_checkpoint_s(plan) if run.checkpoint else 0.0,
         validation_setup_s=_validation_setup_s(run.validation, plan) if run.validation else 0.0,
         restore_s=_checkpoint_bytes(plan)
-        * spec.host_process_count
+        * spec.parallelism.host_process_count
         / plan.system.machine.host_link.bandwidth_bytes_per_s,
         evaluation_s=_evaluation_s(run.validation.samples, plan) if run.validation else 0.0,
     )

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from podsim.activity import simulate
 from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.report.result import RunResult
-from podsim.simulation import simulate
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, data_file, load_scenario
+from podsim.specs import Activity, data_file, load_scenario
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -107,7 +107,7 @@ def training_workloads() -> tuple[str, ...]:
 
 def _trains_on_gc200(name: str) -> bool:
     spec = load_scenario(name).spec
-    return not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec) and spec.system.machine.ipu.name == _GC200
+    return spec.activity is Activity.TRAINING and spec.system.machine.ipu.name == _GC200
 
 
 def _row(name: str, gc200: RunResult) -> BowRow:

@@ -14,11 +14,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from podsim.activity import simulate
 from podsim.cost import MatMulShape
 from podsim.cost.matmul import plan_matmul
 from podsim.errors import MissingDataError
 from podsim.report.reference_data import rows, scenario_name
-from podsim.simulation import simulate
 from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from podsim.activity import generate, infer, simulate
 from podsim.cost import Chip, MatMulShape, planned_matmul
 from podsim.cost.amp import amp_vertex_cycles
-from podsim.forward import infer
-from podsim.generation import generate
 from podsim.report.reference_data import rows, scenario_name
 from podsim.report.result import RunResult
-from podsim.simulation import simulate
 from podsim.specs import load_ipu
 from podsim.specs.ipu import Ipu
 from podsim.validation.comparison import Comparison

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from podsim.activity import simulate
 from podsim.report.reference_data import rows, scenario_name
 from podsim.report.result import RunResult
-from podsim.simulation import simulate
 from podsim.validation.reference_data import submissions
 
 if TYPE_CHECKING:

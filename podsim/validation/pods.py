@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from podsim.generation import generate
+from podsim.activity import generate
 from podsim.report.generation import GenerationResult
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def rows_of_pods(variants: Sequence[str]) -> tuple[PodRow, ...]:
 
 def _row(variant: str) -> PodRow:
     loaded = load_scenario(SCENARIO, variant)
-    spec = loaded.spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    spec = loaded.of(GenerationScenario)
     return PodRow(
         variant=variant,
         pod=spec.system.name,

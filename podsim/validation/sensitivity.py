@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.generation import generate
+from podsim.activity import generate
 from podsim.report.reference_data import rows
 from podsim.specs import load_scenario
 

@@ -11,10 +11,10 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
 FOUNDATION = {"_version", "units", "errors", "watch", "memo", "disk"}
 ORDER = [
-    "specs",
-    "system",
     "workload",
     "graph",
+    "specs",
+    "system",
     "cost",
     "plan",
     "program",
@@ -25,10 +25,7 @@ ORDER = [
     "report",
     "influence",
     "probes",
-    "simulation",
-    "generation",
-    "forward",
-    "service",
+    "activity",
     "importer",
     "validation",
     "command_line",
@@ -103,10 +100,8 @@ def test_imports_go_up_only(path: Path) -> None:
             "report.generation",
             "report.forward",
             "report.serving",
-            "simulation",
-            "generation",
-            "forward",
-            "service",
+            "activity",
+            "activity.serve",
             "specs",
         }
         return
@@ -134,7 +129,7 @@ def test_a_task_knows_nothing() -> None:
     [
         ("from podsim.engine import Trace", "cost.amp", True),
         ("def f():\n    import podsim.plan.plan", "cost.amp", True),
-        ("from podsim import simulation", "report.rows", True),
+        ("from podsim import activity", "report.rows", True),
         ("from ..cli import app", "engine.network", True),
         ("from podsim.program.compile import compile_program", "engine.executor", True),
         ("from podsim.system import route", "workload.op", True),

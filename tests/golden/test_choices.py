@@ -9,7 +9,7 @@ import pytest
 
 from podsim import InfeasibleError, generate, load_scenario, serve, simulate
 from podsim.parallelism.choice import Choice
-from podsim.specs import InferenceScenarioSpec
+from podsim.specs import GenerationScenario
 from tests.golden.agreed import check, check_none_is_left_over, rounded
 
 AUTO = "parallelism=auto"
@@ -43,7 +43,7 @@ def of_choice(choice: Choice | None) -> dict[str, Any]:
 def outcome(name: str, overrides: list[str]) -> dict[str, Any]:
     loaded = load_scenario(name, overrides=overrides)
     try:
-        if not isinstance(loaded.spec, InferenceScenarioSpec):
+        if not isinstance(loaded.spec, GenerationScenario):
             return of_choice(simulate(loaded).choice)
         if loaded.spec.serving is None:
             return of_choice(generate(loaded).choice)

@@ -20,7 +20,7 @@ from podsim import (
 )
 from podsim.report.rows import MemoryReport, OperationRow
 from podsim.report.step import StepReport
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_scenario, shipped_names, variant_names
+from podsim.specs import ForwardScenario, GenerationScenario, load_scenario, shipped_names, variant_names
 from tests.golden.agreed import (
     DIGITS,
     check,
@@ -144,12 +144,12 @@ def outcome(name: str, variant: str | None) -> dict[str, Any]:
     """Results, or why there are none: "it does not fit" is an answer too."""
     loaded = load_scenario(name, variant)
     try:
-        if isinstance(loaded.spec, InferenceScenarioSpec):
+        if isinstance(loaded.spec, GenerationScenario):
             results = results_of_generation(generate(loaded, record=True))
             if loaded.spec.serving is not None:
                 results["serving"] = results_of_serving(serve(loaded, loads=[0.8]))
             return results
-        if isinstance(loaded.spec, ForwardScenarioSpec):
+        if isinstance(loaded.spec, ForwardScenario):
             return results_of_passes(infer(loaded, record=True))
         return results_of_training(simulate(loaded, record=True))
     except InfeasibleError as error:

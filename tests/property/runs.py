@@ -11,7 +11,7 @@ from podsim.report.generation import GenerationResult
 from podsim.report.result import RunResult
 from podsim.report.serving import ServingResult
 from podsim.report.step import StepReport
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario
+from podsim.specs import LoadedScenario
 
 Result = RunResult | GenerationResult | ForwardResult | ServingResult
 
@@ -31,9 +31,7 @@ def run(scenario: Mapping[str, Any] | LoadedScenario, **options: Any) -> Result:
 
 
 def _run_loaded(loaded: LoadedScenario) -> Result:
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        return podsim.generate(loaded) if loaded.spec.serving is None else podsim.serve(loaded)
-    return podsim.infer(loaded) if isinstance(loaded.spec, ForwardScenarioSpec) else podsim.simulate(loaded)
+    return podsim.serve(loaded) if loaded.gives("serving") else podsim.run(loaded)
 
 
 def times(result: Result) -> dict[str, float]:

@@ -16,7 +16,7 @@ from podsim.cost.account import total
 from podsim.plan.generation import plan_generation
 from podsim.plan.generation_job import generation_job
 from podsim.report.result import RunResult
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
 from tests.property.conftest import examples
 from tests.property.runs import complaints, run, steps, times
@@ -209,7 +209,7 @@ def test_narrower_streamed_weights_are_never_slower(scenario: Scenario) -> None:
 def unpacking_s(scenario: Scenario) -> float:
     """The most that unpacking all layers adds to a step of all batches in flight. [s]"""
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     asked = generation_job(spec)
     plan = plan_generation(asked).decode
     attention = plan.stages[0].blocks["attention"].forward

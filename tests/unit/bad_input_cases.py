@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podsim.specs import ScenarioSpec, shipped_names
+from podsim.specs import TrainingScenario, shipped_names
 from podsim.specs.division import ParallelismSpec
-from podsim.specs.scenario import ModelSpec
+from podsim.specs.models.bert import BertSpec
 
 Run = Callable[..., tuple[int, str]]
 ERROR, INFEASIBLE = 2, 3
@@ -24,7 +24,7 @@ optimizer: {first_moment: fp16}
 """
 PODS, SOFTWARE = (", ".join(shipped_names()[kind]) for kind in ("systems", "software"))
 _TOP_KEYS, _PARALLELISM_KEYS, MODEL_KEYS = (
-    ", ".join(spec.model_fields) for spec in (ScenarioSpec, ParallelismSpec, ModelSpec)
+    ", ".join(spec.model_fields) for spec in (TrainingScenario, ParallelismSpec, BertSpec)
 )
 _CLOCK = "system: {base: ipu_pod16, machine: {ipu: {clock: %s}}}"
 _ZERO_DIVISOR = "{vertices: {reduction: {output_vector: {half: 0}}}}"
@@ -55,7 +55,7 @@ KEYS = {
         "micro_batch_size",
         "micro_bach_size",
         "s.yaml:5:1 [parallelism]: key `micro_batch_size` is missing\n"
-        "  do: add `micro_batch_size:` (Sequences, or packs, per run of the graph)\n"
+        "  do: add `micro_batch_size:` (Samples (sequences, packs or images) per run of the graph)\n"
         "s.yaml:6:3 [parallelism]: unknown key `micro_bach_size`\n"
         f"  do: did you mean `micro_batch_size`? known here: {_PARALLELISM_KEYS}",
     ),

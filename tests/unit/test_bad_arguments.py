@@ -85,7 +85,7 @@ def test_variants_that_are_a_list(podsim: Run) -> None:
 
 def test_an_unknown_kind_of_schema(podsim: Run) -> None:
     assert podsim("schema", "scenarios") == error_of(
-        f"`scenarios` is not a kind of file\n  do: did you mean `scenario`? known here: {', '.join(KINDS)}"
+        f"`scenarios` is not a kind of file\n  do: did you mean `scenario`? known here: scenario, {', '.join(KINDS)}"
     )
 
 
@@ -196,7 +196,7 @@ def _nothing_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     def simulate(*_: object, **__: object) -> None:
         raise AssertionError("simulated before the path was checked")
 
-    monkeypatch.setattr("podsim.simulation.simulate", simulate)
+    monkeypatch.setattr("podsim.activity.training.training", simulate)
 
 
 @pytest.mark.usefixtures("_nothing_is_simulated")

@@ -21,8 +21,8 @@ from podsim.report.progress import follow
 from podsim.report.result import RunResult
 from podsim.specs import load_scenario, shipped_names, variant_names
 from podsim.specs.catalogue import catalogue
-from podsim.specs.forward import ForwardScenarioSpec
-from podsim.specs.inference import InferenceScenarioSpec
+from podsim.specs.forward import ForwardScenario
+from podsim.specs.generation import GenerationScenario
 from tests.unit.bad_input_cases import ERROR, Run, error_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ def test_a_file_that_the_run_reads_is_not_overwritten(
     def simulate(*_: object, **__: object) -> None:
         raise AssertionError("simulated before the path was checked")
 
-    monkeypatch.setattr("podsim.simulation.simulate", simulate)
+    monkeypatch.setattr("podsim.activity.training.training", simulate)
     before = Path(path).read_bytes()
     assert podsim("run", "mine.yaml", "--trace", path) == error_of(
         f"{path}: this is both {what} and the trace\n  do: give two different paths"
@@ -312,9 +312,9 @@ def test_the_list_says_what_loading_says() -> None:
         assert pod
         assert (each.description, each.variants) == (loaded.spec.description, variant_names(each.name))
         kind = "training"
-        if isinstance(loaded.spec, InferenceScenarioSpec):
+        if isinstance(loaded.spec, GenerationScenario):
             kind = "serving" if loaded.gives("serving") else "generation"
-        elif isinstance(loaded.spec, ForwardScenarioSpec):
+        elif isinstance(loaded.spec, ForwardScenario):
             kind = "forward"
         assert each.kind == kind
     names = {kind: [each["name"] for each in entries] for kind, entries in catalogue().to_dict().items()}

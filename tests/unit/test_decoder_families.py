@@ -12,7 +12,7 @@ from podsim.plan.generation import Generation, Steps, plan_generation, with_laye
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, Block, DecoderShape, Experts, Workload, causal_decoder
 from podsim.workload.op import Elementwise, MatMul, Op
 
@@ -326,7 +326,7 @@ def test_every_operation_has_a_cost(shape: DecoderShape) -> None:
 
 def generation() -> Generation:
     spec = load_scenario("llama2_7b_pods", overrides=["parallelism.tensor_parallel=4"]).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     return generation_job(spec)
 
 

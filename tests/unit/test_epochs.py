@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from podsim import simulate
-from podsim.plan.image_job import updates_per_call
 from podsim.specs import load_scenario
 from podsim.training import train
-from podsim.training.epochs import EpochRun
+from podsim.training.epochs import EpochRun, updates_per_call
 from tests.examples import plan_of, small_cnn, small_pod
 
 IMAGENET = 1_281_167

@@ -19,7 +19,7 @@ from podsim.plan.even_cuts import Piece, even_cuts
 from podsim.plan.layout import Layout, Precision
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.report.perfetto import write_trace
-from podsim.specs import ForwardScenarioSpec, load_hardware, load_scenario
+from podsim.specs import ForwardScenario, load_hardware, load_scenario
 from podsim.workload import Block, Parameter, Workload
 from podsim.workload.layers import GraphBuilder
 from tests.unit.onnx_examples import products
@@ -284,10 +284,10 @@ def test_a_result_explains_itself(tmp_path: Path) -> None:
 
 def test_each_family_has_its_own_function() -> None:
     spec = load_scenario(scenario("model.onnx"))
-    assert isinstance(spec.spec, ForwardScenarioSpec)
+    assert isinstance(spec.spec, ForwardScenario)
     for function in (podsim.simulate, podsim.generate):
         with pytest.raises(PodsimError, match="describe") as failure:
             function(spec)
         assert "podsim.infer" in str(failure.value.do)
-    with pytest.raises(PodsimError, match="does not describe forward passes"):
+    with pytest.raises(PodsimError, match="describes training, not forward passes"):
         podsim.infer("template")

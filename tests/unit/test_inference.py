@@ -15,7 +15,7 @@ from podsim.plan.generation import Steps, plan_generation
 from podsim.plan.generation_job import generation_job
 from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
@@ -33,7 +33,7 @@ def step(shape: DecoderShape, batch: int, tokens: int, context: int, shards: int
 
 def plan_of(name: str, *overrides: str) -> Steps:
     spec = load_scenario(name, overrides=overrides).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     return plan_generation(generation_job(spec))
 
 
@@ -55,7 +55,7 @@ def test_parameters(size: str, millions: float) -> None:
         "generation": {"prompt_tokens": 8, "output_tokens": 8},
     }
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     assert generation_job(spec).shape.parameter_count / 1e6 == pytest.approx(millions, abs=0.06)
 
 
@@ -176,7 +176,7 @@ def test_tied_words_are_with_the_embedding_and_with_the_head() -> None:
         "parallelism": {"pipeline_stages": 4},
     }
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     memory = plan_generation(generation_job(spec)).memory
     layers, words, positions, norm = 2 * GPT2_LAYER, 1000 * 768, 1024 * 768, 2 * 768
     held = [next(each.byte_count for each in ipu.tenants if each.name == "weights") for ipu in memory]
@@ -251,7 +251,7 @@ def test_batches_in_flight_share_the_loads_of_weights() -> None:
         "memory": {"weights": "streamed", "io_tiles": 64},
     }
     spec = load_scenario(scenario).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     # The last stage: two layers of GPT-2 small, and the head: its norm and the embedding's table of words.
     loads = (GPT2_LAYER, GPT2_LAYER, 1000 * 768 + 2 * 768)
     turn_s = sum(2 * count / 0.5e9 + 1.5e-6 for count in loads)

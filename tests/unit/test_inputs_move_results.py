@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,16 +17,23 @@ from podsim.plan.forward_job import forward_job
 from podsim.plan.generation import generation_cost_model
 from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
-from podsim.plan.models import pass_workload
 from podsim.plan.plan import cost_model
 from podsim.probes import ForwardProbe, GenerationProbe, TrainingProbe
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, load_ipu, load_scenario
-from podsim.specs.assumptions import AnyScenario, numbers, with_number
-from podsim.specs.forward import TransformerPassSpec
+from podsim.specs import (
+    Activity,
+    ForwardScenario,
+    GenerationScenario,
+    Scenario,
+    TrainingScenario,
+    load_ipu,
+    load_scenario,
+)
+from podsim.specs.assumptions import numbers, with_number
 from podsim.specs.ipu import Ipu
 from podsim.specs.quantity import Info
 from podsim.specs.vertices import Vertices
 from podsim.training import TrainingOutcome
+from podsim.watch import silent
 from podsim.workload.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
 
 _SINGLE = ("precision.activations=fp32", "precision.weights=fp32", "precision.matmul_partials=fp32")
@@ -44,18 +52,19 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 @cache
-def case(name: str, overrides: tuple[str, ...]) -> tuple[AnyScenario, Probe, Measure]:
+def case(name: str, overrides: tuple[str, ...]) -> tuple[Scenario, Probe[Any], Measure]:
     """A scenario, its probe, and what it comes to."""
     spec = load_scenario(name, overrides=overrides).spec
-    probe: Probe
-    if isinstance(spec, InferenceScenarioSpec):
-        probe = GenerationProbe(generation_job, generation_cost_model(generation_job(spec)))
-    elif isinstance(spec, ForwardScenarioSpec):
-        assert isinstance(spec, TransformerPassSpec)
-        workload = pass_workload(spec)
-        probe = ForwardProbe(workload, cost_model(forward_job(spec, workload)))
+    probe: Probe[Any]
+    if spec.activity is Activity.GENERATION:
+        asked = generation_job(spec.of(GenerationScenario))
+        probe = GenerationProbe(generation_job, generation_cost_model(asked))
+    elif spec.activity is Activity.FORWARD:
+        passes = spec.of(ForwardScenario)
+        workload = passes.model.read(passes, Path(), silent).workload
+        probe = ForwardProbe(workload, cost_model(forward_job(passes, workload)))
     else:
-        job = training_job(spec)
+        job = training_job(spec.of(TrainingScenario))
         probe = TrainingProbe(job, cost_model(job), TrainingOutcome(1.0, 1.0))
     measure = probe(spec, anew=True)
     assert measure is not None

@@ -26,8 +26,7 @@ from podsim.plan.plan import cost_model, job_memory
 from podsim.plan.stage import Segment
 from podsim.report.choice_table import choice_table
 from podsim.report.choice_text import choice_yaml
-from podsim.specs import ImageScenarioSpec, ScenarioSpec
-from podsim.specs.checks import cross_check
+from podsim.specs import TrainingScenario
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
 
@@ -152,13 +151,13 @@ def test_a_plan_with_more_memory_stands_for_one_with_less_only_if_it_is_the_same
 
 def text_search() -> Search:
     loaded = load_scenario("bert_v1.1_pod16_open", overrides=["parallelism=auto"])
-    assert isinstance(loaded.spec, ScenarioSpec)
+    assert isinstance(loaded.spec, TrainingScenario)
     return Search(loaded, loaded.spec)
 
 
 def image_search() -> Search:
     loaded = load_scenario("resnet50_v1.1_pod16", overrides=["parallelism={auto: true, micro_batch_size: 10}"])
-    assert isinstance(loaded.spec, ImageScenarioSpec)
+    assert isinstance(loaded.spec, TrainingScenario)
     return Search(loaded, loaded.spec)
 
 
@@ -177,7 +176,7 @@ def test_memory_of_the_search_is_that_of_the_plan(make: type[Search]) -> None:
         assert lean is not None
         used, layout = lean
         spec = search.written(layout)
-        assert not any(cross_check(spec))
+        assert not any(spec.findings())
         job = training_job(spec)
         assert job.layout == layout
         code = job.software.code_bytes_per_tile * job.system.machine.ipu.tile.count
@@ -226,7 +225,7 @@ def test_checkpoints_need_as_little_as_any_subset_of_blocks() -> None:
 def test_a_given_division_gives_way_and_leaves_its_batch() -> None:
     loaded = load_scenario("bert_v1.1_pod64_open", overrides=["parallelism=auto"])
     assert loaded.auto is not None
-    assert isinstance(loaded.spec, ScenarioSpec)
+    assert isinstance(loaded.spec, TrainingScenario)
     assert loaded.spec.batch_size == 2 * 96 * 8
     assert not loaded.gives("memory", "available_memory_proportion")
     assert not loaded.gives("memory", "optimizer_state")
@@ -249,7 +248,7 @@ def test_pins_in_every_spelling(overrides: list[str]) -> None:
 @pytest.mark.parametrize("overrides", list(permutations(["batch_size=768", "parallelism=auto"])))
 def test_a_batch_that_is_written_counts_more(overrides: tuple[str, ...]) -> None:
     loaded = load_scenario("bert_v1.1_pod64_open", overrides=overrides)
-    assert isinstance(loaded.spec, ScenarioSpec)
+    assert isinstance(loaded.spec, TrainingScenario)
     assert loaded.spec.batch_size == 768
 
 

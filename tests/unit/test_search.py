@@ -13,13 +13,13 @@ from podsim.parallelism.slices import Slices
 from podsim.plan.job import training_job
 from podsim.plan.layout import Layout
 from podsim.plan.stage import Segment
-from podsim.specs import ScenarioSpec, load_scenario
+from podsim.specs import TrainingScenario, load_scenario
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 
 
 def search_of(scenario: Mapping) -> Search:
     loaded = load_scenario(scenario)
-    assert isinstance(loaded.spec, ScenarioSpec)
+    assert isinstance(loaded.spec, TrainingScenario)
     return Search(loaded, loaded.spec)
 
 

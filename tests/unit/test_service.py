@@ -14,14 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 import podsim
+from podsim.activity.step_times import PlannedSteps, service_steps
 from podsim.cli import app
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.plan.generation import Generation, plan_generation
 from podsim.plan.generation_job import generation_job
 from podsim.report.serving_plot import serving_conclusion, write_serving_plot
 from podsim.report.serving_table import sparkline
-from podsim.service.step_times import PlannedSteps, service_steps
-from podsim.specs import InferenceScenarioSpec, load_scenario
+from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 
@@ -49,7 +49,7 @@ HEADER = "arrival_s,prompt_tokens,output_tokens\n"
 
 def asked(*overrides: str) -> Generation:
     spec = load_scenario(SMALL, overrides=overrides).spec
-    assert isinstance(spec, InferenceScenarioSpec)
+    assert isinstance(spec, GenerationScenario)
     return generation_job(spec)
 
 

@@ -1,11 +1,12 @@
 """The transformer family: parameters and FLOP against known totals, structure of its blocks."""
 
+from typing import Any
+
 import pytest
 
 from podsim import simulate
-from podsim.plan.models import transformer_workload
 from podsim.specs import load_scenario
-from podsim.specs.scenario import TransformerScenarioSpec
+from podsim.specs.training import TrainingScenario
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 
 PARALLELISM = {"micro_batch_size": 1, "accumulation_factor": 16, "replication_factor": 1, "layers_per_ipu": [1]}
@@ -18,7 +19,7 @@ DATA: dict[str, dict[str, object]] = {
 LAYERS = {"gpt2_small": 12, "gpt2_medium": 24, "gpt2_large": 36, "gpt2_xl": 48, "llama2_7b": 32, "llama2_70b": 80}
 
 
-def scenario(model: dict[str, object], layers: int, **changes: object) -> TransformerScenarioSpec:
+def scenario(model: dict[str, object], layers: int, **changes: object) -> Any:
     values: dict[str, object] = {
         "system": "ipu_pod4",
         "software": "pytorch_sdk_3.1",
@@ -26,13 +27,15 @@ def scenario(model: dict[str, object], layers: int, **changes: object) -> Transf
         "data": DATA[str(model["kind"])],
         "parallelism": PARALLELISM | {"layers_per_ipu": [layers]},
     }
-    spec = load_scenario(values | changes).spec
-    assert isinstance(spec, TransformerScenarioSpec)
-    return spec
+    return load_scenario(values | changes).of(TrainingScenario)
+
+
+def of(spec: TrainingScenario, micro_batch_size: int = 1) -> Workload:
+    return spec.model.workload(spec.data, spec.formats, micro_batch_size)
 
 
 def workload(model: dict[str, object], layers: int, micro_batch_size: int = 1) -> Workload:
-    return transformer_workload(scenario(model, layers), micro_batch_size)
+    return of(scenario(model, layers), micro_batch_size)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_roberta_is_a_bert_without_segments_and_pairs() -> None:
     }
     data = {"sequence_length": 384, "masked_token_count": 58}
     spec = scenario(model, 12, data=data)
-    assert transformer_workload(spec, 1).parameter_count == 124_697_433 - 50_265 - 2 * 768
+    assert of(spec).parameter_count == 124_697_433 - 50_265 - 2 * 768
 
 
 def test_fine_tuning_heads() -> None:
@@ -183,13 +186,13 @@ def test_every_parameter_gets_a_gradient(model: dict[str, object], layers: int) 
 def test_the_head_goes_to_its_weights_or_to_the_end() -> None:
     tied = scenario({"kind": "decoder", "size": "gpt2_small"}, 12)
     untied = scenario({"kind": "decoder", "size": "gpt2_small", "tied_embedding": False}, 12)
-    assert (tied.head_on_first_ipu, untied.head_on_first_ipu) == (True, False)
+    assert tuple(each.parallelism.head_on_first_ipu(each.model) for each in (tied, untied)) == (True, False)
     chosen = scenario(
         {"kind": "vit", "size": "base"},
         12,
         parallelism=PARALLELISM | {"layers_per_ipu": [6, 6], "head_on": "first_ipu"},
     )
-    assert chosen.stage_count == 3
+    assert chosen.parallelism.stage_count(chosen.model) == 3
 
 
 def test_epochs_become_weight_updates() -> None:

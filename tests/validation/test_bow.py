@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import podsim
-from podsim.specs import InferenceScenarioSpec, load_scenario, shipped_names
+from podsim.specs import GenerationScenario, load_scenario, shipped_names
 from podsim.validation.bow import (
     CLOCK,
     HOST,
@@ -66,7 +66,7 @@ def test_workloads_are_what_is_shipped_and_trains() -> None:
     assert not names & {"template", "image_template", "bert_pod64_hardware", "resnet50_pod64_hosts"}
     for name in names:
         spec = load_scenario(name).spec
-        assert not isinstance(spec, InferenceScenarioSpec)
+        assert not isinstance(spec, GenerationScenario)
         assert spec.system.machine.ipu.name == "GC200"
     assert {"bert_v1.1_pod64_open", "resnet50_v1.1_pod256", "efficientnet_b4_pod16"} <= names
 

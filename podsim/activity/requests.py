@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from podsim.serving import Load, Requests, read_arrivals
-from podsim.specs.inference import GenerationSpec
+from podsim.specs.generation import GenerationSpec
 from podsim.specs.serving import RequestLengthSpec, ServingSpec
 
 _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson", "fixed_rate": "fixed"}

@@ -1,12 +1,11 @@
-"""The few lines that join the stages: from a scenario to a result."""
+"""Training: from a scenario to the result of one weight update and of the run it belongs to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
+from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
-from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError
 from podsim.influence import StandsOn
 from podsim.parallelism.choice import Choice
 from podsim.plan import Plan, make_plan
@@ -16,7 +15,7 @@ from podsim.plan.stage_cost import StageCost
 from podsim.probes import TrainingProbe
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
-from podsim.program.size import Follow, explicit_event_count, unseen
+from podsim.program.size import explicit_event_count
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
@@ -25,68 +24,33 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.usage import replicas_in_use
 from podsim.report.warnings import warnings_of
-from podsim.specs import ForwardScenarioSpec, InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
-from podsim.watch import Watch, silent
 
 
-def simulate(
-    scenario: str | Path | Mapping[str, object] | LoadedScenario,
-    *,
-    variant: str | None = None,
-    overrides: Sequence[str] = (),
-    explicit: bool = False,
-    record: bool = False,
-    influence: bool = False,
-    watch: Watch = silent,
-    follow: Follow = unseen,
-) -> RunResult:
-    """Simulate one weight update of a scenario and the run it belongs to.
-
-    Args:
-        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
-        variant: One of the variants named in the file.
-        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
-        explicit: Simulate every IPU of every replica; the result is the same, more slowly.
-        record: Keep the timeline, for `RunResult.trace`.
-        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
-        watch: Passes on the names of the steps in which `parallelism: auto` is chosen.
-        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
-
-    Raises:
-        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
-        ModelError: The dimensions of the model do not go together.
-        DoesNotFitError: A replica does not fit its IPUs' memory.
-        MissingDataError: A number that is needed is not known.
-    """
-    loaded = load_scenario(scenario, variant, overrides)
-    if isinstance(loaded.spec, InferenceScenarioSpec):
-        raise PodsimError(f"{loaded.name} describes text generation", do="use podsim.generate")
-    if isinstance(loaded.spec, ForwardScenarioSpec):
-        raise PodsimError(f"{loaded.name} describes forward passes", do="use podsim.infer")
-    choice: Choice | None = None
-    try:
-        if loaded.auto is not None:
-            from podsim.parallelism.auto import choose  # the search is large, and few runs need it
-
-            loaded, choice = choose(loaded, watch)
-        spec = loaded.spec
-        assert not isinstance(spec, InferenceScenarioSpec | ForwardScenarioSpec)
+def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
+    """One weight update of a scenario, and the run it belongs to."""
+    loaded.of(TrainingScenario)
+    with placed(loaded):
+        loaded, choice = divided(loaded, settings.watch)
+        spec = loaded.of(TrainingScenario)
         job = training_job(spec)
         model = cost_model(job)
         plan = make_plan(job, model)
-        seen = follow(explicit_event_count(compile_program(plan), replicas_of(plan))) if explicit else ()
-        program = compile_program(plan, explicit=explicit)
-        trace = execute(program, explicit=explicit, record=record, watch=seen)
+        seen = _followed(plan, settings)
+        program = compile_program(plan, explicit=settings.explicit)
+        trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    except (ModelError, MissingDataError) as error:
-        raise error.at(loaded.where(*error.key.split("."))) from None
-    except InfeasibleError as error:
-        raise error.at(loaded.where("parallelism")) from None
-    known = None if explicit else (program, trace)
-    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=influence)
+    known = None if settings.explicit else (program, trace)
+    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=settings.influence)
     return _result(loaded, plan, trace, outcome, stands_on, choice)
+
+
+def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
+    if not settings.explicit:
+        return ()
+    return settings.follow(explicit_event_count(compile_program(plan), replicas_of(plan)))
 
 
 def _result(

@@ -1,4 +1,4 @@
-"""The few lines that join the stages for serving: from a scenario to a result."""
+"""Serving: from a scenario of text generation to percentiles, saturation and load curve."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from podsim.activity.requests import Demand, drawn, replayed
+from podsim.activity.settings import divided, placed
+from podsim.activity.step_times import service_steps
 from podsim.cost.model import CostModel
-from podsim.errors import InfeasibleError, MissingDataError, PodsimError
+from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
@@ -18,8 +21,6 @@ from podsim.probes import GenerationProbe
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
-from podsim.service.requests import Demand, drawn, replayed
-from podsim.service.step_times import service_steps
 from podsim.serving import (
     Batching,
     ContinuousBatching,
@@ -32,7 +33,7 @@ from podsim.serving import (
 from podsim.serving import serve as serve_requests
 from podsim.serving.arrivals import check_rate
 from podsim.serving.saturation import SATURATION_RUNS
-from podsim.specs import InferenceScenarioSpec, LoadedScenario, load_scenario
+from podsim.specs import GenerationScenario, LoadedScenario, load_scenario
 from podsim.specs.changes import Change
 from podsim.specs.serving import ServingSpec
 from podsim.watch import Watch, silent
@@ -79,22 +80,17 @@ def serve(
         PodsimError: The scenario describes training, or a rate or load cannot be.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    spec = loaded.spec
-    if not isinstance(spec, InferenceScenarioSpec):
-        raise PodsimError(f"{loaded.name} describes training", do="serve a scenario whose model is of kind `decoder`")
+    spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
     _check(rate, arrivals, loads)
-    if loaded.auto is not None:
-        loaded = _divided(loaded, spec, watch)
-        spec = loaded.spec
-        assert isinstance(spec, InferenceScenarioSpec)
+    with placed(loaded):
+        loaded, _ = divided(_open(loaded, spec), watch)
+    spec = loaded.of(GenerationScenario)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
-    try:
+    with placed(loaded, "serving" if spec.serving else "parallelism"):
         job_of = partial(_job, demand=demand)
         asked = job_of(spec)
         model = generation_cost_model(asked)
         _check_that_it_fits(spec, asked, model)
-    except (InfeasibleError, MissingDataError) as error:
-        raise error.at(loaded.where("serving" if spec.serving else "parallelism")) from None
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
@@ -113,18 +109,13 @@ def _given(
         yield Change("serving.loads", serving.loads, tuple(loads))
 
 
-def _divided(loaded: LoadedScenario, spec: InferenceScenarioSpec, watch: Watch) -> LoadedScenario:
-    """With the division that generates fastest in batches of the size that is served."""
+def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
+    """With batches of the size that is served where the division is to be chosen: the one that generates fastest."""
+    if loaded.auto is None:
+        return loaded
     size = spec.served.batch_size or spec.generation.batch_size
     generation = spec.generation.model_copy(update={"batch_size": size})
-    open_ = replace(loaded, spec=spec.model_copy(update={"generation": generation}))
-    try:
-        from podsim.parallelism.auto import choose  # the search is large, and few runs need it
-
-        chosen, _ = choose(open_, watch)
-    except InfeasibleError as error:
-        raise error.at(loaded.where("parallelism")) from None
-    return chosen
+    return replace(loaded, spec=spec.model_copy(update={"generation": generation}))
 
 
 def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:
@@ -140,9 +131,7 @@ def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[floa
             )
 
 
-def _demand(
-    loaded: LoadedScenario, spec: InferenceScenarioSpec, *, replay: bool, arrivals: str | Path | None
-) -> Demand:
+def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, arrivals: str | Path | None) -> Demand:
     serving = spec.served
     if arrivals is not None:
         return replayed(Path(arrivals), serving, spec.generation)
@@ -152,14 +141,14 @@ def _demand(
     return demand if replay else replace(demand, replay=None)
 
 
-def _job(spec: InferenceScenarioSpec, demand: Demand) -> Generation:
+def _job(spec: GenerationScenario, demand: Demand) -> Generation:
     """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
     prompt, size = demand.longest_prompt, spec.served.batch_size or spec.generation.batch_size
     asked = generation_job(spec).laid_out(micro_batch_size=size)
     return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 
 
-def _check_that_it_fits(spec: InferenceScenarioSpec, asked: Generation, model: CostModel) -> None:
+def _check_that_it_fits(spec: GenerationScenario, asked: Generation, model: CostModel) -> None:
     try:
         plan_generation(asked, model)
     except InfeasibleError as error:
@@ -170,7 +159,7 @@ def _check_that_it_fits(spec: InferenceScenarioSpec, asked: Generation, model: C
 
 def _result(
     loaded: LoadedScenario,
-    spec: InferenceScenarioSpec,
+    spec: GenerationScenario,
     asked: Generation,
     demand: Demand,
     rate: float | None,

@@ -1,0 +1,122 @@
+"""Running scenarios: the one place where the activity of a scenario decides what is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from podsim.activity.settings import Settings
+from podsim.program.size import Follow, unseen
+from podsim.specs import LoadedScenario, load_scenario
+from podsim.specs.activity import Activity
+from podsim.watch import Watch, silent
+
+if TYPE_CHECKING:
+    from podsim.report.forward import ForwardResult
+    from podsim.report.generation import GenerationResult
+    from podsim.report.result import RunResult
+
+    Result = RunResult | GenerationResult | ForwardResult
+
+Source = str | Path | Mapping[str, object] | LoadedScenario
+
+
+def run(
+    scenario: Source,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+    influence: bool = False,
+    watch: Watch = silent,
+    follow: Follow = unseen,
+) -> Result:
+    """Simulate what a scenario asks of its model: training, text generation or forward passes.
+
+    Args:
+        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        variant: One of the variants named in the file.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
+        explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
+        record: Keep the timeline, for `trace` of the result.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
+        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+
+    Raises:
+        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        ModelError: The dimensions of the model do not go together.
+        DoesNotFitError: The model does not fit the memories.
+        MissingDataError: A number that is needed is not known.
+    """
+    loaded = load_scenario(scenario, variant, overrides)
+    return run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
+
+
+def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
+    """The result of a scenario by its activity, of which only the code for this one is imported."""
+    match loaded.spec.activity:
+        case Activity.TRAINING:
+            from podsim.activity.training import training
+
+            return training(loaded, settings)
+        case Activity.GENERATION:
+            from podsim.activity.generation import generation
+
+            return generation(loaded, settings)
+        case Activity.FORWARD:
+            from podsim.activity.forward import passes
+
+            return passes(loaded, settings)
+
+
+def simulate(
+    scenario: Source,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+    influence: bool = False,
+    watch: Watch = silent,
+    follow: Follow = unseen,
+) -> RunResult:
+    """Simulate one weight update of a scenario of training, and the run it belongs to; see `run`."""
+    from podsim.activity.training import training
+
+    return training(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))
+
+
+def generate(
+    scenario: Source,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+    influence: bool = False,
+    watch: Watch = silent,
+) -> GenerationResult:
+    """Simulate the step that takes in a prompt, and the step that makes one more token; see `run`."""
+    from podsim.activity.generation import generation
+
+    return generation(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch))
+
+
+def infer(
+    scenario: Source,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    explicit: bool = False,
+    record: bool = False,
+    influence: bool = False,
+    watch: Watch = silent,
+    follow: Follow = unseen,
+) -> ForwardResult:
+    """Simulate one batch through an idle replica, and session calls of many batches; see `run`."""
+    from podsim.activity.forward import passes
+
+    return passes(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))

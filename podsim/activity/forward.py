@@ -1,0 +1,111 @@
+"""Forward passes: from a scenario to the result of one batch and of calls of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from podsim.activity.settings import Settings, placed
+from podsim.engine import Trace, execute
+from podsim.influence import StandsOn
+from podsim.plan import Plan, make_plan
+from podsim.plan.forward_job import forward_job
+from podsim.plan.plan import cost_model
+from podsim.probes import ForwardProbe
+from podsim.program.feed import HOST_WAIT
+from podsim.program.forward import compile_calls, compile_one_batch
+from podsim.program.passes_in_order import forward_passes
+from podsim.program.replicas import Replicas
+from podsim.program.size import explicit_event_count
+from podsim.report.breakdown import mean_account
+from podsim.report.format import format_percent
+from podsim.report.forward import ForwardResult
+from podsim.report.memory import memory_report
+from podsim.report.phases import phase_times
+from podsim.report.rows import IpuAccount, OperationRow
+from podsim.report.shared import shared
+from podsim.report.step import StepReport
+from podsim.report.usage import replicas_in_use
+from podsim.specs import ForwardScenario, LoadedScenario
+from podsim.specs.models.base import Reading
+
+_SHORT_WAIT = 0.05
+
+
+def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
+    """One batch through an idle replica, and session calls of many batches."""
+    spec = loaded.of(ForwardScenario)
+    model = spec.model.read(spec, loaded.folder, settings.watch)
+    with placed(loaded):
+        job = forward_job(spec, model.workload)
+        costs = cost_model(job)
+        plan = make_plan(job, costs)
+        batch = execute(compile_one_batch(plan))
+        seen = _followed(plan, settings)
+        program = compile_calls(plan, explicit=settings.explicit)
+        call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs), anew=settings.influence)
+    return _result(loaded, spec, model, plan, batch, call, stands_on)
+
+
+def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
+    if not settings.explicit:
+        return ()
+    replicas = Replicas(plan.system, plan.layout, explicit=False)
+    return settings.follow(explicit_event_count(compile_calls(plan), replicas))
+
+
+def _result(
+    loaded: LoadedScenario,
+    spec: ForwardScenario,
+    model: Reading,
+    plan: Plan,
+    batch: Trace,
+    call: Trace,
+    stands_on: StandsOn,
+) -> ForwardResult:
+    layout, ipu = plan.layout, plan.system.machine.ipu
+    peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    return ForwardResult(
+        **shared(
+            loaded, replicas_in_use(spec), stands_on, warnings=(*model.warnings, *_waits(call)), files=model.files
+        ),
+        samples_per_batch=plan.workload.samples_per_micro_batch,
+        batches_per_call=layout.accumulation_factor,
+        replication_factor=layout.replication_factor,
+        parameter_count=plan.workload.parameter_count,
+        flop_per_batch=plan.workload.forward_flop,
+        peak_flop_per_s=peak,
+        batch=_step("batch", batch),
+        call=_step("call", call),
+        ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
+        memory=memory_report(plan.memory),
+        operations=tuple(_operations(plan)),
+        event_count=batch.event_count + call.event_count,
+        trace=call if call.records else None,
+        passes=forward_passes(plan) if call.records else None,
+    )
+
+
+def _step(name: str, trace: Trace) -> StepReport:
+    return StepReport(name, trace.makespan_ps, mean_account(trace.lanes), phase_times(trace.phases))
+
+
+def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
+    return IpuAccount(ipu, f"ipu{ipu}", label, trace.lanes[f"ipu{ipu}"])
+
+
+def _operations(plan: Plan) -> Iterator[OperationRow]:
+    """Every operation of every stage with its time for one batch."""
+    clock = plan.system.machine.ipu.clock_hz
+    for cost in plan.stages:
+        for name, count in cost.stage.blocks:
+            for each in cost.blocks[name].forward:
+                seconds = {part: cycles * count / clock for part, cycles in each.account.parts()}
+                yield OperationRow(f"stage {cost.stage.index}", name, "forward", each.op.name, count, seconds)
+
+
+def _waits(call: Trace) -> Iterator[str]:
+    share = max(lane.get(HOST_WAIT, 0) for lane in call.lanes.values()) / call.makespan_ps
+    if share > _SHORT_WAIT:
+        cure = "smaller inputs or fewer replicas would help"
+        yield f"host links set the pace: IPUs wait for data {format_percent(share)} of the time; {cure}"

@@ -1,0 +1,52 @@
+"""What is the same in a run of any kind: how it is simulated, a division that is chosen, errors with their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from podsim.errors import InfeasibleError, MissingDataError, ModelError
+from podsim.parallelism.choice import Choice
+from podsim.program.size import Follow, unseen
+from podsim.specs import LoadedScenario
+from podsim.watch import Watch, silent
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a scenario is simulated.
+
+    Attributes:
+        explicit: Every IPU of every replica, and every layer; the result is the same, more slowly.
+        record: The timeline is kept.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
+        influence: All assumptions are measured, those too for which products have to be planned anew.
+        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+    """
+
+    explicit: bool = False
+    record: bool = False
+    influence: bool = False
+    watch: Watch = silent
+    follow: Follow = unseen
+
+
+@contextmanager
+def placed(loaded: LoadedScenario, section: str = "parallelism") -> Iterator[None]:
+    """Errors get the place of the key to blame; those of a plan that cannot be, of a section."""
+    try:
+        yield
+    except (ModelError, MissingDataError) as error:
+        raise error.at(loaded.where(*error.key.split("."))) from None
+    except InfeasibleError as error:
+        raise error.at(loaded.where(section)) from None
+
+
+def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice | None]:
+    """The scenario with its division, and how that was chosen if it was left open."""
+    if loaded.auto is None:
+        return loaded, None
+    from podsim.parallelism.auto import choose
+
+    return choose(loaded, watch)

@@ -1,0 +1,141 @@
+"""What families of models have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from podsim.specs.base import Spec
+from podsim.specs.document import KeyPath
+from podsim.watch import Watch
+from podsim.workload import Batch, DecoderShape, Workload
+from podsim.workload.convnet import Formats
+
+if TYPE_CHECKING:
+    from podsim.specs.forward import ForwardScenario
+    from podsim.specs.scenario import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A model of which forward passes are wanted, with what is to be told of it.
+
+    Attributes:
+        workload: The model for one batch.
+        warnings: What it leaves out.
+        files: (path, SHA-256) of what it was read from.
+    """
+
+    workload: Workload
+    warnings: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+
+class ModelSpec(Spec):
+    """A model of any family."""
+
+    kind: str
+    """Family of the model."""
+
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """What does not add up between the model and what goes in."""
+        yield from ()
+
+    @abstractmethod
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The model for one batch of forward passes.
+
+        Args:
+            spec: The scenario.
+            folder: Where files that it names are looked up.
+            watch: Passes on the names of portions of a file that is read.
+        """
+
+
+class BuiltModelSpec(ModelSpec):
+    """A model that podsim builds from its dimensions."""
+
+    reference_benchmark: ClassVar[str | None] = None
+    """Benchmark of MLPerf with reference runs of the model."""
+
+    @property
+    def placed_layers(self) -> int:
+        """Layers that a division places; none where it names blocks."""
+        return 0
+
+    @property
+    def placed_decoder_layers(self) -> int:
+        """Those of them that belong to the decoder of an encoder-decoder."""
+        return 0
+
+    @property
+    def shares_embedding(self) -> bool:
+        """Whether the head uses the embedding's weights."""
+        return False
+
+    @property
+    def norm_replicas(self) -> int:
+        """Neighbouring replicas over which batch norm takes its statistics."""
+        return 1
+
+    @abstractmethod
+    def workload(self, data: Any, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch.
+
+        Args:
+            data: The section `data` of the scenario.
+            formats: Number formats.
+            batch_size: Samples, or packs, that go through together.
+        """
+
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The model without dropout, for one batch."""
+        formats = Formats(spec.precision.activations, spec.precision.activations)
+        model = self.workload(spec.data.without_dropout(), formats, spec.batch_size)
+        return Reading(model.forward_only())
+
+
+class GeneratorSpec(BuiltModelSpec):
+    """A model that generates text token by token."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> DecoderShape:
+        """Its dimensions, for training as for generation."""
+
+    @abstractmethod
+    def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
+        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+
+
+def with_preset(raw: Any, presets: Mapping[str, Mapping[str, Any]]) -> Any:
+    """The numbers of a published size under what is written out."""
+    size = raw.get("size") if isinstance(raw, dict) else None
+    return dict(presets[size]) | raw if isinstance(size, str) and size in presets else raw
+
+
+def named(kind: str, size: str | None) -> str:
+    """A model by its family and published size."""
+    return f"{kind} {size}" if size else kind
+
+
+def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
+    """What goes through a transformer together.
+
+    Args:
+        data: A section `data` with dropouts.
+        formats: Number formats.
+        size: Sequences.
+        sequence_length: Tokens, or patches, of each.
+    """
+    return Batch(
+        size=size,
+        sequence_length=sequence_length,
+        dropout=data.dropout > 0,
+        attention_dropout=data.attention_dropout > 0,
+        dtype=formats.dtype,
+        accumulator_dtype=formats.accumulator,
+    )

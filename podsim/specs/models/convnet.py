@@ -1,0 +1,172 @@
+"""Convolutional networks: chains of blocks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.specs.activity import Activity
+from podsim.specs.base import Spec
+from podsim.specs.convnet_training import CONVNET_TRAINING, ImageDataSpec
+from podsim.specs.family import Family
+from podsim.specs.models.base import BuiltModelSpec
+from podsim.specs.quantity import Count
+from podsim.workload import Block, Workload
+from podsim.workload.convnet import (
+    ConductivityShape,
+    EfficientNetShape,
+    Formats,
+    NormStyle,
+    ResNetShape,
+    conductivity_cnn,
+    efficientnet,
+    resnet,
+)
+from podsim.workload.convnet.features import Features
+
+_GROUPS = 4
+
+
+class NormSpec(Spec):
+    """Normalisation."""
+
+    kind: Literal["batch", "group"] = "batch"
+    """Batch norm, or group norm, which needs no statistics over the batch."""
+    replicas: Count = 1
+    """Neighbouring replicas over which batch norm takes its statistics."""
+    groups: Count = _GROUPS
+    """Groups of channels of group norm."""
+
+    @model_validator(mode="after")
+    def _group_norm_is_local(self) -> NormSpec:
+        if self.kind == "group" and self.replicas > 1:
+            raise BadValueError("group norm takes no statistics over replicas", "leave `replicas` out")
+        return self
+
+    @model_validator(mode="after")
+    def _batch_norm_has_no_groups(self) -> NormSpec:
+        if self.kind == "batch" and self.groups != _GROUPS:
+            raise BadValueError("batch norm has no groups", "leave `groups` out, or write `kind: group`")
+        return self
+
+    @property
+    def style(self) -> NormStyle:
+        """As the builders take it."""
+        return NormStyle(self.replicas, self.groups if self.kind == "group" else 0)
+
+
+class ConvnetSpec(BuiltModelSpec):
+    """A convolutional network."""
+
+    @abstractmethod
+    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+
+    def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of images."""
+        images, blocks = self.network(batch_size, formats)
+        return Workload(
+            name=self.kind,
+            blocks={block.name: block for block in blocks},
+            order=tuple(block.name for block in blocks),
+            samples_per_micro_batch=batch_size,
+            # Images travel with a byte per value.
+            host_input_bytes=images.element_count,
+            host_decode_count=batch_size if data.decoded_by_host else 0,
+            activation_dtype=formats.dtype,
+        )
+
+
+class ResNetSpec(ConvnetSpec):
+    """ResNet v1.5 [he2016], or ResNeXt [xie2017] with more than one group."""
+
+    kind: Literal["resnet"]
+    """Family of the model."""
+    depth: Literal[18, 34, 50, 101, 152] = 50
+    """Layers."""
+    groups: Count = 1
+    """Groups of the 3x3 convolutions; 32 for ResNeXt 32x4d."""
+    width_per_group: Count = 64
+    """Channels of one group in the first stage; 4 for ResNeXt 32x4d."""
+    image_size: Count = 224
+    """Height and width of an image."""
+    class_count: Count = 1000
+    """Classes."""
+    norm: NormSpec = NormSpec()
+    """Normalisation."""
+
+    @property
+    def norm_replicas(self) -> int:
+        """As its norm has it."""
+        return self.norm.replicas
+
+    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+        size, classes, norm = self.image_size, self.class_count, self.norm.style
+        shape = ResNetShape(self.depth, self.groups, self.width_per_group, size, classes, norm)
+        return shape.images(batch_size), resnet(shape, batch_size, formats)
+
+
+class EfficientNetSpec(ConvnetSpec):
+    """EfficientNet [tan2019], or its variant with grouped convolutions [masters2021]."""
+
+    kind: Literal["efficientnet"]
+    """Family of the model."""
+    size: Literal["b0", "b1", "b2", "b3", "b4"] = "b0"
+    """A published size."""
+    group_size: Count = 1
+    """Channels of a group of the spatial convolutions: 1 is depthwise, 16 the variant."""
+    expand_ratio: Count = 6
+    """Widening inside a block; 4 in the variant."""
+    image_size: Count | None = None
+    """Height and width of an image; the published one if left out."""
+    class_count: Count = 1000
+    """Classes."""
+    norm: NormSpec = NormSpec()
+    """Normalisation."""
+
+    @property
+    def norm_replicas(self) -> int:
+        """As its norm has it."""
+        return self.norm.replicas
+
+    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+        size, classes, norm = self.image_size, self.class_count, self.norm.style
+        shape = EfficientNetShape(self.size, self.group_size, self.expand_ratio, size, classes, norm)
+        return shape.images(batch_size), efficientnet(shape, batch_size, formats)
+
+
+class ConductivityCnnSpec(ConvnetSpec):
+    """A network that predicts the ion conductivity of a microstructure [conductivity2024].
+
+    The paper gives no dimensions, so that each is a parameter.
+    """
+
+    kind: Literal["conductivity_cnn"]
+    """Family of the model."""
+    image_size: Count = 128
+    """Length of each edge of the image or volume."""
+    dimension_count: Literal[2, 3] = 2
+    """2 for images, 3 for volumes."""
+    input_channels: Count = 1
+    """Channels of the input."""
+    channels: Annotated[tuple[Count, ...], Field(min_length=1)] = (32, 64, 128, 256)
+    """Output channels of each convolution; each is followed by pooling over windows of 2."""
+    dense_widths: tuple[Count, ...] = (256,)
+    """Widths of the dense layers in front of the output."""
+
+    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+        shape = ConductivityShape(
+            self.image_size, self.dimension_count, self.input_channels, self.channels, self.dense_widths
+        )
+        return shape.images(batch_size), conductivity_cnn(shape, batch_size, formats)
+
+
+ImageModelSpec = Annotated[ResNetSpec | EfficientNetSpec | ConductivityCnnSpec, Field(discriminator="kind")]
+
+FAMILY = Family("a convolutional network", ImageModelSpec, {Activity.TRAINING: CONVNET_TRAINING})

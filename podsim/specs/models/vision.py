@@ -1,0 +1,111 @@
+"""Vision transformers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from podsim.errors import BadValueError
+from podsim.specs.activity import Activity
+from podsim.specs.family import Family
+from podsim.specs.forward import PassSpec
+from podsim.specs.models.base import BuiltModelSpec, batch_of, named, with_preset
+from podsim.specs.quantity import Count, Flag, NumberFormat, Probability
+from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
+from podsim.workload import PatchEmbedding, VisionShape, Workload, vision_transformer
+from podsim.workload.convnet import Formats
+from podsim.workload.op import DTYPE_BYTES
+
+_BYTE = 1
+_VIT: dict[str, dict[str, int]] = {
+    "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12},
+    "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16},
+}
+
+
+class VisionDataSpec(DropoutDataSpec):
+    """The training data of a vision transformer."""
+
+    dropout: Probability = 0.0
+    """Dropout after embedding and blocks."""
+    attention_dropout: Probability = 0.0
+    """Dropout on attention probabilities."""
+    decoded_by_host: Flag = True
+    """Whether host servers decode each image; otherwise they only send it."""
+    pixel_format: Literal["uint8"] | NumberFormat = "fp16"
+    """Format of images on their way from the host."""
+
+    @property
+    def host_decodes(self) -> bool:
+        """As the scenario says."""
+        return self.decoded_by_host
+
+
+class VisionSpec(BuiltModelSpec):
+    """A vision transformer. `size` presets four dimensions; any of them overrides it."""
+
+    kind: Literal["vit"]
+    """Family of the model."""
+    size: Literal["base", "large"] | None = None
+    """A published size [dosovitskiy2021]."""
+    layer_count: Count
+    """Layers."""
+    hidden_size: Count
+    """Width."""
+    feed_forward_size: Count
+    """Inner width of the feed-forward block."""
+    head_count: Count
+    """Attention heads."""
+    image_size: Count = 224
+    """Height and width of an image, in pixels."""
+    patch_size: Count = 16
+    """Height and width of a patch, in pixels."""
+    class_count: Count = 1000
+    """Classes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_preset(cls, raw: Any) -> Any:
+        return with_preset(raw, _VIT)
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> VisionSpec:
+        if self.hidden_size % self.head_count:
+            what = f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}"
+            raise BadValueError(what, "change one of the two")
+        if self.image_size % self.patch_size:
+            what = f"patches of {self.patch_size} pixels do not divide images of {self.image_size}"
+            raise BadValueError(what, "change image_size or patch_size")
+        return self
+
+    @property
+    def placed_layers(self) -> int:
+        """All of them."""
+        return self.layer_count
+
+    def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of images."""
+        patches = PatchEmbedding(self.image_size, self.patch_size)
+        shape = VisionShape(
+            layer_count=self.layer_count,
+            hidden_size=self.hidden_size,
+            feed_forward_size=self.feed_forward_size,
+            head_count=self.head_count,
+            patches=patches,
+            class_count=self.class_count,
+        )
+        batch = batch_of(data, formats, batch_size, patches.sequence_length)
+        size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]
+        name = named("ViT", self.size)
+        return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name)
+
+
+FAMILY = Family(
+    "a vision transformer",
+    VisionSpec,
+    {
+        Activity.TRAINING: {"data": (VisionDataSpec, VisionDataSpec()), **TRANSFORMER_TRAINING},
+        Activity.FORWARD: {"data": (VisionDataSpec, VisionDataSpec()), "forward": (PassSpec, ...)},
+    },
+)

@@ -1,0 +1,29 @@
+"""Sections of scenarios that several activities have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from podsim.errors import BadValueError
+from podsim.specs.wording import shown
+
+
+def _proportion(raw: Any) -> Any:
+    values = raw if isinstance(raw, (list, tuple)) else [raw]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            what = f"needs a number, or a list with one per IPU, not {shown(value)}"
+            raise BadValueError(what, "write for example `0.2`")
+        if not 0 < value <= 1:
+            raise BadValueError(f"{shown(value)} is not above 0 and at most 1", "write for example `0.2`")
+    return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
+
+
+_PROPORTION_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+AvailableMemory = Annotated[
+    Any,
+    BeforeValidator(_proportion),
+    WithJsonSchema({"anyOf": [_PROPORTION_SCHEMA, {"type": "array", "items": _PROPORTION_SCHEMA}]}),
+]

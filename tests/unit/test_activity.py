@@ -1,0 +1,70 @@
+"""One verb for scenarios of any kind, and verbs for one kind each."""
+
+from __future__ import annotations
+
+import pytest
+
+import podsim
+from podsim import ForwardResult, GenerationResult, PodsimError, RunResult, load
+from podsim.specs.activity import Activity
+
+BERT = {
+    "system": "ipu_pod4",
+    "software": "popart_sdk_2.3",
+    "model": {"kind": "bert", "size": "tiny"},
+    "data": {"sequence_length": 128, "masked_token_count": 20},
+}
+SCENARIOS: dict[Activity, dict[str, object]] = {
+    Activity.TRAINING: BERT
+    | {
+        "parallelism": {
+            "micro_batch_size": 1,
+            "accumulation_factor": 1,
+            "replication_factor": 1,
+            "layers_per_ipu": [2],
+        }
+    },
+    Activity.FORWARD: BERT | {"forward": {"batch_size": 2}},
+    Activity.GENERATION: {
+        "system": "ipu_pod4",
+        "software": "popxl_sdk_3.3",
+        "model": {"kind": "decoder", "size": "gpt2_small"},
+        "generation": {"prompt_tokens": 16, "output_tokens": 16},
+    },
+}
+VERBS = {
+    Activity.TRAINING: (podsim.simulate, RunResult),
+    Activity.FORWARD: (podsim.infer, ForwardResult),
+    Activity.GENERATION: (podsim.generate, GenerationResult),
+}
+
+
+@pytest.mark.parametrize("activity", Activity)
+def test_one_verb_runs_what_the_keys_of_a_scenario_ask_for(activity: Activity) -> None:
+    loaded = load(SCENARIOS[activity])
+    verb, kind = VERBS[activity]
+    assert loaded.spec.activity is activity
+    result = podsim.run(loaded)
+    assert isinstance(result, kind)
+    assert result.to_dict() == verb(loaded).to_dict()
+
+
+@pytest.mark.parametrize("activity", Activity)
+def test_a_verb_of_one_kind_says_which_one_is_meant(activity: Activity) -> None:
+    for other in set(Activity) - {activity}:
+        with pytest.raises(PodsimError) as failure:
+            VERBS[other][0](SCENARIOS[activity])
+        assert str(failure.value) == (
+            f"scenario describes {activity.words}, not {other.words}\n  do: use podsim.run, or {activity.verb}"
+        )
+
+
+def test_only_text_generation_is_served() -> None:
+    with pytest.raises(PodsimError, match="scenario describes forward passes, not text generation"):
+        podsim.serve(SCENARIOS[Activity.FORWARD])
+
+
+def test_variants_and_overrides_reach_the_scenario() -> None:
+    result = podsim.run(SCENARIOS[Activity.GENERATION], overrides=["generation.batch_size=3"])
+    assert isinstance(result, GenerationResult)
+    assert result.batch_size == 3
