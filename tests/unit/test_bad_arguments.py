@@ -85,8 +85,7 @@ def test_variants_that_are_a_list(podsim: Run) -> None:
 
 def test_an_unknown_kind_of_schema(podsim: Run) -> None:
     assert podsim("schema", "scenarios") == error_of(
-        "`scenarios` is not a kind of file\n"
-        f"  do: did you mean `scenario`? known here: scenario, {', '.join(KINDS)}"
+        f"`scenarios` is not a kind of file\n  do: did you mean `scenario`? known here: scenario, {', '.join(KINDS)}"
     )
 
 
