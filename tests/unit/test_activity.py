@@ -101,6 +101,6 @@ def test_a_scenario_of_each_family_and_activity_travels() -> None:
 
 
 def test_no_code_asks_for_the_kind_of_a_scenario_but_the_scenario() -> None:
-    package = Path(podsim.__file__).parent
-    asking = [path for path in package.rglob("*.py") if re.search(r"isinstance\([^)]*(?<!Loaded)Scenario\b", path.read_text())]
+    question = re.compile(r"isinstance\([^)]*(?<!Loaded)Scenario\b")
+    asking = [path for path in Path(podsim.__file__).parent.rglob("*.py") if question.search(path.read_text())]
     assert asking == []
