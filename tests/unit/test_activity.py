@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+import re
+from pathlib import Path
+
 import pytest
 
 import podsim
 from podsim import ForwardResult, GenerationResult, PodsimError, RunResult, load
+from podsim.specs import TrainingScenario
 from podsim.specs.activity import Activity
+from podsim.specs.families import forms
 
 BERT = {
     "system": "ipu_pod4",
@@ -68,3 +74,33 @@ def test_variants_and_overrides_reach_the_scenario() -> None:
     result = podsim.run(SCENARIOS[Activity.GENERATION], overrides=["generation.batch_size=3"])
     assert isinstance(result, GenerationResult)
     assert result.batch_size == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        ({"kind": "decoder", "size": "gpt2_small"}, {"sequence_length": 64}),
+        ({"kind": "t5", "size": "small"}, {"source_length": 64, "target_length": 32}),
+    ],
+    ids=["decoder", "encoder-decoder"],
+)
+def test_forward_passes_do_the_forward_work_of_training(model: dict[str, object], data: dict[str, object]) -> None:
+    """The products of the same graph, without its backward pass."""
+    common = {"system": "ipu_pod4", "software": "popart_sdk_2.3", "model": model, "data": data}
+    result = podsim.infer(common | {"forward": {"batch_size": 2}})
+    layers = {"decoder": 12, "t5": 12}[str(model["kind"])]
+    division = {"micro_batch_size": 2, "accumulation_factor": 1, "replication_factor": 1, "layers_per_ipu": [layers]}
+    trained = load(common | {"parallelism": division}).of(TrainingScenario)
+    assert result.flop_per_batch == trained.model.workload(trained.data, trained.formats, 2).forward_flop
+
+
+def test_a_scenario_of_each_family_and_activity_travels() -> None:
+    """Their classes are made when they are asked for, and found again by name."""
+    for name, form in forms().items():
+        assert pickle.loads(pickle.dumps(form)) is form, name
+
+
+def test_no_code_asks_for_the_kind_of_a_scenario_but_the_scenario() -> None:
+    question = re.compile(r"isinstance\([^)]*(?<!Loaded)Scenario\b")
+    asking = [path for path in Path(podsim.__file__).parent.rglob("*.py") if question.search(path.read_text())]
+    assert asking == []
