@@ -84,7 +84,18 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
         raise does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
     if job.optimizer is None:
         return plan
-    return replace(plan, updates=update_costs([cost.stage for cost in plan.stages], plan.workload, model, job))
+    updates = model.once(
+        plan.workload,
+        (
+            tuple(cost.stage for cost in plan.stages),
+            job.layout,
+            job.precision,
+            job.optimizer,
+            job.software.sharding_threshold,
+        ),
+        lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model, job),
+    )
+    return replace(plan, updates=updates)
 
 
 def job_memory(job: Job, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
@@ -102,12 +113,17 @@ def costed(job: Job, model: CostModel) -> Plan:
     """Stages with their costs, and nothing else."""
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)
-    costs = stage_costs(
-        stages_of(workload, cuts),
+    recompute_last = job.software.recompute_last_segment
+    costs = model.once(
         workload,
-        model,
-        layout.available_memory_proportion,
-        recompute=layout.recompute,
-        recompute_last=job.software.recompute_last_segment,
+        (cuts, layout.available_memory_proportion, layout.recompute, recompute_last),
+        lambda: stage_costs(
+            stages_of(workload, cuts),
+            workload,
+            model,
+            layout.available_memory_proportion,
+            recompute=layout.recompute,
+            recompute_last=recompute_last,
+        ),
     )
     return Plan(job.system, job.software, workload, layout, job.precision, job.optimizer, costs)
