@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from math import prod
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.parsed_once import shipped_files_parsed_once
 
 from podsim.cost.account import total
 from podsim.plan.generation import plan_generation
@@ -47,12 +46,6 @@ SHORTER = [
 SHORT = {"overhead": "1"}
 ROUNDING = 1e-9
 """Shares of a channel end on whole picoseconds."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _shipped_files_are_parsed_once() -> Iterator[None]:
-    with shipped_files_parsed_once():
-        yield
 
 
 @pytest.fixture(scope="module")
