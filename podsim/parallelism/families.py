@@ -68,6 +68,7 @@ class TransformerFamily:
                 **where,
                 "recomputation": self.recomputation if layout.recompute else "none",
                 "updates_per_session_call": self.auto.updates_per_session_call or 1,
+                "replicas_per_process": self.auto.replicas_per_process,
             }
         )
         state = OptimizerStateSpec(

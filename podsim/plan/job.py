@@ -19,6 +19,7 @@ from podsim.specs.training import TrainingOptimizerSpec
 from podsim.specs.wording import known_here
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.transformer.copies import with_copies
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 
@@ -33,7 +34,7 @@ def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] 
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
     system, software, precision = spec.system, spec.software, spec.precision
-    workload_of = workload_of or lru_cache(partial(spec.model.workload, spec.data, spec.formats))
+    workload_of = workload_of or lru_cache(partial(_workload, spec))
     layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
     return Job(
         system=system,
@@ -44,6 +45,12 @@ def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] 
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
     )
+
+
+def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
+    """The model as the software stack writes it."""
+    workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
+    return with_copies(workload, spec.software.attention_copies)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
@@ -61,6 +68,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         replicated_tensor_sharding=state.replicated_tensor_sharding,
         reduction_merge_bytes=parallelism.merged_bytes(software.reduction_merge_bytes or 0),
         updates_per_session_call=parallelism.updates_per_call(spec),
+        replicas_per_process=parallelism.served_replicas(spec),
         io_tiles=spec.memory.fetching_tiles,
         prefetch_depth=spec.data.ready_micro_batches,
         available_memory_proportion=spec.memory.shares(ipus),

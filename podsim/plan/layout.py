@@ -37,6 +37,7 @@ class Layout:
         kv_cache: Where keys and values of earlier tokens are, if they are kept.
         reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
         updates_per_session_call: Weight updates that one call from the host runs, on average.
+        replicas_per_process: Replicas that one process on a host serves.
         io_tiles: Tiles that fetch data while the others compute.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
@@ -56,6 +57,7 @@ class Layout:
     kv_cache: Storage = "none"
     reduction_merge_bytes: int = 0
     updates_per_session_call: float = 1.0
+    replicas_per_process: int = 1
     io_tiles: int = 0
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]

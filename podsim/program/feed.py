@@ -110,6 +110,11 @@ class Feed:
             (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
         ]
         occupied.append((f"host{host}/decode", sharers * seconds_to_ps(decode)))
+        if handed_over := plan.software.process_input_bytes_per_s:
+            # Every replica has its share of its process: all of them want the same at the same time.
+            share = min(plan.layout.replicas_per_process, plan.layout.replication_factor)
+            one_s = share * workload.host_input_bytes / handed_over
+            occupied.append((f"process of replica{replica}", seconds_to_ps(one_s)))
         return Transfer("micro-batch", HOST, tuple(occupied))
 
 

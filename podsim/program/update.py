@@ -31,11 +31,23 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phas
     """The weight update of one replica, then the call back to the host."""
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members).phases()
-    # One call from the host runs several weight updates: each bears its part.
-    share_s = plan.software.host_call_s / plan.layout.updates_per_session_call
-    call = Work("session call", ((HOST, seconds_to_ps(share_s)),))
+    call = Work("session call", ((HOST, seconds_to_ps(_call_s(plan))),))
     lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
     yield Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
+
+
+def _call_s(plan: Plan) -> float:
+    """What a weight update bears of a session call, which may run several, and of the stacking of its samples. [s]
+
+    Images are stacked by the workers that decode them, ahead of time.
+    """
+    software, layout = plan.software, plan.layout
+    share_s = software.host_call_s / layout.updates_per_session_call
+    if plan.workload.host_decode_count:
+        return share_s
+    replicas = min(layout.replicas_per_process, layout.replication_factor)
+    samples = layout.micro_batch_size * layout.accumulation_factor * replicas
+    return share_s + samples * (software.collation_s_per_sample or 0.0)
 
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:

@@ -76,11 +76,6 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         """IPUs of one data-parallel copy."""
         return len(self.pipeline_splits) + 1
 
-    @property
-    def host_process_count(self) -> int:
-        """Processes on all hosts."""
-        return -(-self.replication_factor // self.replicas_per_process)
-
     def merged_bytes(self, otherwise: int) -> int:
         """As the scenario says, or else the software stack."""
         return otherwise if self.reduction_merge_size is None else int(self.reduction_merge_size)

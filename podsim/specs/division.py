@@ -61,6 +61,8 @@ class AutoTextSpec(AutoTrainingSpec):
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
     updates_per_session_call: SessionCall | None = None
     """Weight updates that one call from the host runs (device iterations); not chosen, one if left out."""
+    replicas_per_process: Count | None = None
+    """Replicas that one process on a host serves; not chosen."""
 
 
 class ParallelismSpec(TrainingLayoutSpec):

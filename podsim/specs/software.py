@@ -36,12 +36,22 @@ class Software(HardwareSpec):
     """Whether rings of tensor-parallel IPUs use both directions of their links."""
     collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
     """Least time of one step of a collective."""
+    attention_copies: Annotated[int, Field(strict=True, ge=0, le=100)] = 0
+    """Times that the result of each product per head is laid out anew in training."""
     token_call_s: _Call | None = None
     """A call for one generated token, with sampling on the host."""
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
     host_call_s: _Call
     """A session call for one weight update, device work apart."""
+    collation_s_per_sample: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))] | None = Field(
+        None, alias="collation_time_per_sample"
+    )
+    """The process that calls stacks the samples of a call, one after the other, before the call."""
+    process_input_bytes_per_s: (
+        Annotated[Real, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("10 MB/s", "1 TB/s"))] | None
+    ) = Field(None, alias="process_input_bandwidth")
+    """What one process on a host hands over to the IPUs it serves; without limit if left out."""
     setup_s: _SetUp
     """From the start of a run to its first weight update."""
     sharding_threshold: Annotated[Whole, Quantity("count", ("1", "1e12"), usual=("1", "1e9"))]

@@ -19,6 +19,9 @@ from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory
 from podsim.workload.convnet import Formats
 
+# So many one process served in published runs of vision transformers.
+_IPUS_FED_WITH_IMAGES = 16
+
 
 class TrainingDataSpec(Spec):
     """The training data."""
@@ -61,10 +64,20 @@ class TrainingLayoutSpec(Spec):
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
 
-    @property
-    def host_process_count(self) -> int:
+    replicas_per_process: Count | None = None
+    """Replicas that one process on a host serves; those of the whole server if left out, of 16 IPUs for images."""
+
+    def served_replicas(self, spec: TrainingScenario) -> int:
+        """Replicas that one process on a host serves."""
+        if self.replicas_per_process:
+            return self.replicas_per_process
+        if spec.data.host_decodes:
+            return max(1, _IPUS_FED_WITH_IMAGES // self.ipus_per_replica)
+        return -(-self.replication_factor // spec.system.host_count)
+
+    def host_process_count(self, spec: TrainingScenario) -> int:
         """Processes on all hosts."""
-        return self.replication_factor
+        return -(-self.replication_factor // self.served_replicas(spec))
 
     @property
     def batch_size(self) -> int:

@@ -113,7 +113,7 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         checkpoint_s=_checkpoint_s(plan) if run.checkpoint else 0.0,
         validation_setup_s=_validation_setup_s(run.validation, plan) if run.validation else 0.0,
         restore_s=_checkpoint_bytes(plan)
-        * spec.parallelism.host_process_count
+        * spec.parallelism.host_process_count(spec)
         / plan.system.machine.host_link.bandwidth_bytes_per_s,
         evaluation_s=_evaluation_s(run.validation.samples, plan) if run.validation else 0.0,
     )

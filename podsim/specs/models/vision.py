@@ -33,7 +33,7 @@ class VisionDataSpec(DropoutDataSpec):
     """Dropout on attention probabilities."""
     decoded_by_host: Flag = True
     """Whether host servers decode each image; otherwise they only send it."""
-    pixel_format: Literal["uint8"] | NumberFormat = "fp16"
+    pixel_format: Literal["uint8"] | NumberFormat = "uint8"
     """Format of images on their way from the host."""
 
     @property
