@@ -107,6 +107,7 @@ class ConvnetFamily:
                 "recomputation": self.recomputation if layout.recompute else "none",
                 "checkpoints": tuple(order[place] for place in layout.cuts.checkpoints or ()),
                 "replicas_per_process": self.auto.replicas_per_process,
+                "updates_per_session_call": self.auto.updates_per_session_call,
                 "reduction_merge_size": self.auto.reduction_merge_size,
             }
         )

@@ -14,6 +14,7 @@ from podsim.specs.family import Sections
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
 from podsim.specs.scenario import Finding
 from podsim.specs.training import (
+    SessionCall,
     TrainingDataSpec,
     TrainingLayoutSpec,
     TrainingMemorySpec,
@@ -51,6 +52,8 @@ class AutoImageSpec(AutoTrainingSpec):
     """`segment` keeps the inputs of segments only and redoes their forward pass."""
     replicas_per_process: Count = 2
     """Replicas that one process on a host serves; not chosen."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs; not chosen."""
     reduction_merge_size: SourcedBytes | None = None
     """Gradients are reduced together up to this size; not chosen, the software stack's if left out."""
 
@@ -68,6 +71,8 @@ class ImageParallelismSpec(TrainingLayoutSpec):
     """Blocks that start a segment, beside those that start on an IPU."""
     replicas_per_process: Count = 2
     """Replicas that one process on a host serves [tensorflow_cnns]."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs; those that the run or the software stack says if left out."""
     reduction_merge_size: SourcedBytes | None = None
     """Gradients are reduced together up to this size; the software stack's if left out."""
 
@@ -81,9 +86,13 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         return otherwise if self.reduction_merge_size is None else int(self.reduction_merge_size)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
-        """Epochs in equal calls, without rounding: a sample bears the same part of a call whatever the batch."""
-        samples, calls = spec.data.samples_per_epoch or 0, spec.run.calls_per_epoch if spec.run else 1
-        return max(1.0, samples / self.batch_size / calls)
+        """As the scenario says; or epochs in equal calls, without rounding: a sample bears its part of a call."""
+        calls = spec.run.calls_per_epoch if spec.run else None
+        if self.updates_per_session_call is not None:
+            return self.updates_per_session_call
+        if calls is None and spec.software.one_update_per_call:
+            return 1.0
+        return max(1.0, (spec.data.samples_per_epoch or 0) / self.batch_size / (calls or 1))
 
     @model_validator(mode="after")
     def _checkpoints_serve(self) -> ImageParallelismSpec:
@@ -171,8 +180,8 @@ class EpochRunSpec(TrainingRunSpec):
 
     epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
     """Passes over the training set."""
-    session_calls_per_epoch: Count = 1
-    """Calls from the host per epoch; each runs a whole number of weight updates."""
+    session_calls_per_epoch: Count | None = None
+    """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
     setup: SourcedTime | None = None
     """From the start to the first weight update; none if left out."""
     checkpoint: CheckpointSpec | None = None
@@ -188,7 +197,7 @@ class EpochRunSpec(TrainingRunSpec):
         return self
 
     @property
-    def calls_per_epoch(self) -> int:
+    def calls_per_epoch(self) -> int | None:
         """As the scenario says."""
         return self.session_calls_per_epoch
 

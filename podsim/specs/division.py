@@ -12,11 +12,9 @@ from podsim.specs.auto import AutoTrainingSpec
 from podsim.specs.base import Spec
 from podsim.specs.models.base import BuiltModelSpec
 from podsim.specs.pins import PARALLELISM
-from podsim.specs.quantity import CountOrZero, Flag
+from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
-from podsim.specs.training import TrainingLayoutSpec, TrainingScenario
-
-SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+from podsim.specs.training import SessionCall, TrainingLayoutSpec, TrainingScenario
 
 
 class StageSpec(Spec):

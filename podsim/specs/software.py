@@ -43,7 +43,9 @@ class Software(HardwareSpec):
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
     host_call_s: _Call
-    """A session call for one weight update, device work apart."""
+    """A session call that trains, device work apart."""
+    one_update_per_call: Flag = False
+    """Whether a session call runs one weight update of a convolutional network; otherwise all of an epoch."""
     collation_s_per_sample: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))] | None = Field(
         None, alias="collation_time_per_sample"
     )

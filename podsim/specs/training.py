@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.activity import Activity
@@ -19,6 +19,7 @@ from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory
 from podsim.workload.convnet import Formats
 
+SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 # So many one process served in published runs of vision transformers.
 _IPUS_FED_WITH_IMAGES = 16
 
@@ -199,9 +200,9 @@ class TrainingRunSpec(Spec):
         """What does not add up with data and batch."""
 
     @property
-    def calls_per_epoch(self) -> int:
+    def calls_per_epoch(self) -> int | None:
         """Calls from the host per epoch, where the run is divided into such."""
-        return 1
+        return None
 
     def update_count(self, spec: TrainingScenario) -> int | None:
         """Weight updates of the run, if they follow from the scenario alone."""

@@ -75,12 +75,3 @@ class EpochRun:
         """Samples over the time of training, checkpoints included. [1/s]"""
         parts = self.breakdown
         return self.update_count * self.samples_per_update / (parts["training"] + parts["checkpoint"])
-
-
-def updates_per_call(samples_per_epoch: int, samples_per_update: float, calls_per_epoch: int) -> int:
-    """Weight updates of one session call when an epoch is divided into equal calls.
-
-    >>> updates_per_call(1_281_167, 3200, 5), updates_per_call(1_281_167, 10240, 5)
-    (80, 25)
-    """
-    return max(1, int(samples_per_epoch // samples_per_update) // calls_per_epoch)

@@ -12,7 +12,7 @@ from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import EpochRunSpec, ValidationSpec
 from podsim.specs.run import RunSpec
 from podsim.training.convergence import draw_samples_to_converge, evaluation_interval_samples, mlperf_score
-from podsim.training.epochs import EpochRun, updates_per_call
+from podsim.training.epochs import EpochRun
 from podsim.training.reference import reference_points
 from podsim.training.run import (
     Schedule,
@@ -107,7 +107,7 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         samples_per_update=samples,
         samples_per_epoch=of_epoch,
         epoch_count=run.epochs,
-        updates_per_session_call=updates_per_call(of_epoch, samples, run.session_calls_per_epoch),
+        updates_per_session_call=max(1, int(plan.layout.updates_per_session_call)),
         setup_s=0.0 if run.setup is None else run.setup,
         checkpoint_every_epochs=run.checkpoint.every_epochs if run.checkpoint else 0,
         checkpoint_s=_checkpoint_s(plan) if run.checkpoint else 0.0,

@@ -9,7 +9,7 @@ import pytest
 from podsim import simulate
 from podsim.specs import load_scenario
 from podsim.training import train
-from podsim.training.epochs import EpochRun, updates_per_call
+from podsim.training.epochs import EpochRun
 from tests.examples import plan_of, small_cnn, small_pod
 
 IMAGENET = 1_281_167
@@ -40,7 +40,7 @@ RUN = EpochRun(
 @pytest.mark.parametrize(("batch", "epochs", "updates", "checkpoints"), SUBMISSIONS.values(), ids=SUBMISSIONS)
 def test_counts_of_mlperf(batch: int, epochs: int, updates: int, checkpoints: int) -> None:
     """Five session calls per epoch, a checkpoint every four epochs from the first on."""
-    run = EpochRun(1.0, batch, IMAGENET, epochs, updates_per_call(IMAGENET, batch, 5), checkpoint_every_epochs=4)
+    run = EpochRun(1.0, batch, IMAGENET, epochs, IMAGENET // batch // 5, checkpoint_every_epochs=4)
     assert run.update_count == updates
     assert run.checkpoint_count == checkpoints
 
@@ -54,20 +54,6 @@ def test_shipped_scenarios_have_these_counts(name: str) -> None:
     # 2.46 s each, and 102 MB over 12.5 GB/s at 0.9.
     one_s = 2.46 + 25_557_032 * 4 / (0.9 * 12.5e9)
     assert result.run_breakdown["checkpoint"] == pytest.approx(checkpoints * one_s, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("samples", "batch", "calls", "updates"),
-    [
-        (1_281_167, 3_200, 5, 80),  # 400 updates per epoch
-        (1_281_167, 10_240, 5, 25),  # 125
-        (1_000, 64, 4, 3),  # 15 updates, three for each call
-        (1_000, 64, 16, 1),  # more calls than updates
-        (10, 64, 1, 1),  # less than an update
-    ],
-)
-def test_updates_of_a_session_call(samples: int, batch: int, calls: int, updates: int) -> None:
-    assert updates_per_call(samples, batch, calls) == updates
 
 
 def test_the_last_session_call_is_a_whole_one() -> None:

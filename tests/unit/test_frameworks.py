@@ -1,0 +1,141 @@
+"""What a framework adds to a run: session calls, stacked samples, a process that feeds, copies in attention."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsim import load, simulate
+from podsim.plan import Plan
+from podsim.program.compile import replicas_of
+from podsim.program.feed import Feed
+from podsim.specs.training import TrainingScenario
+from podsim.workload.op import MatMul, Rearrange
+from tests.examples import plan_of
+
+IMAGENET = 1_281_167
+BERT, VIT, RESNET, TF_RESNET = (
+    "bert_base_squad_pod16",
+    "vit_base_pod16",
+    "resnet50_pytorch_pod16",
+    "resnet50_v1.1_pod16",
+)
+CALL = ("software.host_call=100 ms", "software.collation_time_per_sample=20 us")
+ONE_IMAGE_BYTES = 3 * 224 * 224
+
+
+def call_s(name: str, *overrides: str) -> float:
+    """What the host takes for a weight update beside its data."""
+    base = simulate(name, overrides=[*overrides, "software.host_call=0 ms", "software.collation_time_per_sample=0 us"])
+    return simulate(name, overrides=[*overrides, *CALL]).weight_update_s - base.weight_update_s
+
+
+# Session calls
+
+
+def test_pytorch_calls_once_for_every_weight_update() -> None:
+    assert plan_of(RESNET).layout.updates_per_session_call == 1
+
+
+def test_tensorflow_calls_five_times_an_epoch() -> None:
+    assert plan_of(TF_RESNET).layout.updates_per_session_call == pytest.approx(IMAGENET / 3200 / 5)
+
+
+@pytest.mark.parametrize("name", [RESNET, TF_RESNET])
+def test_what_the_scenario_says_counts(name: str) -> None:
+    assert plan_of(name, "parallelism.updates_per_session_call=4").layout.updates_per_session_call == 4
+
+
+# Stacked samples
+
+
+def test_samples_are_stacked_before_each_call() -> None:
+    """32 micro-batches of one sequence for each of four replicas, of one process."""
+    assert call_s(BERT, "parallelism.accumulation_factor=32") == pytest.approx(0.1 + 4 * 32 * 20e-6)
+
+
+def test_two_processes_stack_at_the_same_time() -> None:
+    halves = ("parallelism.accumulation_factor=32", "parallelism.replicas_per_process=2")
+    assert call_s(BERT, *halves) == pytest.approx(0.1 + 2 * 32 * 20e-6)
+
+
+def test_calls_are_shared_by_their_updates_and_samples_are_not() -> None:
+    shared = ("parallelism.accumulation_factor=32", "parallelism.updates_per_session_call=4")
+    assert call_s(BERT, *shared) == pytest.approx(0.1 / 4 + 4 * 32 * 20e-6)
+
+
+def test_those_who_decode_images_stack_them() -> None:
+    assert call_s(RESNET) == pytest.approx(0.1)
+
+
+# The process that feeds
+
+
+def interval_s(plan: Plan) -> float:
+    return Feed(plan, replicas_of(plan)).interval_ps() / 1e12
+
+
+def test_a_process_hands_over_its_share_to_each_replica() -> None:
+    """Four replicas of one process, eight images for each of them."""
+    plan = plan_of(VIT, "software.process_input_bandwidth=1 GB/s")
+    assert interval_s(plan) == pytest.approx(4 * 8 * ONE_IMAGE_BYTES / 1e9)
+
+
+def test_more_processes_feed_faster() -> None:
+    one, two = (
+        plan_of(VIT, "software.process_input_bandwidth=1 GB/s", *more)
+        for more in ([], ["parallelism.replicas_per_process=2"])
+    )
+    assert interval_s(two) == pytest.approx(interval_s(one) / 2)
+
+
+def test_a_run_goes_no_faster_than_its_process_feeds_it() -> None:
+    """Printed by one process under SDK 3.2 to 3.4: 17,957 and 14,974 items of 64 KiB a second, 1.08 GB/s on average."""
+    mean = (17_956.52 + 14_974.44) / 2 * 65_536
+    assert float(plan_of(VIT).software.process_input_bytes_per_s or 0) == pytest.approx(mean, rel=0.01)
+    assert simulate(VIT, variant="bow").throughput_samples_per_s <= 1.08e9 / ONE_IMAGE_BYTES
+
+
+def processes(name: str, *overrides: str) -> tuple[int, int]:
+    """(replicas of a process, processes)."""
+    plan, spec = plan_of(name, *overrides), scenario(name, *overrides)
+    return plan.layout.replicas_per_process, spec.parallelism.host_process_count(spec)
+
+
+def scenario(name: str, *overrides: str) -> TrainingScenario:
+    spec = load(name, overrides=overrides).spec
+    assert isinstance(spec, TrainingScenario)
+    return spec
+
+
+def test_processes_of_text_are_those_of_servers_and_of_images_those_of_sixteen_ipus() -> None:
+    assert processes(BERT) == (4, 1)
+    assert processes("bert_v1.1_pod64_open") == (8, 1)
+    assert processes("bert_v1.1_pod128_open") == (8, 2)
+    assert processes("vit_base_pod64") == (4, 4)
+    assert processes(RESNET) == (2, 8)
+
+
+# Copies
+
+
+def test_results_of_products_per_head_are_laid_out_anew() -> None:
+    """Two forward: scores and context. Four backward: gradients of probabilities, values, queries and keys."""
+    block = plan_of(BERT, "software.attention_copies=3").workload.blocks["attention"]
+    for ops, products in ((block.forward, 2), (block.backward, 4)):
+        copied = [op for op in ops if isinstance(op, Rearrange) and "/copy." in op.name]
+        assert len(copied) == 3 * products
+        assert len({op.name for op in copied}) == len(copied)
+    shapes = {op.name: op.shape for op in (*block.forward, *block.backward) if isinstance(op, MatMul)}
+    for op in (*block.forward, *block.backward):
+        if "/copy." in op.name:
+            assert op.shape == shapes[op.inputs[0]]
+
+
+def test_other_blocks_have_none() -> None:
+    blocks = plan_of(BERT, "software.attention_copies=3").workload.blocks
+    assert not any("/copy." in op.name for name, block in blocks.items() if name != "attention" for op in block.forward)
+
+
+def test_popart_lays_nothing_out_anew() -> None:
+    ops = plan_of("bert_v1.1_pod64_open").workload.blocks["attention"].forward
+    assert not any("/copy." in op.name for op in ops)
