@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +18,8 @@ from podsim.command_line.running import (
     check_not_inputs,
     check_paths,
     echo,
-    print_result,
     run_scenario,
+    show_result,
 )
 from podsim.command_line.usage import Commands
 
@@ -126,7 +125,7 @@ def serve(
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
     from podsim.report.progress import track
-    from podsim.report.serving_table import print_serving
+    from podsim.report.serving_table import serving_tables
     from podsim.specs import load_scenario
 
     check_paths(None, plot)
@@ -142,11 +141,12 @@ def serve(
         tell=say,
     )
     if plot is not None:
-        from podsim.report.serving_plot import write_serving_plot
+        from podsim.report.chart_frame import write_chart
+        from podsim.report.serving_plot import plot_serving
 
-        write_serving_plot(result, plot)
+        write_chart(result, plot, plot_serving)
     tell_written(plot)
-    print_result(result.to_json, output_format, partial(print_serving, result))
+    show_result(result, serving_tables, output_format)
 
 
 @app.command("import")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,13 @@ from podsim.command_line.outputs import inputs_of, tell_written
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import Console
+    from matplotlib.figure import Figure
 
+    from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
+    from podsim.report.tables import Tables
     from podsim.specs import LoadedScenario
     from podsim.specs.activity import Activity
 
@@ -83,13 +84,13 @@ class _Shown:
 
     Attributes:
         watched: What is watched while it runs, in front of the names of steps.
-        show: Prints the table.
-        draw: Writes the chart.
+        tables: Makes the tables.
+        draw: Draws the chart.
     """
 
     watched: str
-    show: Callable[[Any, Console], None]
-    draw: Callable[[Any, Path], object]
+    tables: Callable[..., Tables]
+    draw: Callable[[Any], Figure]
 
 
 def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
@@ -107,14 +108,16 @@ def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
         follow=lambda count: follow(count, say),
     )
     if wishes.plot is not None:
-        shown.draw(result, wishes.plot)
+        from podsim.report.chart_frame import write_chart
+
+        write_chart(result, wishes.plot, shown.draw)
         tell_written(wishes.plot)
     if wishes.trace is not None:
         from podsim.report.perfetto import write_trace
 
         write_trace(result, wishes.trace)
         tell_written(wishes.trace)
-    print_result(result.to_json, wishes.output_format, partial(shown.show, result))
+    show_result(result, shown.tables, wishes.output_format)
 
 
 def _shown(activity: Activity) -> _Shown:
@@ -123,39 +126,40 @@ def _shown(activity: Activity) -> _Shown:
 
     match activity:
         case Activity.TRAINING:
-            from podsim.report.table import print_result
+            from podsim.report.table import training_tables
 
-            return _Shown("choosing: trying", print_result, _draw)
+            return _Shown("choosing: trying", training_tables, _draw)
         case Activity.GENERATION:
-            from podsim.report.generation_table import print_generation
+            from podsim.report.generation_table import generation_tables
 
-            return _Shown("choosing: trying", print_generation, _draw_generation)
+            return _Shown("choosing: trying", generation_tables, _draw_generation)
         case Activity.FORWARD:
-            from podsim.report.forward_table import print_forward
+            from podsim.report.forward_table import forward_tables
 
-            return _Shown("reading:", print_forward, _draw)
-
-
-def _draw(result: RunResult | ForwardResult, path: Path) -> None:
-    from podsim.report.plot import write_plot
-
-    write_plot(result, path)
+            return _Shown("reading:", forward_tables, _draw)
 
 
-def _draw_generation(result: GenerationResult, path: Path) -> None:
-    from podsim.report.generation_plot import write_generation_plot
+def _draw(result: RunResult | ForwardResult) -> Figure:
+    from podsim.report.plot import plot_run
 
-    write_generation_plot(result, path)
+    return plot_run(result)
 
 
-def print_result(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:
-    """Print a result as a table or as JSON."""
+def _draw_generation(result: GenerationResult) -> Figure:
+    from podsim.report.generation_plot import plot_generation
+
+    return plot_generation(result)
+
+
+def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:
+    """Print a result as tables or as JSON."""
     if output_format is Format.JSON:
-        print_data(f"{to_json()}\n")
+        print_data(f"{result.to_json()}\n")
     else:
         from podsim.command_line.console import TableConsole
+        from podsim.report.page import print_result
 
-        show(TableConsole())
+        print_result(result, tables, TableConsole())
 
 
 def echo(text: str, for_programs: bool) -> None:
