@@ -46,7 +46,6 @@ class PodsimError(_PortableError):
     """
 
     def __init__(self, message: str, *, where: str | None = None, do: str | None = None) -> None:
-        """Keep the three parts; `str()` joins them."""
         super().__init__(message)
         self.message, self.where, self.do = message, where, do
 
@@ -92,7 +91,6 @@ class BadValueError(_PortableError, ValueError):
     """
 
     def __init__(self, message: str, do: str) -> None:
-        """Keep what is wrong and the cure."""
         super().__init__(message)
         self.do = do
 
@@ -105,7 +103,6 @@ class SpecError(PodsimError):
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Report all problems together."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
@@ -118,7 +115,6 @@ class ModelError(PodsimError):
     """
 
     def __init__(self, message: str, *, key: str, do: str) -> None:
-        """Keep the key for whoever knows the file."""
         super().__init__(message, do=do)
         self.key = key
 
@@ -145,7 +141,6 @@ class MissingDataError(PodsimError):
     def __init__(
         self, message: str, *, where: str | None = None, do: str | None = None, key: str = "parallelism"
     ) -> None:
-        """Keep the key for whoever knows the file."""
         super().__init__(message, where=where, do=do)
         self.key = key
 

@@ -107,7 +107,7 @@ class TrainingProbe(_Probe):
         return super().__getstate__() | {"_workload_of": None}
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
-        """One weight update and the run it belongs to."""
+        """Run one weight update, and the run that it belongs to."""
         job = training_job(spec, self._workload_of)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
@@ -142,7 +142,7 @@ class GenerationProbe(_Probe):
         self._job_of = job_of
 
     def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
-        """Both kinds of step."""
+        """Run both kinds of step."""
         asked = self._job_of(spec)
         model = self._costs(generation_cost_model(asked), anew=anew)
         if model is None:
@@ -175,7 +175,7 @@ class ForwardProbe(_Probe):
         self._workload = workload
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
-        """One batch, and a session call of many."""
+        """Run one batch, and a session call of many."""
         job = forward_job(spec, self._workload)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:

@@ -181,7 +181,7 @@ class Search:
         """
         pipeline = self._prices(setting).fastest()
         if pipeline is None:
-            raise DoesNotFitError("no way to cut the model fits")
+            raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
         plan = make_plan(replace(self._job, layout=pipeline.layout), self._model)
         return Found(plan, least_s(plan), update_s(plan))
 
