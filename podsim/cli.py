@@ -14,7 +14,7 @@ from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.outputs import inputs_of_import, tell_written
 from podsim.command_line.running import (
     Format,
-    Wishes,
+    RunOptions,
     check_not_inputs,
     check_paths,
     echo,
@@ -93,7 +93,7 @@ def run(
     check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot)
-    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, influence))
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence))
 
 
 @app.command()

@@ -55,7 +55,7 @@ class PodsimError(_PortableError):
         return f"{first}\n  do: {self.do}" if self.do else first
 
     def at(self, where: str) -> Self:
-        """The same error with a place, unless it has one."""
+        """Return this error with a place, unless it has one."""
         self.where = self.where or where
         return self
 
@@ -84,7 +84,7 @@ class Problem:
 
 
 class BadValueError(_PortableError, ValueError):
-    """A value that cannot be; whoever knows its place makes it a `Problem`.
+    """A value that is not possible; the caller that knows its place turns it into a `Problem`.
 
     Attributes:
         do: The cure.

@@ -25,7 +25,7 @@ _Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a run comes to.
+    """The outcome of a run.
 
     Attributes:
         headline: The figure that stands for it; None if it was left out because it takes long.

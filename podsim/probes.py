@@ -88,7 +88,7 @@ class TrainingProbe(_Probe):
         outcome: TrainingOutcome,
         known: tuple[Program, Trace] | None = None,
     ) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             job: What was planned.
@@ -132,7 +132,7 @@ class GenerationProbe(_Probe):
     _KEPT = ("_job_of",)
 
     def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             job_of: What is planned for a scenario.
@@ -165,7 +165,7 @@ class ForwardProbe(_Probe):
     _KEPT = ("_workload",)
 
     def __init__(self, workload: Workload, model: CostModel) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             workload: The model for one batch, as it was read.

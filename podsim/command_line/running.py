@@ -34,7 +34,7 @@ class Format(StrEnum):
 
 
 def check_paths(trace: Path | None, plot: Path | None) -> None:
-    """Before anything is read or simulated."""
+    """Refuse paths that cannot be written, before anything is read or simulated."""
     if trace is not None:
         from podsim.report.files import check_writable
 
@@ -51,7 +51,7 @@ def check_paths(trace: Path | None, plot: Path | None) -> None:
 def check_not_inputs(
     scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None
 ) -> None:
-    """Once it is known what is read, and before anything is simulated."""
+    """Refuse outputs that would overwrite what a run reads, before anything is simulated."""
     from podsim.report.files import check_outputs
 
     given = {"the scenario": scenario, "the arrivals": arrivals}
@@ -60,8 +60,8 @@ def check_not_inputs(
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a run is asked for.
+class RunOptions:
+    """Options of a run.
 
     Attributes:
         output_format: How the result is printed.
@@ -93,7 +93,7 @@ class _Shown:
     draw: Callable[[Any], Figure]
 
 
-def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
+def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
     """Simulate a scenario, write what is asked for, tell of it, and print."""
     from podsim.activity import run
     from podsim.report.progress import follow, track
@@ -101,27 +101,27 @@ def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
     shown = _shown(loaded.spec.activity)
     result = run(
         loaded,
-        explicit=wishes.explicit,
-        influence=wishes.influence,
-        record=wishes.trace is not None or wishes.plot is not None,
+        explicit=options.explicit,
+        influence=options.influence,
+        record=options.trace is not None or options.plot is not None,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
     )
-    if wishes.plot is not None:
+    if options.plot is not None:
         from podsim.report.chart_frame import write_chart
 
-        write_chart(result, wishes.plot, shown.draw)
-        tell_written(wishes.plot)
-    if wishes.trace is not None:
+        write_chart(result, options.plot, shown.draw)
+        tell_written(options.plot)
+    if options.trace is not None:
         from podsim.report.perfetto import write_trace
 
-        write_trace(result, wishes.trace)
-        tell_written(wishes.trace)
-    show_result(result, shown.tables, wishes.output_format)
+        write_trace(result, options.trace)
+        tell_written(options.trace)
+    show_result(result, shown.tables, options.output_format)
 
 
 def _shown(activity: Activity) -> _Shown:
-    """Tables and charts of an activity, of which only these are imported."""
+    """How results of an activity are shown; modules of other activities are not imported."""
     from podsim.specs.activity import Activity
 
     match activity:
@@ -163,7 +163,7 @@ def show_result(result: Result, tables: Callable[..., Tables], output_format: Fo
 
 
 def echo(text: str, for_programs: bool) -> None:
-    """Print a text that ends its own lines."""
+    """Print a text that brings its own line ends."""
     if for_programs:
         print_data(text)
     else:

@@ -32,7 +32,7 @@ class _Piece:
 
 @dataclass
 class Pieces:
-    """What came of the pieces that were run."""
+    """Traces of the pieces that were run."""
 
     _known: dict[_Piece, _Ran] = field(default_factory=dict)
 

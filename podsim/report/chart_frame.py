@@ -126,7 +126,7 @@ def plain_frame(axes: Axes) -> None:
     axes.tick_params(axis="x", labelsize=8.5)
 
 
-def ink(background: str) -> str:
-    """Black or white, whichever reads better."""
+def text_colour(background: str) -> str:
+    """Black or white, whichever is easier to read on a background."""
     luminance = sum(weight * part for weight, part in zip(_LUMINANCE, to_rgb(background), strict=True))
     return "white" if luminance < 0.5 else "black"

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
-from podsim.report.table import breakdown_table, memory_lines, of_pod, operation_table
+from podsim.report.table import breakdown_table, memory_lines, operation_table, share_of_pod
 from podsim.report.tables import Tables, headline, plain_table, titled
 
 _DIGITS = 4
@@ -35,7 +35,7 @@ def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
         ("Latency", "latency_s", f"{latency} for a batch of {format_count(result.samples_per_batch)}"),
         ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Utilization", "utilization", format_percent(result.utilization)),
-        *of_pod(result, result.utilization_of_pod),
+        *share_of_pod(result, result.utilization_of_pod),
         ("IPUs", "", f"{result.replication_factor} x {len(result.ipus)}"),
         ("Parameters", "", format_count(result.parameter_count)),
         ("Work", "", f"{result.flop_per_batch / 1e9:,.3g} GFLOP per batch"),
@@ -43,7 +43,7 @@ def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
 
 
 def _stages(result: ForwardResult) -> Group | None:
-    """How even the stages are; nothing to say about a single one."""
+    """How evenly the work is spread over the stages; None for a single stage."""
     if len(result.ipus) == 1:
         return None
     table = plain_table(">IPU", "holds", ">busy", ">used", ">free")

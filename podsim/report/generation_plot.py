@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
-from podsim.report.chart_frame import framed, ink, plain_frame
+from podsim.report.chart_frame import framed, plain_frame, text_colour
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -107,7 +107,7 @@ def _draw_memory(axes: Axes, memory: MemoryReport, ipus: Sequence[int], where: s
 
 
 def _write(axes: Axes, x: float, y: float, text: str, background: str) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=ink(background))
+    axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=text_colour(background))
 
 
 def _legend(figure: SubFigure, handles: Sequence[Patch], title: str | None) -> None:

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from podsim.engine.trace import Trace
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
-from podsim.report.chart_frame import framed, ink, plain_frame
+from podsim.report.chart_frame import framed, plain_frame, text_colour
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -149,7 +149,7 @@ def _draw_breakdown(axes: Axes, subject: _Subject, accounts: Sequence[IpuAccount
                     ha="center",
                     va="center",
                     fontsize=8.5,
-                    color=ink(look.colour),
+                    color=text_colour(look.colour),
                 )
             left += length
     axes.set_yticks(range(len(bars)), [label for label, _ in bars], fontsize=8.5)

@@ -49,12 +49,12 @@ def _headline(result: RunResult) -> list[tuple[str, str, str]]:
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
         *_time_to_train(result),
         ("MFU", "mfu", format_percent(result.mfu)),
-        *of_pod(result, result.mfu_of_pod),
+        *share_of_pod(result, result.mfu_of_pod),
     ]
 
 
-def of_pod(result: Result, share: float) -> Sequence[tuple[str, str, str]]:
-    """How far the whole pod is made use of, if not all of its IPUs are in use."""
+def share_of_pod(result: Result, share: float) -> Sequence[tuple[str, str, str]]:
+    """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
     count = result.simulated.ipu_count
     return (
         []

@@ -49,7 +49,7 @@ class AutoInferenceSpec(AutoSpec):
     """Batches that go through the stages one behind the other; not chosen."""
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """Shards or stages that no link domain has, or that do not divide the model."""
+        """Problems of shards or stages that no link domain has, or that do not divide the model."""
         wrong = [
             *ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel),
             *ipu_pins(spec.system, "pipeline_stages", self.pipeline_stages),

@@ -52,7 +52,7 @@ class Real(float):
 
 
 class Whole(int):
-    """The same for counts and bytes; what is computed from it is a plain `int`."""
+    """A whole number of bytes or things with its source; what is computed from it is a plain `int`."""
 
     provenance: Provenance
 

@@ -57,7 +57,7 @@ class TrainingRun:
 
     @property
     def time_to_train_s(self) -> float:
-        """All of it. [s]"""
+        """Time of the whole run. [s]"""
         return self.setup_s + self.training_s + self.evaluation_s
 
 

@@ -1,4 +1,4 @@
-"""Refits the calibrated constants on the rows marked for it, and on no other.
+"""Refits the calibrated constants on the rows marked for calibration, and on no others.
 
 Two constants of the software stack are fitted together to two weight updates: the layout-change rate,
 which grows with the work of a stage, and the session call, which does not. The set-up time is the

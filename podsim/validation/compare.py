@@ -1,4 +1,4 @@
-"""Every row at hand: kernels, matrix products, weight updates, times to train."""
+"""Every published row beside its prediction: kernels, matrix products, weight updates, times to train."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _times_to_train(results: dict[str, RunResult]) -> Iterator[Comparison]:
 
 
 def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
-    """Differences between runs, which totals hide."""
+    """Published differences between runs, which totals hide."""
     measured = {scenario_name(row): float(row["step_ms_median"]) for row in submissions("bert")}
     pairs = (
         ("POD64 to POD128, open", "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"),
