@@ -148,9 +148,9 @@ class _StepProgram:
             yield from self._stream("weights", ipu, "read", self._read_bytes(segment))
 
     def _read_bytes(self, segment: Segment) -> int:
-        """A shard of the weights that blocks read. [B]"""
-        read = sum(self._workload.whole.blocks[name].read_parameter_count for name in segment.blocks)
-        return self._plan.precision.weight_bytes(read, self._plan.layout.tensor_parallel)
+        """The weights that blocks read. [B]"""
+        read = sum(self._workload.blocks[name].read_parameter_count for name in segment.blocks)
+        return self._plan.precision.weight_bytes(read)
 
     def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
         """Keys and values that are not on the chip."""
