@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.specs.hardware import System
+from podsim.specs.hardware import System, given
 
 _SIDES = 2
 
@@ -59,7 +59,8 @@ def route(system: System, source: int, target: int) -> Route:
     for here, there, direction in _rail_hops(system, rung, last_rung):
         name = f"domain{domain}/rail{last_side}/rung{here}-{there}/{direction}"
         channels.append(Channel(name, machine.rail_bytes_per_s))
-    latency = machine.ipu_link.first_hop_latency_s + (len(channels) - 1) * machine.ipu_link.hop_latency_s
+    link = given(machine.ipu_link)
+    latency = link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s
     return Route(tuple(channels), latency)
 
 
@@ -78,14 +79,14 @@ def _rail_hops(system: System, start: int, end: int) -> list[tuple[int, int, str
 
 def gw_route(system: System, source: int, target: int) -> Route:
     """The way between IPUs of two link domains: up to the gateway, over GW-Links, down to the IPU."""
-    machine = system.machine
+    machine, link, gateway_link = system.machine, given(system.machine.gw_link), given(system.machine.gateway_link)
     gateway, peer = (ipu // machine.ipu_count for ipu in (source, target))
     channels = (
-        Channel(f"ipu{source}/gw/up", machine.gw_link.buffer_write_bytes_per_s),
-        Channel(f"machine{gateway}-{peer}/gw_link", machine.gw_link.bandwidth_bytes_per_s),
-        Channel(f"ipu{target}/gw/down", machine.gw_link.buffer_read_bytes_per_s),
+        Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s),
+        Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s),
+        Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s),
     )
-    return Route(channels, 2 * machine.gateway_link.latency_s + machine.gw_link.latency_s)
+    return Route(channels, 2 * gateway_link.latency_s + link.latency_s)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
