@@ -13,9 +13,9 @@ from podsim.errors import PodsimError, SpecError
 from podsim.plan.cuts import even_layers
 from podsim.plan.generation import Steps, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
 from podsim.specs import GenerationScenario, load_scenario
+from podsim.system.topologies import ladder
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
@@ -127,7 +127,7 @@ def test_layers_are_spread_evenly() -> None:
 
 
 def test_a_ring_goes_up_one_side_and_down_the_other() -> None:
-    assert peripheral_ring(range(4, 12)) == (4, 6, 8, 10, 11, 9, 7, 5)
+    assert ladder.ring(range(4, 12)) == (4, 6, 8, 10, 11, 9, 7, 5)
 
 
 def test_streamed_weights_by_hand() -> None:
