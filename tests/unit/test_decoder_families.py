@@ -336,8 +336,8 @@ def small_steps(shape: DecoderShape) -> Steps:
 
 
 def layer_read(plan: Plan) -> int:
-    """Weights of a layer that a step reads, of all shards."""
-    return sum(plan.workload.whole.blocks[name].read_parameter_count for name in ("attention", "feed_forward"))
+    """Weights of a layer that a step reads."""
+    return sum(plan.workload.blocks[name].read_parameter_count for name in ("attention", "feed_forward"))
 
 
 @pytest.mark.parametrize(("shape", "sums_per_layer"), [(LLAMA2_13B, 2), (GPT_J, 1)])
@@ -349,11 +349,11 @@ def test_a_generated_token_waits_for_each_sum(shape: DecoderShape, sums_per_laye
 
 
 def test_a_token_loads_the_experts_that_it_meets() -> None:
-    """A router of 256·8 and two norms of 256 with 2 of 8 experts of 3·256·512, attention of 2·256² + 2·256·64·4."""
+    """A shard of four: a router of 256·8, two norms; a fourth of 2 of 8 experts of 3·256·512, and of attention."""
     steps = small_steps(replace(MIXTRAL, kv_head_count=4))
-    attention = 2 * 256**2 + 2 * 256 * 4 * 32
-    assert layer_read(steps.decode) == attention + 256 * 8 + 2 * 256 + 2 * 3 * 256 * 512
-    assert layer_read(steps.prefill) == attention + 256 * 8 + 2 * 256 + 8 * 3 * 256 * 512
+    attention, expert, undivided = 2 * 256**2 + 2 * 256 * 4 * 32, 3 * 256 * 512, 256 * 8 + 2 * 256
+    assert layer_read(steps.decode) == (attention + 2 * expert) // 4 + undivided
+    assert layer_read(steps.prefill) == (attention + 8 * expert) // 4 + undivided
 
 
 def test_a_tied_head_reads_words_without_positions() -> None:

@@ -160,9 +160,11 @@ def test_a_decoder_takes_the_division_with_the_shortest_time_per_token(folder: P
     assert f"({chosen.time_per_output_token_s * 1000:.3g} ms)" in text
 
 
-def test_heads_that_cannot_be_shared_make_a_pipeline(folder: Path) -> None:
+def test_heads_may_be_shared_unequally(folder: Path) -> None:
+    """The 25 heads of GPT-2 XL: 13 on one shard of each stage and 12 on the other."""
     spec = spec_of(text_of(MODELS["gpt2_xl"]))
-    assert (spec.parallelism.tensor_parallel, spec.parallelism.pipeline_stages) == (1, 16)
+    assert spec.model.head_count == 25
+    assert spec.parallelism.tensor_parallel == 2
 
 
 def test_resident_weights_fit_a_larger_pod(folder: Path) -> None:
