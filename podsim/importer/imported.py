@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,19 @@ class Imported:
     data: tuple[Entry, ...] = ()
     positions: Entry = _NO_POSITIONS
     positions_bind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFamily:
+    """An architecture of Hugging Face Transformers.
+
+    Attributes:
+        class_name: How the names of its classes start.
+        read: Reads the keys of a file of this architecture.
+    """
+
+    class_name: str
+    read: Callable[[Reader], Imported]
 
 
 def always(reader: Reader) -> str:

@@ -57,6 +57,10 @@ class Reader:
         inside = key if key in self.config.places else ""
         self._problems.append(Problem(self.config.where(key), inside, message, do))
 
+    def refuse(self, key: str, needs: str, do: str) -> None:
+        """Note a value that is of the wrong kind."""
+        self.complain(key, f"{needs}, not {_show(self.config.data[key])}", do)
+
     def check(self) -> None:
         """Raise everything that was noted.
 
@@ -112,7 +116,7 @@ class Reader:
             return Entry(key, default, self._default(name))
         value = self.config.data[name]
         if not isinstance(value, bool):
-            self.complain(name, f"needs true or false, not {_show(value)}", _PLAIN_FLAG)
+            self.refuse(name, "needs true or false", _PLAIN_FLAG)
             return Entry(key, default)
         return Entry(key, value, name)
 
@@ -122,7 +126,7 @@ class Reader:
             return Entry(key, default, self._default(name))
         value = self.config.data[name]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-            self.complain(name, f"needs a number from 0 to below 1, not {_show(value)}", "write for example `0.1`")
+            self.refuse(name, "needs a number from 0 to below 1", "write for example `0.1`")
             return Entry(key, default)
         return Entry(key, float(value), name)
 
@@ -131,7 +135,7 @@ class Reader:
         value = self.config.data.get(name, default)
         if isinstance(value, str):
             return printable(value)
-        self.complain(name, f"needs text, not {_show(value)}", f'write for example `"{default}"`')
+        self.refuse(name, "needs text", f'write for example `"{default}"`')
         return default
 
     def _default(self, name: str, why: str = "") -> str:

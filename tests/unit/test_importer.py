@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def text_of(config: Config, **request: Any) -> str:
+def text_of(config: Config, warn: Callable[[str], None] = lambda warning: None, **request: Any) -> str:
     Path("config.json").write_text(json.dumps(config, indent=2))
-    return import_model("config.json", Request(**request))
+    return import_model("config.json", Request(**request), warn)
 
 
 def spec_of(text: str) -> Any:
@@ -121,8 +122,12 @@ def test_names_of_gpt2_have_aliases(folder: Path) -> None:
 NOTES = {
     "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
     "one bias of two": ({"model_type": "llama", "attention_bias": True}, "attention_bias and mlp_bias differ"),
-    "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "quantization_config is not read"),
-    "a window": ({"model_type": "mistral"}, "sliding_window `4096` is not simulated"),
+    "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "not modelled: narrow weights as in"),
+    "a window": ({"model_type": "mistral"}, "not modelled: sliding window attention (sliding_window 4096)"),
+    "scaled positions": (
+        {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
+        "not modelled: rope scaling (rope_scaling)",
+    ),
     "an untied head": ({"model_type": "bert", "tie_word_embeddings": False}, "tie_word_embeddings is false"),
     "a class without a head": ({"model_type": "vit", "architectures": ["ViTModel"]}, "the head of ViTModel is not mod"),
     "other channels": ({"model_type": "vit", "num_channels": 1}, "num_channels is 1; images of 3 channels"),
@@ -137,8 +142,25 @@ NOTES = {
 
 
 @pytest.mark.parametrize(("config", "note"), NOTES.values(), ids=NOTES)
-def test_what_a_scenario_cannot_say_is_noted(config: Config, note: str, folder: Path) -> None:
-    assert f"# Note: {note}" in text_of(config)
+def test_what_a_scenario_cannot_say_is_noted_and_told(config: Config, note: str, folder: Path) -> None:
+    told: list[str] = []
+    text = text_of(config, told.append)
+    assert f"# Note: {note}" in text
+    assert [each for each in told if each.startswith(note)]
+    assert text.count("# Note: ") == len(told)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rope_scaling": {"rope_type": "default"}},
+        {"rope_scaling": None},
+        {"model_type": "mistral", "sliding_window": None},
+        {"attn_logit_softcapping": None, "quantization_config": None},
+    ],
+)
+def test_what_asks_for_nothing_is_not_noted(more: Config, folder: Path) -> None:
+    assert "# Note: " not in text_of({"model_type": "llama"} | more)
 
 
 def test_learned_positions_shorten_prompt_and_output(folder: Path) -> None:

@@ -200,6 +200,15 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         ":4:3 [d_kv]: `0` is too small\n  do: write 1 or more\n"
         'config.json:3:3 [feed_forward_proj]: needs text, not `true`\n  do: write for example `"relu"`',
     ),
+    "what is left out anyway": (
+        {"model_type": "llama", "rope_scaling": 2.0, "final_logit_softcapping": "30"},
+        ":3:3 [rope_scaling]: needs an object, or `null`, not `2.0`\n  do: write `null`\n"
+        "config.json:4:3 [final_logit_softcapping]: needs a number above zero, or `null`, not `30`\n  do: write `null`",
+    ),
+    "a window in words": (
+        {"model_type": "mistral", "sliding_window": "4096"},
+        ":3:3 [sliding_window]: needs a whole number, not `4096`\n  do: write for example `12`",
+    ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
         ":3:3 [max_position_embeddings]: 2 positions leave none for tokens: 2 are for padding\n  do: write 3 or more",

@@ -1,0 +1,100 @@
+"""LLaMa and its kin, in the library's names for them. Source: [hf_transformers] for names and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsim.importer.decoder_config import decoder
+from podsim.importer.imported import (
+    MOST_LAYERS,
+    MOST_ROWS,
+    MOST_WIDTH,
+    ConfigFamily,
+    Imported,
+    always,
+    check_heads,
+    note_activation,
+)
+from podsim.importer.left_out import note_window
+from podsim.importer.reader import Entry, Reader
+from podsim.specs.wording import shown
+
+_MISTRAL_WINDOW = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    """What the library takes for keys that a file leaves out."""
+
+    inner: int
+    positions: int
+    kv_heads: int | None = None
+    layers: int = 32
+    hidden: int = 4096
+    heads: int = 32
+    rows: int = 32000
+    tied: bool = False
+
+
+def _llama(reader: Reader) -> Imported:
+    """A LLaMa."""
+    return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader))
+
+
+def _mistral(reader: Reader) -> Imported:
+    """A Mistral, without its window."""
+    note_window(reader, _MISTRAL_WINDOW)
+    bias = Entry("bias", False, f"{reader.family} has none")
+    return _like_llama(reader, _Defaults(inner=14336, positions=131072, kv_heads=8), bias)
+
+
+def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry) -> Imported:
+    """A decoder with rotary positions, RMS norms and gated feed-forward blocks."""
+    layers = reader.whole("layer_count", ["num_hidden_layers"], defaults.layers, most=MOST_LAYERS)
+    hidden = reader.whole("hidden_size", ["hidden_size"], defaults.hidden, most=MOST_WIDTH)
+    width = reader.whole("feed_forward_size", ["intermediate_size"], defaults.inner, most=MOST_WIDTH)
+    heads = reader.whole("head_count", ["num_attention_heads"], defaults.heads, most=MOST_WIDTH)
+    kv = _kv_heads(reader, defaults.kv_heads, heads.whole)
+    rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
+    check_heads(reader, hidden, heads, kv)
+    _check_head_size(reader, hidden, heads)
+    note_activation(reader, "hidden_act", "silu", "swish")
+    entries = (
+        *(layers, hidden, width, heads, kv, rows),
+        Entry("gated", True, always(reader)),
+        Entry("norm", "rms", always(reader)),
+        Entry("rotary", True, always(reader)),
+        bias,
+        reader.flag("tied_embedding", "tie_word_embeddings", default=defaults.tied),
+    )
+    limit = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
+    return decoder(reader, entries, limit, bind=False)
+
+
+def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
+    name = "num_key_value_heads"
+    why = "" if default and name not in reader.config.data else "as many as query heads"
+    default = as_many if default is None else default
+    return reader.whole("kv_head_count", [name], default, null=as_many, why=why, most=MOST_WIDTH)
+
+
+def _llama_bias(reader: Reader) -> Entry:
+    attention = reader.flag("bias", "attention_bias", default=False)
+    inner = reader.flag("bias", "mlp_bias", default=False)
+    if attention.value == inner.value:
+        return attention
+    reader.notes.append("attention_bias and mlp_bias differ: all dense layers are given a bias")
+    return Entry("bias", True, "attention_bias or mlp_bias")
+
+
+def _check_head_size(reader: Reader, hidden: Entry, heads: Entry) -> None:
+    size = reader.config.data.get("head_dim")
+    if reader.sound and size and size != hidden.whole // heads.whole:
+        what = f"{heads.value} heads of {shown(size)} are not as wide as hidden_size {hidden.value}"
+        reader.complain("head_dim", what, "import another model: such heads are not modelled")
+
+
+FAMILIES = {
+    "llama": ConfigFamily("Llama", _llama),
+    "mistral": ConfigFamily("Mistral", _mistral),
+}
