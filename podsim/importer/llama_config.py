@@ -83,8 +83,9 @@ def _llama_bias(reader: Reader) -> Entry:
     inner = reader.flag("bias", "mlp_bias", default=False)
     if attention.value == inner.value:
         return attention
-    reader.notes.append("attention_bias and mlp_bias differ: all dense layers are given a bias")
-    return Entry("bias", True, "attention_bias or mlp_bias")
+    if attention.value:
+        return Entry("bias", ("qkv", "projection"), "attention_bias")
+    return Entry("bias", ("feed_forward",), "mlp_bias")
 
 
 def _check_head_size(reader: Reader, hidden: Entry, heads: Entry) -> None:

@@ -11,7 +11,7 @@ from podsim.errors import Problem, SpecError
 from podsim.importer.config_file import ConfigFile, printable
 from podsim.specs.wording import shown
 
-Value = int | float | str | bool | tuple[int, ...] | dict[str, int]
+Value = int | float | str | bool | tuple[int, ...] | tuple[str, ...] | dict[str, int]
 _MOST = 10**9
 _PLAIN_FLAG = "write `true` or `false`"
 

@@ -41,6 +41,20 @@ CASES = {
         "s.yaml:4:8 [data.sequence_length]: 2048 tokens, the model has 1024 positions\n"
         "  do: shorten it, or raise model.position_count",
     ),
+    "a bias of nothing": (
+        GPT.replace("gpt2_small}", "gpt2_small, bias: [qkv, norm]}"),
+        "s.yaml:3:42 [model.bias]: `norm` is not one of `qkv`, `projection`, `feed_forward`, `head`\n"
+        "  do: write for example `[qkv, projection]`",
+    ),
+    "a bias twice": (
+        GPT.replace("gpt2_small}", "gpt2_small, bias: [qkv, qkv]}"),
+        "s.yaml:3:42 [model.bias]: `qkv` is in the list twice\n  do: keep one of the two",
+    ),
+    "a bias in words": (
+        GPT.replace("gpt2_small}", "gpt2_small, bias: qkv}"),
+        "s.yaml:3:42 [model.bias]: needs true, false or a list of dense layers, not `qkv`\n"
+        "  do: write for example `[qkv, projection]`",
+    ),
     "too few micro-batches for a head of its own": (
         GPT.replace("16", "8"),
         "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"

@@ -119,9 +119,23 @@ def test_names_of_gpt2_have_aliases(folder: Path) -> None:
     assert line_of(text, "feed_forward_size") == "feed_forward_size: 4096 # n_inner is not in the file: 4 x n_embd"
 
 
+@pytest.mark.parametrize(
+    ("given", "line", "per_layer"),
+    [
+        ({"attention_bias": True, "mlp_bias": True}, "true # attention_bias", 4 * 4096 + 2 * 11008 + 4096),
+        ({"attention_bias": True}, '["qkv", "projection"] # attention_bias', 4 * 4096),
+        ({"mlp_bias": True}, '["feed_forward"] # mlp_bias', 2 * 11008 + 4096),
+    ],
+)
+def test_biases_of_llama(given: Config, line: str, per_layer: int, folder: Path) -> None:
+    """Queries, keys, values and projection of 4,096; up and gate of 11,008, and down of 4,096."""
+    text = text_of({"model_type": "llama"} | given)
+    assert line_of(text, "bias") == f"bias: {line}"
+    assert parameters_of(spec_of(text)) == 6_738_415_616 + 32 * per_layer
+
+
 NOTES = {
     "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
-    "one bias of two": ({"model_type": "llama", "attention_bias": True}, "attention_bias and mlp_bias differ"),
     "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "not modelled: narrow weights as in"),
     "a window": ({"model_type": "mistral"}, "not modelled: sliding window attention (sliding_window 4096)"),
     "scaled positions": (

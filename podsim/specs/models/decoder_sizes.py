@@ -1,0 +1,59 @@
+"""Published sizes of decoders: what they preset of a model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+Size = Literal[
+    "llama2_7b",
+    "llama2_13b",
+    "llama2_70b",
+    "gpt2_small",
+    "gpt2_medium",
+    "gpt2_large",
+    "gpt2_xl",
+    "gpt3_2_7b",
+    "gpt3_6_7b",
+    "gpt3_13b",
+    "gpt3_175b",
+    "gptj_6b",
+]
+_LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
+_GPT2: dict[str, Any] = {
+    "vocabulary_size": 50257,
+    "position_count": 1024,
+    "gated": False,
+    "norm": "layer",
+    "rotary": False,
+    "bias": True,
+    "tied_embedding": True,
+}
+_GPT3 = _GPT2 | {"position_count": 2048}
+
+
+def _sizes(layers: int, hidden: int, inner: int, heads: int, kv_heads: int) -> dict[str, int]:
+    return {
+        "layer_count": layers,
+        "hidden_size": hidden,
+        "feed_forward_size": inner,
+        "head_count": heads,
+        "kv_head_count": kv_heads,
+    }
+
+
+PRESETS: dict[Size, dict[str, Any]] = {
+    "llama2_7b": _LLAMA | _sizes(32, 4096, 11008, 32, 32),
+    "llama2_13b": _LLAMA | _sizes(40, 5120, 13824, 40, 40),
+    "llama2_70b": _LLAMA | _sizes(80, 8192, 28672, 64, 8),
+    "gpt2_small": _GPT2 | _sizes(12, 768, 3072, 12, 12),
+    "gpt2_medium": _GPT2 | _sizes(24, 1024, 4096, 16, 16),
+    "gpt2_large": _GPT2 | _sizes(36, 1280, 5120, 20, 20),
+    "gpt2_xl": _GPT2 | _sizes(48, 1600, 6400, 25, 25),
+    "gpt3_2_7b": _GPT3 | _sizes(32, 2560, 10240, 32, 32),
+    "gpt3_6_7b": _GPT3 | _sizes(32, 4096, 16384, 32, 32),
+    "gpt3_13b": _GPT3 | _sizes(40, 5120, 20480, 40, 40),
+    "gpt3_175b": _GPT3 | _sizes(96, 12288, 49152, 96, 96),
+    "gptj_6b": _GPT2
+    | {"vocabulary_size": 50400, "rotary": True, "position_count": 0, "tied_embedding": False}
+    | _sizes(28, 4096, 16384, 16, 16),
+}
