@@ -18,40 +18,61 @@ from podsim.importer.reader import Entry, Reader
 
 def _gpt2(reader: Reader) -> Imported:
     """A GPT-2."""
-    return _like_gpt2(reader, rows=50257, width=768, layers=12, heads=12, positions=1024, tied=True)
+    dimensions = _dimensions(reader, width=768, layers=12, heads=12)
+    rows = reader.whole("vocabulary_size", ["vocab_size"], 50257, most=MOST_ROWS)
+    positions = _positions(reader, 1024)
+    entries = (
+        *(*dimensions, rows, positions),
+        Entry("gated", False, always(reader)),
+        Entry("norm", "layer", always(reader)),
+        Entry("rotary", False, always(reader)),
+        Entry("bias", True, always(reader)),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=True),
+    )
+    return decoder(reader, entries, positions, bind=True)
 
 
 def _gptj(reader: Reader) -> Imported:
-    """A GPT-J, with all biases and norms of a GPT-2."""
-    reader.notes.append("gptj has biases in the feed-forward block and the head only, and one norm per layer")
-    reader.notes.append("gptj turns rotary_dim elements of a head; here all of them are turned")
-    return _like_gpt2(reader, rows=50400, width=4096, layers=28, heads=16, positions=2048, tied=False)
+    """A GPT-J [wang2021]."""
+    dimensions = _dimensions(reader, width=4096, layers=28, heads=16)
+    _, hidden, _, heads, _ = dimensions
+    entries = (
+        *dimensions,
+        reader.whole("vocabulary_size", ["vocab_size"], 50400, most=MOST_ROWS),
+        Entry("gated", False, always(reader)),
+        Entry("norm", "layer", always(reader)),
+        Entry("rotary", True, always(reader)),
+        _rotary_size(reader, hidden.whole // heads.whole),
+        Entry("parallel_blocks", "one_norm", always(reader)),
+        Entry("bias", ("feed_forward", "head"), always(reader)),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=False),
+    )
+    return decoder(reader, entries, _positions(reader, 2048), bind=False)
 
 
-def _like_gpt2(
-    reader: Reader, *, rows: int, width: int, layers: int, heads: int, positions: int, tied: bool
-) -> Imported:
-    rotary = reader.family == "gptj"
+def _rotary_size(reader: Reader, width: int) -> Entry:
+    turned = reader.whole("rotary_size", ["rotary_dim"], 64, null=width, why="all of a head", most=MOST_WIDTH)
+    if reader.sound and (turned.whole > width or turned.whole % 2):
+        what = f"{turned.value} elements of heads that are {width} wide: pairs of them are turned"
+        reader.complain("rotary_dim", what, f"write an even number up to {width}")
+    return turned
+
+
+def _positions(reader: Reader, default: int) -> Entry:
+    return reader.whole("position_count", ["n_positions", "max_position_embeddings"], default, most=MOST_ROWS)
+
+
+def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple[Entry, Entry, Entry, Entry, Entry]:
+    """Layers, width, inner width, heads, and those of keys and values."""
     count = reader.whole("layer_count", ["n_layer", "num_hidden_layers"], layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["n_embd", "hidden_size"], width, most=MOST_WIDTH)
     four = 4 * hidden.whole
     inner = reader.whole("feed_forward_size", ["n_inner"], four, null=four, why="4 x n_embd", most=MOST_WIDTH)
     query = reader.whole("head_count", ["n_head", "num_attention_heads"], heads, most=MOST_WIDTH)
     kv = Entry("kv_head_count", query.value, f"as many as query heads in {reader.family}")
-    limit = reader.whole("position_count", ["n_positions", "max_position_embeddings"], positions, most=MOST_ROWS)
     check_heads(reader, hidden, query, kv)
     note_activation(reader, "activation_function", "gelu_new", "gelu")
-    entries = (
-        *(count, hidden, inner, query, kv),
-        reader.whole("vocabulary_size", ["vocab_size"], rows, most=MOST_ROWS),
-        Entry("position_count", 0, "rotary positions have no rows") if rotary else limit,
-        Entry("gated", False, always(reader)),
-        Entry("norm", "layer", always(reader)),
-        Entry("rotary", rotary, always(reader)),
-        Entry("bias", True, always(reader)),
-        reader.flag("tied_embedding", "tie_word_embeddings", default=tied),
-    )
-    return decoder(reader, entries, limit, bind=not rotary)
+    return count, hidden, inner, query, kv
 
 
 FAMILIES = {

@@ -173,7 +173,9 @@ def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
         "norm": draw(st.sampled_from(["rms", "layer"])),
         "rotary": rotary,
         "position_count": 0 if rotary else 512,
-        "bias": draw(st.booleans()),
+        "rotary_size": draw(st.sampled_from([None, 2, 4])) if rotary else None,
+        "parallel_blocks": draw(st.sampled_from(["none", "one_norm", "two_norms"])),
+        "bias": draw(st.sampled_from([True, False, ["qkv"], ["feed_forward", "head"]])),
         "tied_embedding": draw(st.booleans()),
         **width,
     }

@@ -140,8 +140,7 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "mistral_7b": (7_241_732_096, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
-    # Biases in attention and a second norm in every layer, no bias of the head.
-    "gptj_6b": (6_050_882_784, 28 * 6 * 4096 - 50_400),
+    "gptj_6b": (6_050_882_784, 0),
     # Pre-training, without the bias of the decoder.
     "bert_base": (110_106_428, -30_522),
     "bert_large": (336_226_108, -30_522),

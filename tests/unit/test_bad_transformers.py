@@ -55,6 +55,21 @@ CASES = {
         "s.yaml:3:42 [model.bias]: needs true, false or a list of dense layers, not `qkv`\n"
         "  do: write for example `[qkv, projection]`",
     ),
+    "more is turned than heads are wide": (
+        GPT.replace("gpt2_small}", "gptj_6b, rotary_size: 258}"),
+        "s.yaml:3:1 [model]: rotary_size 258 of heads that are 256 wide: pairs of elements are turned\n"
+        "  do: write an even number up to 256, or leave rotary_size out",
+    ),
+    "an odd number is turned": (
+        GPT.replace("gpt2_small}", "gptj_6b, rotary_size: 63}"),
+        "s.yaml:3:1 [model]: rotary_size 63 of heads that are 256 wide: pairs of elements are turned\n"
+        "  do: write an even number up to 256, or leave rotary_size out",
+    ),
+    "learned positions that turn": (
+        GPT.replace("gpt2_small}", "gpt2_small, rotary_size: 32}"),
+        "s.yaml:3:1 [model]: learned positions turn nothing; rotary_size is 32\n"
+        "  do: leave rotary_size out, or write `rotary: true`",
+    ),
     "too few micro-batches for a head of its own": (
         GPT.replace("16", "8"),
         "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"

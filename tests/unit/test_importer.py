@@ -134,6 +134,12 @@ def test_biases_of_llama(given: Config, line: str, per_layer: int, folder: Path)
     assert parameters_of(spec_of(text)) == 6_738_415_616 + 32 * per_layer
 
 
+def test_rotation_of_gptj(folder: Path) -> None:
+    assert line_of(text_of(MODELS["gptj_6b"]), "rotary_size") == "rotary_size: 64 # rotary_dim"
+    whole = text_of(MODELS["gptj_6b"] | {"rotary_dim": None})
+    assert line_of(whole, "rotary_size") == "rotary_size: 256 # rotary_dim is null: all of a head"
+
+
 NOTES = {
     "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
     "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "not modelled: narrow weights as in"),

@@ -209,6 +209,11 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "mistral", "sliding_window": "4096"},
         ":3:3 [sliding_window]: needs a whole number, not `4096`\n  do: write for example `12`",
     ),
+    "more is turned than heads are wide": (
+        {"model_type": "gptj", "rotary_dim": 512},
+        ":3:3 [rotary_dim]: 512 elements of heads that are 256 wide: pairs of them are turned\n"
+        "  do: write an even number up to 256",
+    ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
         ":3:3 [max_position_embeddings]: 2 positions leave none for tokens: 2 are for padding\n  do: write 3 or more",

@@ -52,7 +52,7 @@ class DecoderSpec(GeneratorSpec):
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
-    """A published size [touvron2023] [radford2019] [brown2020]."""
+    """A published size [touvron2023] [radford2019] [brown2020] [wang2021]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count
@@ -73,6 +73,11 @@ class DecoderSpec(GeneratorSpec):
     """Normalisation."""
     rotary: Flag = True
     """Rotary positions; learned ones otherwise."""
+    rotary_size: Count | None = None
+    """Width of each head that rotary positions turn; all of it if left out."""
+    parallel_blocks: Literal["none", "one_norm", "two_norms"] = "none"
+    """Whether attention and feed-forward block read the same input, so that their results are added up at once: both
+    under one norm, or each under its own; one follows the other if `none`."""
     bias: Biases = False
     """Biases of dense layers: `true` for those of all layers, `false` for none, or a list of those that have them."""
     tied_embedding: Flag = False
@@ -81,8 +86,12 @@ class DecoderSpec(GeneratorSpec):
     @model_validator(mode="before")
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:
-        rotary = isinstance(raw, dict) and raw.get("rotary") is True
-        return with_preset(({"position_count": 0} | raw) if rotary and "size" in raw else raw, PRESETS)
+        if isinstance(raw, dict) and "size" in raw:
+            # What a preset says of the other kind of positions is not meant.
+            rotary = raw.get("rotary")
+            other = {"position_count": 0} if rotary is True else {"rotary_size": None} if rotary is False else {}
+            raw = other | raw
+        return with_preset(raw, PRESETS)
 
     @model_validator(mode="after")
     def _heads_go_together(self) -> DecoderSpec:
@@ -97,6 +106,19 @@ class DecoderSpec(GeneratorSpec):
         if self.rotary and self.position_count:
             what = f"rotary positions have no rows; position_count is {self.position_count}"
             raise BadValueError(what, "leave position_count out, or write `rotary: false`")
+        return self
+
+    @model_validator(mode="after")
+    def _heads_are_turned(self) -> DecoderSpec:
+        width, turned = self.hidden_size // self.head_count, self.rotary_size
+        if turned is None:
+            return self
+        if not self.rotary:
+            what = f"learned positions turn nothing; rotary_size is {turned}"
+            raise BadValueError(what, "leave rotary_size out, or write `rotary: true`")
+        if turned > width or turned % 2:
+            what = f"rotary_size {turned} of heads that are {width} wide: pairs of elements are turned"
+            raise BadValueError(what, f"write an even number up to {width}, or leave rotary_size out")
         return self
 
     @property
@@ -129,6 +151,8 @@ class DecoderSpec(GeneratorSpec):
             norm=self.norm,
             rotary=self.rotary,
             position_count=self.position_count,
+            rotary_size=self.rotary_size,
+            parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
             biases=self._biases,
             tied_embedding=self.tied_embedding,
         )

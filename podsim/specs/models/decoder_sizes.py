@@ -28,6 +28,15 @@ _GPT2: dict[str, Any] = {
     "bias": True,
     "tied_embedding": True,
 }
+_GPTJ: dict[str, Any] = {
+    "vocabulary_size": 50400,
+    "gated": False,
+    "norm": "layer",
+    "rotary": True,
+    "rotary_size": 64,
+    "parallel_blocks": "one_norm",
+    "bias": ["feed_forward", "head"],
+}
 _GPT3 = _GPT2 | {"position_count": 2048}
 
 
@@ -53,7 +62,5 @@ PRESETS: dict[Size, dict[str, Any]] = {
     "gpt3_6_7b": _GPT3 | _sizes(32, 4096, 16384, 32, 32),
     "gpt3_13b": _GPT3 | _sizes(40, 5120, 20480, 40, 40),
     "gpt3_175b": _GPT3 | _sizes(96, 12288, 49152, 96, 96),
-    "gptj_6b": _GPT2
-    | {"vocabulary_size": 50400, "rotary": True, "position_count": 0, "tied_embedding": False}
-    | _sizes(28, 4096, 16384, 16, 16),
+    "gptj_6b": _GPTJ | _sizes(28, 4096, 16384, 16, 16),
 }
