@@ -19,7 +19,7 @@ from podsim.importer.left_out import note_window
 from podsim.importer.reader import Entry, Reader
 from podsim.specs.wording import shown
 
-_MISTRAL_WINDOW = 4096
+_MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,14 @@ def _mistral(reader: Reader) -> Imported:
     note_window(reader, _MISTRAL_WINDOW)
     bias = Entry("bias", False, f"{reader.family} has none")
     return _like_llama(reader, _Defaults(inner=14336, positions=131072, kv_heads=8), bias)
+
+
+def _qwen2(reader: Reader) -> Imported:
+    """A Qwen2 [yang2024]; it has a window only where the file switches it on."""
+    if reader.flag("window", "use_sliding_window", default=False).value:
+        note_window(reader, _QWEN2_WINDOW)
+    bias = Entry("bias", ("qkv",), always(reader))
+    return _like_llama(reader, _Defaults(inner=22016, positions=32768, rows=151936, kv_heads=32), bias)
 
 
 def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry) -> Imported:
@@ -98,4 +106,5 @@ def _check_head_size(reader: Reader, hidden: Entry, heads: Entry) -> None:
 FAMILIES = {
     "llama": ConfigFamily("Llama", _llama),
     "mistral": ConfigFamily("Mistral", _mistral),
+    "qwen2": ConfigFamily("Qwen2", _qwen2),
 }

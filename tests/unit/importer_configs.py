@@ -17,6 +17,17 @@ LLAMA: Config = {
     "torch_dtype": "float16",
     "vocab_size": 32000,
 }
+QWEN2: Config = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_act": "silu",
+    "max_position_embeddings": 131072,
+    "max_window_layers": 28,
+    "sliding_window": 131072,
+    "tie_word_embeddings": False,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
 BERT: Config = {
     "architectures": ["BertForMaskedLM"],
     "model_type": "bert",
@@ -70,6 +81,8 @@ MODELS: dict[str, Config] = {
         "tie_word_embeddings": False,
         "vocab_size": 32000,
     },
+    "qwen2_0_5b": QWEN2 | _sizes(24, 896, 4864, 14) | {"num_key_value_heads": 2, "tie_word_embeddings": True},
+    "qwen2_7b": QWEN2 | _sizes(28, 3584, 18944, 28) | {"num_key_value_heads": 4, "vocab_size": 152064},
     "gpt2_small": GPT2 | {"n_layer": 12, "n_embd": 768, "n_head": 12},
     "gpt2_xl": GPT2 | {"n_layer": 48, "n_embd": 1600, "n_head": 25},
     "gptj_6b": {
@@ -138,6 +151,8 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "llama2_13b": (13_015_864_320, 0),
     "llama2_70b": (68_976_648_192, 0),
     "mistral_7b": (7_241_732_096, 0),
+    "qwen2_0_5b": (494_032_768, 0),
+    "qwen2_7b": (7_615_616_512, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
     "gptj_6b": (6_050_882_784, 0),

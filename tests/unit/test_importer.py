@@ -21,6 +21,7 @@ from podsim.plan.job import training_job
 from podsim.specs import Activity, load_scenario
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.models.decoder import DecoderSpec
+from podsim.specs.models.decoder_sizes import PRESETS
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
 
 
@@ -71,7 +72,7 @@ def test_a_public_model_has_its_published_size_and_runs(name: str, folder: Path)
     assert package.run("imported.yaml").event_count > 0
 
 
-@pytest.mark.parametrize("name", ["llama2_7b", "llama2_13b", "llama2_70b", "gpt2_small", "gpt2_xl", "gptj_6b"])
+@pytest.mark.parametrize("name", [name for name, config in MODELS.items() if name in PRESETS])
 def test_a_decoder_is_the_preset_of_its_name(name: str, folder: Path) -> None:
     preset = DecoderSpec.model_validate({"kind": "decoder", "size": name})
     assert spec_of(text_of(MODELS[name])).model == preset.model_copy(update={"size": None})
@@ -144,6 +145,10 @@ NOTES = {
     "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
     "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "not modelled: narrow weights as in"),
     "a window": ({"model_type": "mistral"}, "not modelled: sliding window attention (sliding_window 4096)"),
+    "a window that is on": (
+        {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 2048},
+        "not modelled: sliding window attention (sliding_window 2048)",
+    ),
     "scaled positions": (
         {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
         "not modelled: rope scaling (rope_scaling)",
@@ -176,6 +181,7 @@ def test_what_a_scenario_cannot_say_is_noted_and_told(config: Config, note: str,
         {"rope_scaling": {"rope_type": "default"}},
         {"rope_scaling": None},
         {"model_type": "mistral", "sliding_window": None},
+        {"model_type": "qwen2", "sliding_window": 4096},
         {"attn_logit_softcapping": None, "quantization_config": None},
     ],
 )

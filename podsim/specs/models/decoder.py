@@ -52,7 +52,7 @@ class DecoderSpec(GeneratorSpec):
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
-    """A published size [touvron2023] [radford2019] [brown2020] [wang2021]."""
+    """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count

@@ -17,8 +17,12 @@ Size = Literal[
     "gpt3_13b",
     "gpt3_175b",
     "gptj_6b",
+    "qwen2_0_5b",
+    "qwen2_1_5b",
+    "qwen2_7b",
 ]
 _LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
+_QWEN2: dict[str, Any] = {"vocabulary_size": 151936, "bias": ["qkv"], "tied_embedding": True}
 _GPT2: dict[str, Any] = {
     "vocabulary_size": 50257,
     "position_count": 1024,
@@ -63,4 +67,7 @@ PRESETS: dict[Size, dict[str, Any]] = {
     "gpt3_13b": _GPT3 | _sizes(40, 5120, 20480, 40, 40),
     "gpt3_175b": _GPT3 | _sizes(96, 12288, 49152, 96, 96),
     "gptj_6b": _GPTJ | _sizes(28, 4096, 16384, 16, 16),
+    "qwen2_0_5b": _QWEN2 | _sizes(24, 896, 4864, 14, 2),
+    "qwen2_1_5b": _QWEN2 | _sizes(28, 1536, 8960, 12, 2),
+    "qwen2_7b": _QWEN2 | {"vocabulary_size": 152064, "tied_embedding": False} | _sizes(28, 3584, 18944, 28, 4),
 }
