@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsim.importer.decoder_config import decoder
+from podsim.importer.decoder_config import activation, decoder
 from podsim.importer.imported import (
     MOST_LAYERS,
     MOST_ROWS,
@@ -11,7 +11,6 @@ from podsim.importer.imported import (
     Imported,
     always,
     check_heads,
-    note_activation,
 )
 from podsim.importer.reader import Entry, Reader
 
@@ -24,6 +23,7 @@ def _gpt2(reader: Reader) -> Imported:
     entries = (
         *(*dimensions, rows, positions),
         Entry("gated", False, always(reader)),
+        *activation(reader, "activation_function", "gelu_new"),
         Entry("norm", "layer", always(reader)),
         Entry("rotary", False, always(reader)),
         Entry("bias", True, always(reader)),
@@ -40,6 +40,7 @@ def _gptj(reader: Reader) -> Imported:
         *dimensions,
         reader.whole("vocabulary_size", ["vocab_size"], 50400, most=MOST_ROWS),
         Entry("gated", False, always(reader)),
+        *activation(reader, "activation_function", "gelu_new"),
         Entry("norm", "layer", always(reader)),
         Entry("rotary", True, always(reader)),
         _rotary_size(reader, hidden.whole // heads.whole),
@@ -71,7 +72,6 @@ def _dimensions(reader: Reader, *, width: int, layers: int, heads: int) -> tuple
     query = reader.whole("head_count", ["n_head", "num_attention_heads"], heads, most=MOST_WIDTH)
     kv = Entry("kv_head_count", query.value, f"as many as query heads in {reader.family}")
     check_heads(reader, hidden, query, kv)
-    note_activation(reader, "activation_function", "gelu_new", "gelu")
     return count, hidden, inner, query, kv
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.importer.decoder_config import decoder
+from podsim.importer.decoder_config import activation, decoder
 from podsim.importer.imported import (
     MOST_LAYERS,
     MOST_ROWS,
@@ -13,11 +13,9 @@ from podsim.importer.imported import (
     Imported,
     always,
     check_heads,
-    note_activation,
 )
 from podsim.importer.left_out import note_window
 from podsim.importer.reader import Entry, Reader
-from podsim.specs.wording import shown
 
 _MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096
 
@@ -64,12 +62,12 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry) -> Imported:
     heads = reader.whole("head_count", ["num_attention_heads"], defaults.heads, most=MOST_WIDTH)
     kv = _kv_heads(reader, defaults.kv_heads, heads.whole)
     rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
-    check_heads(reader, hidden, heads, kv)
-    _check_head_size(reader, hidden, heads)
-    note_activation(reader, "hidden_act", "silu", "swish")
+    wide = _head_size(reader)
+    check_heads(reader, hidden, heads, kv, *wide)
     entries = (
-        *(layers, hidden, width, heads, kv, rows),
+        *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),
+        *activation(reader, "hidden_act", "silu"),
         Entry("norm", "rms", always(reader)),
         Entry("rotary", True, always(reader)),
         bias,
@@ -86,6 +84,12 @@ def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
     return reader.whole("kv_head_count", [name], default, null=as_many, why=why, most=MOST_WIDTH)
 
 
+def _head_size(reader: Reader) -> tuple[Entry, ...]:
+    """Where the file gives it."""
+    given = reader.config.data.get("head_dim") is not None
+    return (reader.whole("head_size", ["head_dim"], 1, most=MOST_WIDTH),) if given else ()
+
+
 def _llama_bias(reader: Reader) -> Entry:
     attention = reader.flag("bias", "attention_bias", default=False)
     inner = reader.flag("bias", "mlp_bias", default=False)
@@ -94,13 +98,6 @@ def _llama_bias(reader: Reader) -> Entry:
     if attention.value:
         return Entry("bias", ("qkv", "projection"), "attention_bias")
     return Entry("bias", ("feed_forward",), "mlp_bias")
-
-
-def _check_head_size(reader: Reader, hidden: Entry, heads: Entry) -> None:
-    size = reader.config.data.get("head_dim")
-    if reader.sound and size and size != hidden.whole // heads.whole:
-        what = f"{heads.value} heads of {shown(size)} are not as wide as hidden_size {hidden.value}"
-        reader.complain("head_dim", what, "import another model: such heads are not modelled")
 
 
 FAMILIES = {

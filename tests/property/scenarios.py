@@ -170,6 +170,8 @@ def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
         "kv_head_count": draw(st.sampled_from(divisors(width["head_count"], (1, 2, 4)))),
         "vocabulary_size": draw(st.sampled_from([100, 2000])),
         "gated": draw(st.booleans()),
+        "activation": draw(st.sampled_from([None, "gelu", "relu", "swish"])),
+        "head_size": draw(st.sampled_from([None, 8])),
         "norm": draw(st.sampled_from(["rms", "layer"])),
         "rotary": rotary,
         "position_count": 0 if rotary else 512,

@@ -110,6 +110,11 @@ MODELS: dict[str, Config] = {
         "vocab_size": 50265,
     },
 }
+MODELS["mistral_nemo"] = (
+    MODELS["mistral_7b"]
+    | _sizes(40, 5120, 14336, 32)
+    | {"head_dim": 128, "max_position_embeddings": 131072, "sliding_window": None, "vocab_size": 131072}
+)
 MODELS |= {
     "bert_base_squad": MODELS["bert_base"] | {"architectures": ["BertForQuestionAnswering"]},
     "roberta_base_mnli": MODELS["roberta_base"]
@@ -151,6 +156,7 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "llama2_13b": (13_015_864_320, 0),
     "llama2_70b": (68_976_648_192, 0),
     "mistral_7b": (7_241_732_096, 0),
+    "mistral_nemo": (12_247_782_400, 0),
     "qwen2_0_5b": (494_032_768, 0),
     "qwen2_7b": (7_615_616_512, 0),
     "gpt2_small": (124_439_808, 0),

@@ -141,8 +141,27 @@ def test_rotation_of_gptj(folder: Path) -> None:
     assert line_of(whole, "rotary_size") == "rotary_size: 256 # rotary_dim is null: all of a head"
 
 
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"model_type": "gpt2", "activation_function": "relu"}, "activation: relu # activation_function"),
+        ({"model_type": "llama", "hidden_act": "gelu_pytorch_tanh"}, "activation: gelu # hidden_act"),
+    ],
+)
+def test_an_activation_that_is_not_the_usual_one(config: Config, line: str, folder: Path) -> None:
+    assert line_of(text_of(config), "activation") == line
+
+
+@pytest.mark.parametrize("config", [{"model_type": "gpt2", "activation_function": "gelu"}, {"model_type": "llama"}])
+def test_the_usual_activation_is_not_written(config: Config, folder: Path) -> None:
+    assert "activation:" not in text_of(config)
+
+
 NOTES = {
-    "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
+    "another activation": (
+        {"model_type": "gpt2", "activation_function": "laplace"},
+        "not modelled: activation_function `laplace`; gelu is simulated",
+    ),
     "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "not modelled: narrow weights as in"),
     "a window": ({"model_type": "mistral"}, "not modelled: sliding window attention (sliding_window 4096)"),
     "a window that is on": (

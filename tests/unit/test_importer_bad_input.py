@@ -151,10 +151,9 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "llama", "num_key_value_heads": 5},
         ":3:3 [num_key_value_heads]: 5 key and value heads do not divide 32 query heads\n  do: correct one of the two",
     ),
-    "wide heads": (
-        {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128},
-        ":4:3 [head_dim]: 32 heads of `128` are not as wide as hidden_size 5120\n"
-        "  do: import another model: such heads are not modelled",
+    "heads without width": (
+        {"model_type": "mistral", "hidden_size": 5120, "head_dim": 0},
+        ":4:3 [head_dim]: `0` is too small\n  do: write 1 or more",
     ),
     "aliases": (
         {"model_type": "gpt2", "n_layer": 12, "num_hidden_layers": 24},

@@ -63,12 +63,16 @@ class DecoderSpec(GeneratorSpec):
     """Query heads."""
     kv_head_count: Count
     """Key and value heads; fewer than query heads in grouped-query attention."""
+    head_size: Count | None = None
+    """Width of a head; hidden_size divided by head_count if left out."""
     vocabulary_size: Count
     """Rows of the embedding."""
     position_count: CountOrZero = 0
     """Rows of learned positions; needed without rotary ones."""
     gated: Flag = True
-    """Whether the feed-forward block is gated (SwiGLU)."""
+    """Whether the feed-forward block is gated: three matrices in place of two."""
+    activation: Literal["gelu", "relu", "swish"] | None = None
+    """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
     norm: Literal["rms", "layer"] = "rms"
     """Normalisation."""
     rotary: Flag = True
@@ -95,9 +99,9 @@ class DecoderSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _heads_go_together(self) -> DecoderSpec:
-        if self.hidden_size % self.head_count:
+        if self.head_size is None and self.hidden_size % self.head_count:
             what = f"{self.head_count} heads do not divide a width of {self.hidden_size}"
-            raise BadValueError(what, "change head_count or hidden_size")
+            raise BadValueError(what, "change head_count or hidden_size, or give head_size")
         if self.head_count % self.kv_head_count:
             what = f"{self.kv_head_count} key and value heads do not divide {self.head_count} query heads"
             raise BadValueError(what, "change kv_head_count")
@@ -110,7 +114,7 @@ class DecoderSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _heads_are_turned(self) -> DecoderSpec:
-        width, turned = self.hidden_size // self.head_count, self.rotary_size
+        width, turned = self.head_size or self.hidden_size // self.head_count, self.rotary_size
         if turned is None:
             return self
         if not self.rotary:
@@ -151,7 +155,9 @@ class DecoderSpec(GeneratorSpec):
             norm=self.norm,
             rotary=self.rotary,
             position_count=self.position_count,
+            head_size=self.head_size,
             rotary_size=self.rotary_size,
+            activation=self.activation,
             parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
             biases=self._biases,
             tied_embedding=self.tied_embedding,
