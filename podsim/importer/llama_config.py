@@ -30,8 +30,12 @@ class _Defaults:
     layers: int = 32
     hidden: int = 4096
     heads: int = 32
+    head_size: int | None = None
     rows: int = 32000
     tied: bool = False
+    norm: str = "rms"
+    activation: str = "hidden_act"
+    function: str = "silu"
 
 
 def _llama(reader: Reader) -> Imported:
@@ -54,7 +58,27 @@ def _qwen2(reader: Reader) -> Imported:
     return _like_llama(reader, _Defaults(inner=22016, positions=32768, rows=151936, kv_heads=32), bias)
 
 
-def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry) -> Imported:
+def _gemma(reader: Reader) -> Imported:
+    """A Gemma [mesnard2024]; the library takes `hidden_activation` first."""
+    defaults = _Defaults(
+        *(24576, 8192),
+        kv_heads=16,
+        layers=28,
+        hidden=3072,
+        heads=16,
+        head_size=256,
+        rows=256000,
+        tied=True,
+        norm="rms_plus_one",
+        activation="hidden_activation" if _given(reader, "hidden_activation") else "hidden_act",
+        function="gelu_pytorch_tanh",
+    )
+    attention = reader.flag("bias", "attention_bias", default=False)
+    bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
+    return _like_llama(reader, defaults, bias, Entry("scaled_embedding", True, always(reader)))
+
+
+def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) -> Imported:
     """A decoder with rotary positions, RMS norms and gated feed-forward blocks."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], defaults.layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size"], defaults.hidden, most=MOST_WIDTH)
@@ -62,15 +86,15 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry) -> Imported:
     heads = reader.whole("head_count", ["num_attention_heads"], defaults.heads, most=MOST_WIDTH)
     kv = _kv_heads(reader, defaults.kv_heads, heads.whole)
     rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
-    wide = _head_size(reader)
+    wide = _head_size(reader, defaults.head_size)
     check_heads(reader, hidden, heads, kv, *wide)
     entries = (
         *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),
-        *activation(reader, "hidden_act", "silu"),
-        Entry("norm", "rms", always(reader)),
+        *activation(reader, defaults.activation, defaults.function, "swish"),
+        Entry("norm", defaults.norm, always(reader)),
         Entry("rotary", True, always(reader)),
-        bias,
+        *(bias, *more),
         reader.flag("tied_embedding", "tie_word_embeddings", default=defaults.tied),
     )
     limit = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
@@ -84,10 +108,15 @@ def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
     return reader.whole("kv_head_count", [name], default, null=as_many, why=why, most=MOST_WIDTH)
 
 
-def _head_size(reader: Reader) -> tuple[Entry, ...]:
-    """Where the file gives it."""
-    given = reader.config.data.get("head_dim") is not None
-    return (reader.whole("head_size", ["head_dim"], 1, most=MOST_WIDTH),) if given else ()
+def _head_size(reader: Reader, default: int | None) -> tuple[Entry, ...]:
+    """Where the file gives it, or the family."""
+    if default is None and not _given(reader, "head_dim"):
+        return ()
+    return (reader.whole("head_size", ["head_dim"], default or 1, most=MOST_WIDTH),)
+
+
+def _given(reader: Reader, name: str) -> bool:
+    return reader.config.data.get(name) is not None
 
 
 def _llama_bias(reader: Reader) -> Entry:
@@ -104,4 +133,5 @@ FAMILIES = {
     "llama": ConfigFamily("Llama", _llama),
     "mistral": ConfigFamily("Mistral", _mistral),
     "qwen2": ConfigFamily("Qwen2", _qwen2),
+    "gemma": ConfigFamily("Gemma", _gemma),
 }

@@ -28,6 +28,16 @@ QWEN2: Config = {
     "use_sliding_window": False,
     "vocab_size": 151936,
 }
+GEMMA: Config = {
+    "architectures": ["GemmaForCausalLM"],
+    "model_type": "gemma",
+    "attention_bias": False,
+    "head_dim": 256,
+    "hidden_act": "gelu",
+    "hidden_activation": None,
+    "max_position_embeddings": 8192,
+    "vocab_size": 256000,
+}
 BERT: Config = {
     "architectures": ["BertForMaskedLM"],
     "model_type": "bert",
@@ -83,6 +93,8 @@ MODELS: dict[str, Config] = {
     },
     "qwen2_0_5b": QWEN2 | _sizes(24, 896, 4864, 14) | {"num_key_value_heads": 2, "tie_word_embeddings": True},
     "qwen2_7b": QWEN2 | _sizes(28, 3584, 18944, 28) | {"num_key_value_heads": 4, "vocab_size": 152064},
+    "gemma_2b": GEMMA | _sizes(18, 2048, 16384, 8) | {"num_key_value_heads": 1},
+    "gemma_7b": GEMMA | _sizes(28, 3072, 24576, 16) | {"num_key_value_heads": 16},
     "gpt2_small": GPT2 | {"n_layer": 12, "n_embd": 768, "n_head": 12},
     "gpt2_xl": GPT2 | {"n_layer": 48, "n_embd": 1600, "n_head": 25},
     "gptj_6b": {
@@ -159,6 +171,8 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "mistral_nemo": (12_247_782_400, 0),
     "qwen2_0_5b": (494_032_768, 0),
     "qwen2_7b": (7_615_616_512, 0),
+    "gemma_2b": (2_506_172_416, 0),
+    "gemma_7b": (8_537_680_896, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
     "gptj_6b": (6_050_882_784, 0),

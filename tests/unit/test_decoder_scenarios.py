@@ -13,7 +13,7 @@ from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, causal_decoder
-from tests.unit.test_decoder_families import GPT_J, QWEN2
+from tests.unit.test_decoder_families import GEMMA_2B, GPT_J, QWEN2
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ SCENARIOS = {
         2 * (28 * (2 * 3584**2 + 2 * 3584 * 512 + 3 * 3584 * 18944) + 152064 * 3584) + 28 * 4 * 3584,
         2,
         28 * 2 * 4 * 128 * 2,
+    ),
+    "gemma_2b_pod4": Known(
+        GEMMA_2B,
+        # 8 heads of 256 with one of keys and of values, of which each of the 4 shards keeps a copy.
+        2 * (18 * (2 * 2048**2 + 2 * 2048 * 256 + 3 * 2048 * 16384) + 256000 * 2048) + 18 * 4 * 2048,
+        2,
+        4 * 18 * 2 * 256 * 2,
     ),
 }
 scenarios = pytest.mark.parametrize(("name", "known"), SCENARIOS.items(), ids=SCENARIOS)

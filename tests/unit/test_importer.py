@@ -94,7 +94,14 @@ def test_values_name_the_keys_they_come_from(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "named"),
-    [("llama", "llama2_7b"), ("gpt2", "gpt2_small"), ("gptj", "gptj_6b"), ("bert", "bert_base"), ("t5", "t5_small")],
+    [
+        ("llama", "llama2_7b"),
+        ("gpt2", "gpt2_small"),
+        ("gptj", "gptj_6b"),
+        ("gemma", "gemma_7b"),
+        ("bert", "bert_base"),
+        ("t5", "t5_small"),
+    ],
 )
 def test_an_empty_file_is_the_library_s_default_model(family: str, named: str, folder: Path) -> None:
     assert spec_of(text_of({"model_type": family})).model == spec_of(text_of(MODELS[named])).model
@@ -146,6 +153,8 @@ def test_rotation_of_gptj(folder: Path) -> None:
     [
         ({"model_type": "gpt2", "activation_function": "relu"}, "activation: relu # activation_function"),
         ({"model_type": "llama", "hidden_act": "gelu_pytorch_tanh"}, "activation: gelu # hidden_act"),
+        ({"model_type": "gemma"}, "activation: gelu # hidden_act is not in the file: default of gemma"),
+        ({"model_type": "gemma", "hidden_activation": "gelu"}, "activation: gelu # hidden_activation"),
     ],
 )
 def test_an_activation_that_is_not_the_usual_one(config: Config, line: str, folder: Path) -> None:
@@ -155,6 +164,12 @@ def test_an_activation_that_is_not_the_usual_one(config: Config, line: str, fold
 @pytest.mark.parametrize("config", [{"model_type": "gpt2", "activation_function": "gelu"}, {"model_type": "llama"}])
 def test_the_usual_activation_is_not_written(config: Config, folder: Path) -> None:
     assert "activation:" not in text_of(config)
+
+
+def test_gemma_scales_words_and_has_biases_in_attention_where_it_says_so(folder: Path) -> None:
+    text = text_of({"model_type": "gemma", "attention_bias": True})
+    assert line_of(text, "scaled_embedding") == "scaled_embedding: true # in every gemma model"
+    assert line_of(text, "bias") == 'bias: ["qkv", "projection"] # attention_bias'
 
 
 NOTES = {

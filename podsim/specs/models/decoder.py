@@ -52,7 +52,8 @@ class DecoderSpec(GeneratorSpec):
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
-    """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]."""
+    """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
+    [mesnard2024]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count
@@ -73,8 +74,8 @@ class DecoderSpec(GeneratorSpec):
     """Whether the feed-forward block is gated: three matrices in place of two."""
     activation: Literal["gelu", "relu", "swish"] | None = None
     """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
-    norm: Literal["rms", "layer"] = "rms"
-    """Normalisation."""
+    norm: Literal["rms", "rms_plus_one", "layer"] = "rms"
+    """Normalisation; `rms_plus_one` scales by one more than its weights."""
     rotary: Flag = True
     """Rotary positions; learned ones otherwise."""
     rotary_size: Count | None = None
@@ -84,6 +85,8 @@ class DecoderSpec(GeneratorSpec):
     under one norm, or each under its own; one follows the other if `none`."""
     bias: Biases = False
     """Biases of dense layers: `true` for those of all layers, `false` for none, or a list of those that have them."""
+    scaled_embedding: Flag = False
+    """Whether words are scaled by the root of the width."""
     tied_embedding: Flag = False
     """Whether the head shares the embedding's weights."""
 
@@ -160,6 +163,7 @@ class DecoderSpec(GeneratorSpec):
             activation=self.activation,
             parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
             biases=self._biases,
+            scaled_embedding=self.scaled_embedding,
             tied_embedding=self.tied_embedding,
         )
 

@@ -20,9 +20,19 @@ Size = Literal[
     "qwen2_0_5b",
     "qwen2_1_5b",
     "qwen2_7b",
+    "gemma_2b",
+    "gemma_7b",
 ]
 _LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
 _QWEN2: dict[str, Any] = {"vocabulary_size": 151936, "bias": ["qkv"], "tied_embedding": True}
+_GEMMA: dict[str, Any] = {
+    "vocabulary_size": 256000,
+    "head_size": 256,
+    "activation": "gelu",
+    "norm": "rms_plus_one",
+    "scaled_embedding": True,
+    "tied_embedding": True,
+}
 _GPT2: dict[str, Any] = {
     "vocabulary_size": 50257,
     "position_count": 1024,
@@ -70,4 +80,6 @@ PRESETS: dict[Size, dict[str, Any]] = {
     "qwen2_0_5b": _QWEN2 | _sizes(24, 896, 4864, 14, 2),
     "qwen2_1_5b": _QWEN2 | _sizes(28, 1536, 8960, 12, 2),
     "qwen2_7b": _QWEN2 | {"vocabulary_size": 152064, "tied_embedding": False} | _sizes(28, 3584, 18944, 28, 4),
+    "gemma_2b": _GEMMA | _sizes(18, 2048, 16384, 8, 1),
+    "gemma_7b": _GEMMA | _sizes(28, 3072, 24576, 16, 16),
 }
