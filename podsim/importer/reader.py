@@ -120,15 +120,17 @@ class Reader:
             return Entry(key, default)
         return Entry(key, value, name)
 
-    def share(self, key: str, name: str, *, default: float) -> Entry:
-        """A number from 0 to below 1."""
+    def share(self, key: str, name: str, *, default: float, one: bool = False) -> Entry:
+        """A number from 0 to below 1, or to 1."""
         if name not in self.config.data:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-            self.refuse(name, "needs a number from 0 to below 1", "write for example `0.1`")
-            return Entry(key, default)
-        return Entry(key, float(value), name)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and (0 <= value < 1 or (one and value == 1)):
+            return Entry(key, float(value), name)
+        needs, example = ("0 to 1", default) if one else ("0 to below 1", 0.1)
+        self.refuse(name, f"needs a number from {needs}", f"write for example `{example}`")
+        return Entry(key, default)
 
     def word(self, name: str, default: str) -> str:
         """A text, or the default's."""

@@ -110,6 +110,17 @@ MODELS: dict[str, Config] = {
         "tie_word_embeddings": False,
         "vocab_size": 50400,
     },
+    "gpt_neox_20b": _sizes(44, 6144, 24576, 64)
+    | {
+        "architectures": ["GPTNeoXForCausalLM"],
+        "model_type": "gpt_neox",
+        "hidden_act": "gelu_fast",
+        "max_position_embeddings": 2048,
+        "rotary_emb_base": 10000,
+        "rotary_pct": 0.25,
+        "tie_word_embeddings": False,
+        "vocab_size": 50432,
+    },
     "bert_base": BERT | _sizes(12, 768, 3072, 12),
     "bert_large": BERT | _sizes(24, 1024, 4096, 16),
     "roberta_base": BERT
@@ -173,6 +184,7 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "qwen2_7b": (7_615_616_512, 0),
     "gemma_2b": (2_506_172_416, 0),
     "gemma_7b": (8_537_680_896, 0),
+    "gpt_neox_20b": (20_554_567_680, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
     "gptj_6b": (6_050_882_784, 0),

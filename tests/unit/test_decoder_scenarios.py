@@ -13,7 +13,7 @@ from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, causal_decoder
-from tests.unit.test_decoder_families import GEMMA_2B, GPT_J, QWEN2
+from tests.unit.test_decoder_families import GEMMA_2B, GPT_J, GPT_NEOX, QWEN2
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,12 @@ SCENARIOS = {
         2 * (28 * (4 * 4096**2 + 2 * 4096 * 16384) + 50400 * 4096) + 28 * 4 * 4096,
         1,
         28 * 2 * 4096 * 2,
+    ),
+    "gpt_neox_20b_pod16": Known(
+        GPT_NEOX,
+        2 * (44 * (4 * 6144**2 + 2 * 6144 * 24576) + 50432 * 6144) + 44 * 4 * 6144,
+        1,
+        44 * 2 * 6144 * 2,
     ),
     "qwen2_7b_pod4": Known(
         QWEN2,

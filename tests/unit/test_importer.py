@@ -172,6 +172,20 @@ def test_gemma_scales_words_and_has_biases_in_attention_where_it_says_so(folder:
     assert line_of(text, "bias") == 'bias: ["qkv", "projection"] # attention_bias'
 
 
+def test_gpt_neox_says_whether_blocks_are_parallel_and_what_is_turned(folder: Path) -> None:
+    """A quarter of 96."""
+    text = text_of(MODELS["gpt_neox_20b"], system="ipu_pod64")
+    assert line_of(text, "rotary_size") == "rotary_size: 24 # of 96: rotary_pct"
+    assert line_of(text, "parallel_blocks").startswith("parallel_blocks: two_norms # use_parallel_residual is not in")
+    small = {"model_type": "gpt_neox", **SMALL_SIZES, "rotary_pct": 1, "attention_bias": False}
+    text = text_of(small | {"use_parallel_residual": False})
+    assert line_of(text, "rotary_size") == "rotary_size: 32 # of 32: rotary_pct"
+    assert line_of(text, "parallel_blocks") == "parallel_blocks: none # use_parallel_residual"
+    assert line_of(text, "bias") == 'bias: ["feed_forward"] # attention_bias'
+    assert "bias: true # attention_bias is not in" in " ".join(text_of({"model_type": "gpt_neox"}).split())
+
+
+SMALL_SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
 NOTES = {
     "another activation": (
         {"model_type": "gpt2", "activation_function": "laplace"},

@@ -213,6 +213,15 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         ":3:3 [rotary_dim]: 512 elements of heads that are 256 wide: pairs of them are turned\n"
         "  do: write an even number up to 256",
     ),
+    "too little is turned": (
+        {"model_type": "gpt_neox", "rotary_pct": 0.01},
+        ":3:3 [rotary_pct]: 0.01 of heads that are 96 wide are 0 elements: pairs of them are turned\n"
+        "  do: write for example `0.5`",
+    ),
+    "a share in words": (
+        {"model_type": "gpt_neox", "rotary_pct": "0.25"},
+        ":3:3 [rotary_pct]: needs a number from 0 to 1, not `0.25`\n  do: write for example `0.25`",
+    ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
         ":3:3 [max_position_embeddings]: 2 positions leave none for tokens: 2 are for padding\n  do: write 3 or more",
