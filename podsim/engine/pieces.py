@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from podsim.engine.executor import execute
 from podsim.engine.trace import Trace
@@ -52,11 +53,11 @@ class Pieces:
             return None
         makespan, accounts = 0, tuple[_Account, ...]({} for _ in group.lanes)
         for number, phase in enumerate(group.phases):
-            for place, piece in enumerate(_pieces(phase, group.lanes)):
+            lanes = tuple(phase.steps.get(lane, ()) for lane in group.lanes)
+            for place, (piece, times) in enumerate(_pieces(lanes, phase.wait_kind)):
                 duration, parts = self._at((number, place), piece)
-                makespan += duration * phase.count
-                for account, part in zip(accounts, parts, strict=True):
-                    _add(account, part, phase.count)
+                makespan += duration * times * phase.count
+                _add(accounts, parts, times * phase.count)
         return Trace(makespan, dict(zip(group.lanes, accounts, strict=True)), (), frozenset(), (), 0)
 
     def _at(self, place: tuple[int, int], piece: _Piece) -> _Ran:
@@ -84,13 +85,20 @@ class Pieces:
         """The accounts of lanes up to the end of each."""
         if len(lanes) == 1 and (alone := _alone(lanes[0])) is not None:
             return (alone,)
-        key = tuple(lanes)
-        if (known := self._known.get(key)) is None:
+        pieces = list(_pieces(lanes, _OTHERS))
+        if len(pieces) == 1:
+            return self._in_engine(tuple(lanes))
+        accounts = tuple[_Account, ...]({} for _ in lanes)
+        for piece, times in pieces:
+            _add(accounts, self._run(piece)[1], times)
+        return [_without_waiting(account) for account in accounts]
+
+    def _in_engine(self, lanes: tuple[_Steps, ...]) -> Sequence[_Account]:
+        if (known := self._known.get(lanes)) is None:
             steps = {str(number): each for number, each in enumerate(lanes)}
             group = Group("", tuple(steps), (Phase("", 1, steps, _OTHERS),))
             accounts = execute(Program((group,)), explicit=False).lanes
-            known = tuple(_without_waiting(accounts[lane]) for lane in steps)
-            self._known[key] = known
+            known = self._known[lanes] = tuple(_without_waiting(accounts[lane]) for lane in steps)
         return [dict(account) for account in known]
 
 
@@ -108,17 +116,21 @@ def _meet_alike(group: Group) -> bool:
     return True
 
 
-def _pieces(phase: Phase, lanes: Sequence[str]) -> list[_Piece]:
-    """A phase cut where all its lanes meet; whole if only some of them do."""
-    steps = tuple(phase.steps.get(lane, ()) for lane in lanes)
-    pieces = []
-    for parts in zip(*map(_cut, steps), strict=False):
-        ends = {end for _, end in parts}
-        if len(ends) > 1:
-            return [_Piece(steps, phase.wait_kind)]
-        (end,) = ends
-        pieces.append(_Piece(tuple(part for part, _ in parts), phase.wait_kind if end is None else end.kind))
-    return pieces
+def _pieces(lanes: Sequence[_Steps], wait_kind: str) -> Iterator[tuple[_Piece, int]]:
+    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row, as in a ring.
+
+    Args:
+        lanes: Their steps.
+        wait_kind: Kind of time that waiting at the end is accounted as.
+    """
+    cut = [
+        (tuple(part for part, _ in parts), {end for _, end in parts}) for parts in zip(*map(_cut, lanes), strict=False)
+    ]
+    if any(len(ends) > 1 for _, ends in cut):
+        yield _Piece(tuple(lanes), wait_kind), 1
+        return
+    for (parts, (end,)), alike in groupby(cut):
+        yield _Piece(parts, wait_kind if end is None else end.kind), sum(1 for _ in alike)
 
 
 def _cut(steps: Sequence[Step]) -> Iterator[tuple[tuple[Step, ...], Barrier | None]]:
@@ -188,6 +200,7 @@ def _without_waiting(account: Mapping[str, int]) -> _Account:
     return {kind: time for kind, time in account.items() if kind != _OTHERS}
 
 
-def _add(account: _Account, part: Mapping[str, int], count: int) -> None:
-    for kind, duration in part.items():
-        account[kind] = account.get(kind, 0) + duration * count
+def _add(accounts: Sequence[_Account], parts: Sequence[_Account], count: int) -> None:
+    for account, part in zip(accounts, parts, strict=True):
+        for kind, duration in part.items():
+            account[kind] = account.get(kind, 0) + duration * count

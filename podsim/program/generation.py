@@ -125,17 +125,17 @@ class _StepProgram:
             )
         return software.token_call_s
 
-    def _run(self, stage: Stage, segment: Segment, ipu: int) -> Iterator[Step]:
+    def _run(self, stage: Stage, segment: Segment, ipu: int) -> list[Step]:
         """Blocks one after the other, once their weights are there."""
-        yield from self._load(ipu, segment)
+        steps = list(self._load(ipu, segment))
         for name in segment.blocks:
             block = self._workload.blocks[name]
-            yield from self._cache(ipu, "read", block.cache_read_elements)
-            yield self._work(name.replace("_", "-"), self._blocks[name].forward_account)
-            yield from self._cache(ipu, "write", block.cache_written_elements)
+            steps += self._cache(ipu, "read", block.cache_read_elements)
+            steps.append(self._work(name.replace("_", "-"), self._blocks[name].forward_account))
+            steps += self._cache(ipu, "write", block.cache_written_elements)
             if block.partial_sums:
-                yield from self._sums[stage.index][ipu]
-        yield from self._unload(ipu)
+                steps += self._sums[stage.index][ipu]
+        return [*steps, *self._unload(ipu)]
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
