@@ -81,9 +81,9 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         """IPUs of one data-parallel copy."""
         return len(self.pipeline_splits) + 1
 
-    def merged_bytes(self, otherwise: int) -> int:
-        """As the scenario says, or else the software stack."""
-        return otherwise if self.reduction_merge_size is None else int(self.reduction_merge_size)
+    def merged_bytes(self, default_bytes: int) -> int:
+        """As the scenario says, or else the software stack. [B]"""
+        return default_bytes if self.reduction_merge_size is None else int(self.reduction_merge_size)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
         """As the scenario says; or epochs in equal calls, without rounding: a sample bears its part of a call."""
