@@ -7,7 +7,7 @@ pickled. A program that equals the last one is not simulated again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from podsim.cost.model import CostModel
 from podsim.engine import Pieces, Trace, execute
@@ -34,7 +34,7 @@ class _Traces:
     """Traces of programs that differ little: most are equal to the first, or in most of their pieces."""
 
     first: tuple[Program, Trace] | None = None
-    pieces: Pieces = field(default_factory=Pieces)
+    pieces: Pieces | None = None
 
     def of(self, program: Program, *, anew: bool) -> Trace | None:
         """The trace of a program; None if it would take long and `anew` does not allow it."""
@@ -45,6 +45,9 @@ class _Traces:
             return trace
         if trace.event_count > _MANY_EVENTS and not anew:
             return None
+        if self.pieces is None:
+            self.pieces = Pieces()
+            self.pieces.trace(known)  # what the others are compared with, piece by piece
         return self.pieces.trace(program) or execute(program, explicit=False)
 
 

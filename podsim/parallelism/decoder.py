@@ -52,7 +52,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
     divisions = list(_divisions(loaded, spec))
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
-        raise NoPlanError(what, do="pin less; shards must divide heads and feed-forward width")
+        raise NoPlanError(what, do="pin less; there can be no more shards than heads")
     tried = _all_tried(generation_job(spec), divisions, watch)
     fitting = sorted(
         ((each.step_s, each.layout.ipus_per_replica, each) for each in tried if each.step_s is not None),

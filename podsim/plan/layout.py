@@ -114,13 +114,13 @@ class Precision:
         """Whether weights have to be unpacked for the matrix unit."""
         return self.weight_bits < WEIGHT_BITS["fp16"]
 
-    def weight_bytes(self, element_count: int, shards: int = 1) -> int:
-        """Bytes of one shard of so many weights. [B]
+    def weight_bytes(self, element_count: int) -> int:
+        """Bytes of so many weights. [B]
 
-        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4).weight_bytes(9, shards=4)
-        (20, 5, 2)
+        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9)
+        (20, 5)
         """
-        return -(-element_count * self.weight_bits // _BITS_PER_BYTE // shards)
+        return -(-element_count * self.weight_bits // _BITS_PER_BYTE)
 
 
 @dataclass(frozen=True, slots=True)

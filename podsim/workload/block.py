@@ -91,7 +91,6 @@ class Workload:
         host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
-        undivided: The same for all shards together, if this is one of several.
     """
 
     name: str
@@ -102,12 +101,6 @@ class Workload:
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    undivided: Workload | None = None
-
-    @property
-    def whole(self) -> Workload:
-        """The workload of all shards together."""
-        return self.undivided or self
 
     @property
     def hidden_bytes(self) -> int:
