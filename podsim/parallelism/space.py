@@ -1,4 +1,4 @@
-"""The layouts, but for their cuts, that a batch, a pod and what is pinned allow."""
+"""The layouts, without their cuts, that a batch, a pod and what is pinned allow."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Space:
                 yield ipus
 
     def _replica_counts(self, ipus: int) -> list[int]:
-        """The most replicas that divide batch and pod and leave enough micro-batches, hardly fewer, or none beside one.
+        """The largest numbers of replicas that divide batch and pod and leave enough micro-batches, and one.
 
         With fewer there is less to compute with, but for models so small that reducing gradients costs more.
         """

@@ -94,7 +94,7 @@ def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator
     owners = _owners(held)
 
     def stored(segment: Segment, there: Collection[str]) -> int:
-        """The weights of a segment, but for those that are tied to blocks that are there. [B]"""
+        """The weights of a segment, except those tied to blocks on the same IPU. [B]"""
         count = sum(_stored_elements(workload.blocks[name], there) for name in segment.blocks)
         return job.precision.weight_bytes(count)
 

@@ -13,7 +13,7 @@ _PARTS: Final = 100
 
 
 def track(names: Sequence[str], what: str) -> Iterator[str]:
-    """Pass names on, with a bar on standard error that is gone at the end; silent when nobody watches."""
+    """Pass names on, with a bar on standard error that vanishes at the end; silent if that is no terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

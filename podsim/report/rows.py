@@ -113,7 +113,7 @@ class MemoryReport:
         return sum(self.tenants(ipu, where).values())
 
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
-        """The IPU with the least room left, the first of equals; none if nobody uses this memory."""
+        """The IPU with the least room left, the first of equals; none if this memory is not used."""
         ipus = sorted({row.ipu for row in self.rows if row.where == where})
         return max(ipus, key=lambda ipu: self.used_bytes(ipu, where), default=None)
 

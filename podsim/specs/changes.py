@@ -18,7 +18,7 @@ class Change:
 
     Attributes:
         key: Its path, for example `system.host_count`.
-        before: What the file says, or what stands in the files it names; None if nobody says it.
+        before: The value in the file, or in the files that it names; None if there is none.
         after: What was simulated; None if it was left out.
     """
 

@@ -108,7 +108,7 @@ class GeneratorSpec(BuiltModelSpec):
 
     @abstractmethod
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:

@@ -179,7 +179,7 @@ class DecoderSpec(GeneratorSpec):
         yield from self.position_findings(data.sequence_length, ("data", "sequence_length"), cure)
 
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
         if not self.rotary and token_count > self.position_count:
             yield key, f"{token_count} tokens, the model has {self.position_count} positions", do
 
