@@ -76,11 +76,7 @@ class Space:
         return self.family.divided(layout, self._workload.order)
 
     def groups(self, base: Layout) -> Iterator[Layout]:
-        """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit.
-
-        Args:
-            base: What they have in common.
-        """
+        """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
         every = (
             (
                 place,

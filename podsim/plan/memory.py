@@ -215,14 +215,7 @@ def running_bytes(place: int, workload: Workload, cost: BlockCost, ipu: Ipu) -> 
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
-    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip.
-
-    Args:
-        cost: The stage.
-        decode: The step that makes one token.
-        job: What is planned.
-        sequence_length: Tokens of prompt and output.
-    """
+    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip."""
     if job.layout.kv_cache == "none":
         return
     token = decode.activation_bytes * sequence_length

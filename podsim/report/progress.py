@@ -29,10 +29,6 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
 def follow(event_count: int, say: Callable[[str], None]) -> Iterable[int]:
     """Estimate the time of a simulation; if it is long, say so at once and show a bar.
 
-    Args:
-        event_count: Events to simulate, roughly.
-        say: Takes the estimate.
-
     Returns:
         Numbers of events after which to look again.
     """

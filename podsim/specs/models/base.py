@@ -123,14 +123,7 @@ def named(kind: str, size: str | None) -> str:
 
 
 def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
-    """What goes through a transformer together.
-
-    Args:
-        data: A section `data` with dropouts.
-        formats: Number formats.
-        size: Sequences.
-        sequence_length: Tokens, or patches, of each.
-    """
+    """What goes through a transformer together."""
     return Batch(
         size=size,
         sequence_length=sequence_length,
