@@ -85,17 +85,6 @@ class MemoryReport:
     in_processor_memory_bytes: int
     streaming_memory_bytes: int
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys."""
-        return {
-            "rows": [
-                {"ipu": row.ipu, "tenant": row.tenant, "size_bytes": row.size_bytes, "where": row.where}
-                for row in self.rows
-            ],
-            "in_processor_memory_bytes": self.in_processor_memory_bytes,
-            "streaming_memory_bytes": self.streaming_memory_bytes,
-        }
-
     def capacity_bytes(self, where: str) -> int:
         """Capacity per IPU of one of the two memories. [B]"""
         return self.streaming_memory_bytes if where == STREAMING else self.in_processor_memory_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.specs.document import Document, KeyPath
@@ -25,10 +25,6 @@ class Change:
     key: str
     before: object
     after: object
-
-    def to_dict(self) -> dict[str, object]:
-        """The change as plain data."""
-        return asdict(self)
 
 
 def changes(
