@@ -71,7 +71,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
 
 
 def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:
-    """Divisions that can be planned, but for longer pipelines that cannot be faster.
+    """Try the divisions that can be planned, except longer pipelines that cannot be faster.
 
     Raises:
         NoPlanError: None can be planned.

@@ -53,7 +53,7 @@ class Generation:
         return self.prompt_tokens + self.output_tokens
 
     def laid_out(self, **fields: Any) -> Generation:
-        """The same with another layout in some fields."""
+        """The question with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))
 
     def job(self, name: StepName) -> Job:

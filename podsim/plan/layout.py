@@ -106,7 +106,7 @@ class Precision:
 
     @classmethod
     def of(cls, weights: str, partials: str, accumulation: str | None = None) -> Self:
-        """From the names of formats."""
+        """A precision from the names of formats."""
         return cls(WEIGHT_BITS[weights], DTYPE_BYTES[accumulation] if accumulation else 0, partials)
 
     @property
@@ -173,5 +173,5 @@ class Job:
         return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
 
     def laid_out(self, **fields: Any) -> Job:
-        """The same with another layout in some fields."""
+        """The job with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))

@@ -1,4 +1,4 @@
-"""What sits in each IPU's memory, and whether it fits."""
+"""What each IPU's memory holds, and whether it fits."""
 
 from __future__ import annotations
 

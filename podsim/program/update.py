@@ -54,7 +54,7 @@ class _Turn:
         self._latency_s = cache(lambda ring: step_latency_s(plan.system, plan.software, ring))
 
     def phases(self) -> Iterator[Phase]:
-        """All of them, in order."""
+        """All phases of the turn, in order."""
         layout, precision = self._plan.layout, self._plan.precision
         yield self._phase("gather gradients", lambda cost: [self._work("gather", cost.gather)])
         yield from self._ring("reduce-scatter gradients", precision.accumulator_bytes)

@@ -115,7 +115,7 @@ class Workload:
         return tuple(dict.fromkeys(layer_of.get(name, (name,)) for name in self.order))
 
     def forward_only(self) -> Workload:
-        """The same without backward passes: what is not run takes neither time nor memory."""
+        """The workload without backward passes: what is not run takes neither time nor memory."""
         return replace(self, blocks={name: replace(block, backward=()) for name, block in self.blocks.items()})
 
     def input_elements(self, block_name: str) -> int:

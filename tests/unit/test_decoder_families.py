@@ -45,6 +45,7 @@ GPT_NEOX = DecoderShape(
 )
 FALCON = DecoderShape(32, 4544, 18176, 71, 1, 65024, gated=False, norm="layer", parallel="one_norm")
 QWEN2 = DecoderShape(28, 3584, 18944, 28, 4, 152064, biases=("qkv",))
+QWEN2_SMALL = DecoderShape(24, 896, 4864, 14, 2, 151936, biases=("qkv",), tied_embedding=True)
 GEMMA_2B = DecoderShape(
     18,
     2048,
@@ -96,6 +97,7 @@ def shape_of(block: Block, name: str) -> tuple[int, ...]:
         (FALCON, 7_217_189_760),
         (replace(FALCON, tied_embedding=True), 7_217_189_760 - 65024 * 4544),
         (QWEN2, 7_615_616_512),
+        (QWEN2_SMALL, 494_032_768),
         (GEMMA_2B, 2_506_172_416),
         (GEMMA_7B, 8_537_680_896),
         (MIXTRAL, 46_702_792_704),
