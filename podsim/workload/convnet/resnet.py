@@ -20,7 +20,8 @@ from podsim.workload.convnet.blocks import (
     residual_block,
 )
 from podsim.workload.convnet.features import Features
-from podsim.workload.convnet.layers import Chain, Layer, Pooling
+from podsim.workload.convnet.layers import Chain, Layer
+from podsim.workload.convnet.pooling import Pooling
 from podsim.workload.convnet.stem import image, stem_block
 
 _UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
