@@ -87,7 +87,7 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
     kv = _kv_heads(reader, defaults.kv_heads, heads.whole)
     rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
     wide = _head_size(reader, defaults.head_size)
-    check_heads(reader, hidden, heads, kv, *wide)
+    check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     entries = (
         *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from podsim import run
-from podsim.plan.generation import plan_generation
+from podsim.plan.generation import generation_cost_model, plan_step, with_stages_of_shards
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, causal_decoder
-from tests.unit.test_decoder_families import GEMMA_2B, GPT_J, GPT_NEOX, QWEN2
+from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, QWEN2
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ SCENARIOS = {
         2 * (44 * (4 * 6144**2 + 2 * 6144 * 24576) + 50432 * 6144) + 44 * 4 * 6144,
         1,
         44 * 2 * 6144 * 2,
+    ),
+    "falcon_7b_pod16": Known(
+        replace(FALCON, tied_embedding=True),
+        # 71 heads of 64; one of keys and one of values, of which each of the 16 shards keeps a copy.
+        2 * (32 * (2 * 4544**2 + 2 * 4544 * 64 + 2 * 4544 * 18176) + 65024 * 4544) + 32 * 4 * 4544,
+        1,
+        16 * 32 * 2 * 64 * 2,
     ),
     "qwen2_7b_pod4": Known(
         QWEN2,
@@ -79,24 +86,18 @@ def test_work_of_a_token(name: str, known: Known) -> None:
 
 @scenarios
 def test_shards_add_up_their_results(name: str, known: Known) -> None:
-    """A ring of n shards takes 2·(n - 1) steps for a sum."""
-    spec = spec_of(name)
-    layers = next(
-        phase
-        for phase in compile_step(plan_generation(generation_job(spec)).decode).groups[0].phases
-        if phase.name.startswith("layers")
-    )
+    """A ring of four shards takes 2·3 steps for a sum."""
+    asked = with_stages_of_shards(generation_job(spec_of(name)), 1, 4).laid_out(batches_in_flight=1)
+    step = compile_step(plan_step(asked, "decode", generation_cost_model(asked)))
+    layers = next(phase for phase in step.groups[0].phases if phase.name.startswith("layers"))
     transfers = [each.transfers for each in layers.steps["ipu0"] if isinstance(each, Exchange)]
-    steps = sum(each[0].kind == ALL_REDUCE for each in transfers)
-    shards = spec.parallelism.tensor_parallel
-    assert shards > 1
-    assert steps == known.sums_per_layer * 2 * (shards - 1)
+    assert sum(each[0].kind == ALL_REDUCE for each in transfers) == known.sums_per_layer * 2 * 3
 
 
 @scenarios
 def test_keys_and_values_of_all_tokens_are_kept(name: str, known: Known) -> None:
-    """Shards divide them; a row stands for the IPUs of its stage."""
+    """Shards divide them; a row stands for the IPUs of its stage. Every batch in flight has its own."""
     spec, result = spec_of(name), run(name)
-    tokens = spec.generation.batch_size * spec.generation.sequence_length
+    tokens = spec.generation.sequence_length * spec.parallelism.batches_in_flight
     kept = sum(row.size_bytes for row in result.memory.rows if row.tenant == "kv_cache")
     assert kept * spec.parallelism.tensor_parallel == tokens * known.cache_bytes_per_token

@@ -53,7 +53,7 @@ class DecoderSpec(GeneratorSpec):
     """Family of the model."""
     size: Size | None = None
     """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
-    [mesnard2024] [black2022]."""
+    [mesnard2024] [black2022] [almazrouei2023]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count
