@@ -13,7 +13,7 @@ from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, causal_decoder
-from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, QWEN2
+from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, MIXTRAL, QWEN2
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,13 @@ SCENARIOS = {
         2 * (32 * (2 * 4544**2 + 2 * 4544 * 64 + 2 * 4544 * 18176) + 65024 * 4544) + 32 * 4 * 4544,
         1,
         16 * 32 * 2 * 64 * 2,
+    ),
+    "mixtral_8x7b_pod16": Known(
+        MIXTRAL,
+        # 32 heads with 8 of keys, of which two shards keep a copy; a router and 2 of 8 experts of 3·4096·14336.
+        2 * (32 * (2 * 4096**2 + 2 * 4096 * 1024 + 8 * 4096 + 2 * 3 * 4096 * 14336) + 32000 * 4096) + 32 * 4 * 4096,
+        2,
+        2 * 32 * 2 * 1024 * 2,
     ),
     "qwen2_7b_pod4": Known(
         QWEN2,
@@ -101,3 +108,24 @@ def test_keys_and_values_of_all_tokens_are_kept(name: str, known: Known) -> None
     tokens = spec.generation.sequence_length * spec.parallelism.batches_in_flight
     kept = sum(row.size_bytes for row in result.memory.rows if row.tenant == "kv_cache")
     assert kept * spec.parallelism.tensor_parallel == tokens * known.cache_bytes_per_token
+
+
+def read_bytes(batch_size: int) -> int:
+    """Weights that a decode step of Mixtral reads. [B]"""
+    batch = Batch(batch_size, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
+    workload = causal_decoder(spec_of("mixtral_8x7b_pod16").model.shape, batch)
+    return 2 * sum(workload.blocks[name].read_parameter_count for name in workload.order)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_a_batch_reads_the_experts_that_its_tokens_meet(batch_size: int) -> None:
+    """8·(1 - (6/8)^n) of 8 experts of 3·4096·14336 for n tokens: 2, 3.5, and 7.199."""
+    experts, met = 32 * 8 * 3 * 4096 * 14336, 1 - (6 / 8) ** batch_size
+    assert read_bytes(batch_size) == pytest.approx(2 * (46_702_792_704 - experts * (1 - met)), rel=1e-6)
+
+
+def test_more_tokens_cost_more_experts_to_stream() -> None:
+    """Where streaming memory is the bound, the time of a step follows what is read."""
+    one, two = (run("mixtral_8x7b_pod16", overrides=[f"generation.batch_size={size}"]) for size in (1, 2))
+    streaming = [result.decode.breakdown["streaming"] for result in (one, two)]
+    assert streaming[1] / streaming[0] == pytest.approx(read_bytes(2) / read_bytes(1), rel=0.02)

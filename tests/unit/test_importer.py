@@ -202,6 +202,15 @@ def test_two_architectures_of_falcon(given: Config, kv_heads: int, blocks: str, 
     assert (model.feed_forward_size, model.tied_embedding) == (128, True)
 
 
+def test_experts_of_mixtral(folder: Path) -> None:
+    text = text_of({"model_type": "mixtral", **SMALL_SIZES, "num_key_value_heads": 1, "num_local_experts": 4})
+    assert re.search(
+        r"  experts:\n    count: 4 +# num_local_experts\n    per_token: 2 +# num_experts_per_tok is n", text
+    )
+    experts = spec_of(text).model.experts
+    assert (experts.count, experts.per_token) == (4, 2)
+
+
 SMALL_SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
 NOTES = {
     "another activation": (
@@ -215,6 +224,10 @@ NOTES = {
         "not modelled: sliding window attention (sliding_window 2048)",
     ),
     "no rotation": ({"model_type": "falcon", "alibi": True}, "not modelled: ALiBi positions (alibi)"),
+    "a window of experts": (
+        {"model_type": "mixtral", "sliding_window": 4096, "num_hidden_layers": 2},
+        "not modelled: sliding window attention (sliding_window 4096)",
+    ),
     "scaled positions": (
         {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
         "not modelled: rope scaling (rope_scaling)",

@@ -230,6 +230,10 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "falcon", "num_ln_in_parallel_attn": 3, "new_decoder_architecture": True},
         ":3:3 [num_ln_in_parallel_attn]: `3` is too large\n  do: write 2 or less",
     ),
+    "too few experts": (
+        {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
+        ":4:3 [num_experts_per_tok]: a token cannot go through 5 of 4 experts\n  do: correct one of the two",
+    ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
         ":3:3 [max_position_embeddings]: 2 positions leave none for tokens: 2 are for padding\n  do: write 3 or more",
