@@ -16,8 +16,9 @@ from podsim.specs.models.base import GeneratorSpec, batch_of, named, with_preset
 from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.workload import DecoderShape, Workload, causal_decoder
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
 from podsim.workload.transformer.shape import LAYER_BIASES
 
 _LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
