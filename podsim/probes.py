@@ -91,7 +91,7 @@ class TrainingProbe(_Probe):
         outcome: TrainingOutcome,
         known: tuple[Program, Trace] | None = None,
     ) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             job: What was planned.
@@ -110,7 +110,7 @@ class TrainingProbe(_Probe):
         return super().__getstate__() | {"_workload_of": None}
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
-        """One weight update and the run it belongs to."""
+        """Run one weight update, and the run that it belongs to."""
         job = training_job(spec, self._workload_of)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
@@ -135,7 +135,7 @@ class GenerationProbe(_Probe):
     _KEPT = ("_job_of",)
 
     def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             job_of: What is planned for a scenario.
@@ -145,7 +145,7 @@ class GenerationProbe(_Probe):
         self._job_of = job_of
 
     def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
-        """Both kinds of step."""
+        """Run both kinds of step."""
         asked = self._job_of(spec)
         model = self._costs(generation_cost_model(asked), anew=anew)
         if model is None:
@@ -168,7 +168,7 @@ class ForwardProbe(_Probe):
     _KEPT = ("_workload",)
 
     def __init__(self, workload: Workload, model: CostModel) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             workload: The model for one batch, as it was read.
@@ -178,7 +178,7 @@ class ForwardProbe(_Probe):
         self._workload = workload
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
-        """One batch, and a session call of many."""
+        """Run one batch, and a session call of many."""
         job = forward_job(spec, self._workload)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:

@@ -31,7 +31,7 @@ class Account:
 
     @property
     def cycles(self) -> float:
-        """All kinds together. [cycles]"""
+        """Cycles of all kinds together. [cycles]"""
         compute = self.matmul + self.vector + self.reduction
         return compute + self.exchange + self.rearrange + self.superstep + self.all_reduce
 

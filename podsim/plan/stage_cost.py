@@ -1,4 +1,4 @@
-"""What the passes of each pipeline stage cost on its IPU."""
+"""Costs of the passes of each pipeline stage on its IPU."""
 
 from __future__ import annotations
 

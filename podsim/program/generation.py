@@ -17,7 +17,7 @@ from podsim.plan.plan import Plan
 from podsim.plan.stage import Segment, Stage
 from podsim.plan.stage_cost import BlockCost
 from podsim.program.passes import BUBBLE, INTER_IPU, work
-from podsim.program.rings import peripheral_ring, step_latency_s
+from podsim.program.rings import ring_of, step_latency_s
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, link_transfer, streaming_transfer
 from podsim.units import seconds_to_ps
@@ -149,9 +149,9 @@ class _StepProgram:
             yield from self._stream("weights", ipu, "read", self._read_bytes(segment))
 
     def _read_bytes(self, segment: Segment) -> int:
-        """A shard of the weights that blocks read. [B]"""
-        read = sum(self._workload.whole.blocks[name].read_parameter_count for name in segment.blocks)
-        return self._plan.precision.weight_bytes(read, self._plan.layout.tensor_parallel)
+        """The weights that blocks read. [B]"""
+        read = sum(self._workload.blocks[name].read_parameter_count for name in segment.blocks)
+        return self._plan.precision.weight_bytes(read)
 
     def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
         """Keys and values that are not on the chip."""
@@ -189,7 +189,7 @@ class _StepProgram:
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
         """The steps of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
-        ring = peripheral_ring(stage.ipus)
+        ring = ring_of(self._plan.system, stage.ipus)
         count = len(ring)
         if count == 1:
             return {ring[0]: []}

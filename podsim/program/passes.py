@@ -44,7 +44,7 @@ class StageWork:
 
 
 def stage_work(plan: Plan) -> tuple[StageWork, ...]:
-    """All stages."""
+    """The work of all stages."""
     return tuple(_passes(cost, plan.system.machine.ipu.clock_hz) for cost in plan.stages)
 
 
