@@ -19,9 +19,10 @@ from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import counted, shown
-from podsim.workload import DecoderShape, Experts, Workload, causal_decoder
-from podsim.workload.convnet import Formats
-from podsim.workload.transformer.shape import LAYER_BIASES, Bias
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import LAYER_BIASES, Bias, Experts
 
 _BIASES = get_args(Bias)
 
