@@ -79,11 +79,13 @@ class Validation:
         """All of them."""
         return (*self.comparisons, *self.not_run)
 
-    def only(self, role: str | None = None, group: str | None = None) -> Validation:
-        """Rows of one role, and of the groups whose name holds some words."""
+    def only(self, role: str | None = None, groups: Sequence[str] = ()) -> Validation:
+        """Rows of one role, and of groups whose name holds one of these texts; all if left out."""
+        texts = [text.casefold() for text in groups]
 
         def asked(row: Comparison | NotRun) -> bool:
-            return (role is None or row.role == role) and (group is None or group.lower() in row.group.lower())
+            of_group = not texts or any(text in row.group.casefold() for text in texts)
+            return of_group and (role is None or row.role == role)
 
         return Validation(tuple(filter(asked, self.comparisons)), tuple(filter(asked, self.not_run)))
 
