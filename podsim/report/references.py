@@ -21,12 +21,12 @@ _SCOPES: Final = {"whole run": "average of a whole run with compilation, loading
 
 
 def references_of(loaded: LoadedScenario) -> tuple[Reference, ...]:
-    """What is known of a scenario; nothing of one that is not the shipped one, or was changed."""
+    """Published figures for a scenario; none unless it is a shipped one, unchanged."""
     return () if loaded.shipped_name is None else references_for(loaded.shipped_name)
 
 
 def references_for(name: str) -> tuple[Reference, ...]:
-    """What was measured for the scenario called `name`, or `name@variant`; empty if nothing is known."""
+    """Figures for the scenario called `name`, or `name@variant`; empty if none are known."""
     return (*_submitted(name), *_published(name))
 
 
@@ -41,7 +41,7 @@ def _submitted(name: str) -> Iterator[Reference]:
 
 
 def _published(name: str) -> Iterator[Reference]:
-    """Of figures for several scenarios together none has a share."""
+    """Figures for one scenario; those for several scenarios together have no share for each."""
     for row in rows("published_throughput"):
         if row["scenario"].split() == [name]:
             scope = f", {_SCOPES[row['scope']]}" if row["scope"] in _SCOPES else ""

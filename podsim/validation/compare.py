@@ -1,17 +1,17 @@
-"""Every row at hand: kernels, matrix products, weight updates, evaluations, times to train."""
+"""Every published row beside its prediction: kernels, products, weight updates, evaluations, times to train."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
+from podsim.activity import generate
 from podsim.cost import Chip, MatMulShape, planned_matmul
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_ipu
 from podsim.specs.ipu import Ipu
 from podsim.validation.comparison import Comparison, NotRun, Validation
-from podsim.validation.pods import rows_of_pods
 from podsim.validation.published import published_rows, published_titles
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, blind_name, blind_predictions, submissions
 from podsim.validation.runs import Runs, held_against
@@ -132,7 +132,7 @@ def _evaluation_s(runs: Runs, name: str, count: float) -> float:
 
 
 def _effects(runs: Runs) -> Iterator[Comparison]:
-    """Differences between runs, which totals hide."""
+    """Published differences between runs, which totals hide."""
     measured = {scenario_name(row): float(row["step_ms_median"]) for row in submissions("bert")}
     pairs = (
         ("POD64 to POD128, open", "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"),
@@ -178,7 +178,7 @@ def _rate(row: dict[str, str]) -> float:
 
 def _more_ipus() -> Iterator[Comparison]:
     """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
-    small, large = rows_of_pods(("pod4", "pod16"))
-    predicted = large.gc200.tokens_per_s / small.gc200.tokens_per_s
-    name, published = "LLaMa2-7B, POD4 to POD16: throughput", large.ipu_count / small.ipu_count
+    small, large = (generate("llama2_7b_pods", variant=variant) for variant in ("pod4", "pod16"))
+    predicted = large.tokens_per_s / small.tokens_per_s
+    name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4
     yield Comparison("published effect of more IPUs", name, predicted, published, "x", "hold-out", "conductivity2024")

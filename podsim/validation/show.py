@@ -121,7 +121,7 @@ def _summary_row(s: Summary) -> tuple[str, ...]:
 
 
 def sensitivity_note() -> str:
-    """What the table of sensitivities is about."""
+    """A note above the table of sensitivities."""
     published = ", ".join(f"{value} ({row})" for row, value in published_rates().items())
     return (
         f"{SCENARIO}: published are {published} tokens/s.\n"

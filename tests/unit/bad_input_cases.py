@@ -114,13 +114,13 @@ REFERENCES = {
         "popart_sdk_2.3",
         "popart_sdk_2.4",
         "s.yaml:2:1 [software]: no software stack `popart_sdk_2.4` was found\n"
-        f"  do: did you mean `popart_sdk_2.3`? known here: {SOFTWARE}",
+        f"  do: did you mean `popart_sdk_2.5`? known here: {SOFTWARE}",
     ),
     "missing chip": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu: ipu_gc300}}",
         "s.yaml:1:37 [system.machine.ipu]: no IPU `ipu_gc300` was found\n"
-        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_gc200",
+        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_c600, ipu_gc200",
     ),
     "a machine in place of a pod": (
         "system: ipu_pod16",
@@ -173,7 +173,7 @@ QUANTITIES = {
     "half an IPU": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: 3.5}}",
-        "s.yaml:1:37 [system.machine.ipu_count]: `3.5` is not a whole number\n  do: write 2 to 1024, for example `4`",
+        "s.yaml:1:37 [system.machine.ipu_count]: `3.5` is not a whole number\n  do: write 1 to 1024, for example `4`",
     ),
     "an efficiency above one": (
         "system: ipu_pod16",
@@ -303,7 +303,7 @@ SUMS = {
     "an odd machine": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: 3}}",
-        "s.yaml:1:27 [system.machine]: ipu_count 3 is odd; a rung holds two IPUs\n  do: use an even number",
+        "s.yaml:1:27 [system.machine]: ipu_count 3 is odd; a rung holds two IPUs\n  do: use an even number, or one IPU",
     ),
     "a pod beyond reason": (
         "system: ipu_pod16",
