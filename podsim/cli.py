@@ -22,7 +22,7 @@ from podsim.command_line.running import (
     show_result,
 )
 from podsim.command_line.usage import Commands
-from podsim.command_line.validating import Asked, Role, ValidationFormat, validate_as_asked
+from podsim.command_line.validating import Asked, Role, ValidationFormat, preregister_alone, validate_as_asked
 
 app = typer.Typer(
     name="podsim",
@@ -198,10 +198,18 @@ def validate(
     max_worst: Annotated[
         float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
     ] = None,
+    preregister: Annotated[
+        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
+    ] = None,
+    score: Annotated[
+        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
+    ] = None,
 ) -> None:
     """Compare predictions with published measurements."""
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst)
-    if not validate_as_asked(asked):
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
+    if preregister is not None:
+        preregister_alone(preregister, asked)
+    elif not validate_as_asked(asked):
         raise typer.Exit(BEYOND_LIMITS)
 
 
