@@ -32,9 +32,14 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phas
     """The weight update of one replica, then the call back to the host."""
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members).phases()
-    call = Work("session call", ((HOST, seconds_to_ps(_call_s(plan))),))
+    yield call_phase(plan, replicas, replica, _call_s(plan))
+
+
+def call_phase(plan: Plan, replicas: Replicas, replica: int, time_s: float) -> Phase:
+    """The call back to the host, for which all IPUs meet."""
+    call = Work("session call", ((HOST, seconds_to_ps(time_s)),))
     lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
-    yield Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
+    return Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
 
 
 def _call_s(plan: Plan) -> float:
