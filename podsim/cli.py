@@ -222,9 +222,9 @@ def calibrate() -> None:
     from podsim.validation.calibrate import calibrate as refit
 
     for fit in refit(lambda steps: track(steps, "refitting")):
-        typer.echo(
-            f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, fitted {fit.fitted:.4g} {fit.unit} on {fit.rows}"
-        )
+        error = f" ± {fit.standard_error:.2g}" if fit.standard_error is not None else ""
+        fitted = f"fitted {fit.fitted:.4g}{error} {fit.unit}"
+        typer.echo(f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, {fitted} on {fit.rows}")
 
 
 @app.command()

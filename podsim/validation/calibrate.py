@@ -4,7 +4,8 @@ Two constants of the software stack are fitted together to two weight updates: t
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
-one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run; that of
+one run of a convolutional network. The session call of PyTorch and the stacking of samples before it are
+fitted together to the published weight updates that are declared for it, by least squares of relative misses. That of
 an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.activity import simulate
@@ -24,10 +25,12 @@ from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
 from podsim.validation.compare import Progress
+from podsim.validation.least_squares import least_squares
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
+_COLLATION, _PYTORCH = "collation_time_per_sample", "PyTorch"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "eval_s_median", "n_evals_mean")
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
@@ -46,6 +49,7 @@ class Fit:
         fitted: The value that fits best.
         unit: Unit of both.
         rows: What it was fitted to.
+        standard_error: Of the fitted value; None where there are as many constants as rows.
     """
 
     key: str
@@ -53,6 +57,7 @@ class Fit:
     fitted: float
     unit: str
     rows: str
+    standard_error: float | None = None
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
@@ -82,7 +87,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         Fit(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
         Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
         *_epoch_fits(),
-        _pytorch_call(),
+        *_pytorch_fits(),
         _evaluation_call(),
     )
 
@@ -110,14 +115,46 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
     return missed_s / float(row["eval_device_steps"])
 
 
-def _pytorch_call() -> Fit:
-    """What a weight update costs under PyTorch, less the work that is modelled."""
-    published = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
-    (row,) = (row for row in published if row["metric"] == "throughput")
-    name, batch = row["scenario"], float(row["global_batch"])
-    committed = load_scenario(name).spec.software.host_call_s
-    modelled_s = simulate(name).weight_update_s - committed
-    return Fit(f"software.{_CALL} (PyTorch)", committed, batch / float(row["value"]) - modelled_s, "s", name)
+def _pytorch_fits() -> tuple[Fit, ...]:
+    """What a session call of PyTorch takes and the stacking of a sample before it, over all declared runs."""
+    declared = [row for row in rows("published_throughput") if row["role"] == CALIBRATION]
+    trained = [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(_PYTORCH)]
+    names = [row["scenario"] for row in trained]
+    nothing = {_CALL: 0.0, _COLLATION: 0.0}
+    modelled = [_update_s(name, nothing) for name in names]
+    # Both act linearly, so that what one second adds to an update is the coefficient.
+    slopes = [
+        [_update_s(name, nothing | {key: 1.0}) - alone for key in nothing]
+        for name, alone in zip(names, modelled, strict=True)
+    ]
+    measured = [_samples(name) / float(row["value"]) for name, row in zip(names, trained, strict=True)]
+    misses = [each - alone for each, alone in zip(measured, modelled, strict=True)]
+    found = least_squares(slopes, misses, [1 / each for each in measured])
+    software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
+    committed = (software.host_call_s, software.collation_s_per_sample or 0.0)
+    return tuple(
+        Fit(f"software.{key} ({_PYTORCH})", old, new, "s", where, error)
+        for key, old, new, error in zip(nothing, committed, found.values, found.standard_errors, strict=True)
+    )
+
+
+def _of(name: str) -> tuple[str, str | None]:
+    """The scenario and the variant of `scenario@variant`."""
+    scenario, _, variant = name.partition("@")
+    return scenario, variant or None
+
+
+def _update_s(name: str, seconds: Mapping[str, float]) -> float:
+    scenario, variant = _of(name)
+    overrides = [f"software.{key}={value} s" for key, value in seconds.items()]
+    return simulate(scenario, variant=variant, overrides=overrides).weight_update_s
+
+
+def _samples(name: str) -> float:
+    """Samples of a weight update."""
+    scenario, variant = _of(name)
+    result = simulate(scenario, variant=variant)
+    return result.throughput_samples_per_s * result.weight_update_s
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
