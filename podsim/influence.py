@@ -9,9 +9,9 @@ moved on request alone, since every product is then planned anew; so are all inp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from pydantic import ValidationError
 
@@ -19,6 +19,10 @@ from podsim.errors import PodsimError
 from podsim.specs import Assumption, assumptions
 from podsim.specs.assumptions import with_number
 from podsim.specs.scenario import Scenario
+from podsim.watch import Watch, silent
+
+if TYPE_CHECKING:
+    from podsim.uncertainty import Draws, Uncertainty
 
 _Row = Mapping[str, object]
 
@@ -30,10 +34,14 @@ class Measure:
     Attributes:
         headline: The figure that stands for it; None if it was left out because it takes long.
         others: All else that an input may move, to be compared.
+        metrics: The headline and the figures beside it, by the names that results have for them.
+        times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
     """
 
     headline: float | None
     others: object
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    times_to_train_s: Sequence[float] = ()
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)
@@ -89,6 +97,15 @@ class StandsOn(Sequence[_Row]):
             return self._probe(with_number(self._spec, key, value), anew=self._anew)
         except (PodsimError, ValidationError) as error:
             return error
+
+    def uncertainty(self, draws: Draws, watch: Watch = silent) -> Uncertainty:
+        """The run with all inputs drawn from their ranges, but for those whose influence is not measured."""
+        from podsim.uncertainty import uncertainty
+
+        known = {row["key"]: row["influence"] is not None for row in self}
+        inputs = [each for each in assumptions(self._spec) if known.get(each.key)]
+        held = [str(key) for key, measured in known.items() if not measured]
+        return uncertainty(self._spec, self._probe, inputs, draws, held=held, watch=watch)
 
     @overload
     def __getitem__(self, index: int) -> _Row: ...
