@@ -98,7 +98,7 @@ def run(
     check_paths(trace, plot, tornado)
     draws = None
     if draw_count is not None:
-        from podsim.uncertainty import Draws
+        from podsim.draws import Draws
 
         draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())

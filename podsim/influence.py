@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import ValidationError
 
@@ -19,10 +19,6 @@ from podsim.errors import PodsimError
 from podsim.specs import Assumption, assumptions
 from podsim.specs.assumptions import with_number
 from podsim.specs.scenario import Scenario
-from podsim.watch import Watch, silent
-
-if TYPE_CHECKING:
-    from podsim.uncertainty import Draws, Uncertainty
 
 _Row = Mapping[str, object]
 
@@ -70,15 +66,15 @@ class StandsOn(Sequence[_Row]):
             probe: Repeats its run.
             anew: Whether inputs are moved too for which products have to be split anew.
         """
-        self._spec: Scenario = spec
-        self._probe: Probe[Any] = probe
+        self.spec: Scenario = spec
+        self.probe: Probe[Any] = probe
         self._anew = anew
 
     @cached_property
     def _rows(self) -> tuple[_Row, ...]:
-        base = self._probe(self._spec, anew=True)
+        base = self.probe(self.spec, anew=True)
         assert base is not None and base.headline
-        rows = [row for each in assumptions(self._spec) if (row := self._row(each, base)) is not None]
+        rows = [row for each in assumptions(self.spec) if (row := self._row(each, base)) is not None]
         return tuple(sorted(rows, key=_rank))
 
     def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
@@ -89,23 +85,14 @@ class StandsOn(Sequence[_Row]):
         if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends):
             return assumption.to_dict() | {"influence": None}
         low, high = (_change(end, base) for end in ends)
-        return assumption.to_dict() | {"influence": {"metric": self._probe.metric, "low": low, "high": high}}
+        return assumption.to_dict() | {"influence": {"metric": self.probe.metric, "low": low, "high": high}}
 
     def _moved(self, key: str, value: float) -> Measure | Exception | None:
         """The run with another number at a key, or why it is impossible."""
         try:
-            return self._probe(with_number(self._spec, key, value), anew=self._anew)
+            return self.probe(with_number(self.spec, key, value), anew=self._anew)
         except (PodsimError, ValidationError) as error:
             return error
-
-    def uncertainty(self, draws: Draws, watch: Watch = silent) -> Uncertainty:
-        """The run with all inputs drawn from their ranges, but for those whose influence is not measured."""
-        from podsim.uncertainty import uncertainty
-
-        known = {row["key"]: row["influence"] is not None for row in self}
-        inputs = [each for each in assumptions(self._spec) if known.get(each.key)]
-        held = [str(key) for key, measured in known.items() if not measured]
-        return uncertainty(self._spec, self._probe, inputs, draws, held=held, watch=watch)
 
     @overload
     def __getitem__(self, index: int) -> _Row: ...

@@ -16,64 +16,18 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
-from podsim.influence import Probe
-from podsim.specs.assumptions import Assumption, with_number
+from podsim.influence import Probe, StandsOn
+from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.scenario import Scenario
 from podsim.watch import Watch, in_portions
 
-MOST_DRAWS: Final = 1_000_000
 TIME_TO_TRAIN: Final = "time_to_train_s"
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 # What a process needs to start is worth so many draws.
 _DRAWS_PER_PROCESS: Final = 25
 _Metrics = Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """How often inputs are drawn.
-
-    Attributes:
-        count: Draws, from 1 to 1,000,000.
-        seed: Seed of the draws, not negative.
-    """
-
-    count: int
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be drawn.
-
-        Raises:
-            PodsimError: There are too few or too many draws, or the seed is negative.
-        """
-        if not 1 <= self.count <= MOST_DRAWS:
-            what = f"{self.count:,} draws of the uncertain inputs are not possible"
-            raise PodsimError(what, do=f"draw from 1 to {MOST_DRAWS:,} times, for example 200")
-        if self.seed < 0:
-            raise PodsimError(f"the seed {self.seed} is negative", do="use 0 or a positive whole number")
-
-
-@dataclass(frozen=True, slots=True)
-class Uncertainty:
-    """What came of the draws.
-
-    Attributes:
-        draws: How many there were.
-        seed: Seed of the draws.
-        impossible: Draws whose run is impossible, such as those in which the model does not fit.
-        drawn: Keys of the inputs that were drawn.
-        held: Keys of those that kept their values, since every product would have to be planned anew.
-        metrics: `p10`, `p50` and `p90` of each metric: the value that this share of draws does not exceed.
-    """
-
-    draws: int
-    seed: int
-    impossible: int
-    drawn: tuple[str, ...]
-    held: tuple[str, ...]
-    metrics: Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +40,23 @@ class _Task:
     seed: int
 
 
-def uncertainty(
-    spec: Scenario,
-    probe: Probe[Any],
-    inputs: Sequence[Assumption],
-    draws: Draws,
-    *,
-    held: Sequence[str] = (),
-    watch: Watch,
-) -> Uncertainty:
-    """Repeat a run with inputs drawn from their ranges, on all cores.
+def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
+    """Repeat a run with its inputs drawn from their ranges, on all cores.
+
+    Inputs whose influence is not measured keep their values.
 
     Args:
-        spec: The scenario.
-        probe: Repeats its run.
-        inputs: What is drawn.
+        stands_on: The inputs, and how the run is repeated.
         draws: How often, and the seed.
-        held: Keys of inputs that keep their values.
         watch: Passes on names of portions of the draws.
 
     Raises:
         PodsimError: No draw has a run that is possible.
     """
-    task, numbers = _Task(spec, probe, inputs, draws.seed), range(draws.count)
+    measured = {row["key"]: row["influence"] is not None for row in stands_on}
+    inputs = [each for each in assumptions(stands_on.spec) if measured.get(each.key)]
+    held = tuple(str(key) for key, known in measured.items() if not known)
+    task, numbers = _Task(stands_on.spec, stands_on.probe, inputs, draws.seed), range(draws.count)
     processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
     if processes > 1:
         with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(task,)) as pool:
@@ -122,7 +70,7 @@ def uncertainty(
         raise PodsimError(what, do="narrow the ranges of the inputs, or use fewer samples at once")
     metrics = {name: _percentiles([run[name] for run in runs]) for name in runs[0]}
     drawn = tuple(each.key for each in inputs)
-    return Uncertainty(draws.count, draws.seed, len(found) - len(runs), drawn, tuple(held), metrics)
+    return Uncertainty(draws.count, draws.seed, len(found) - len(runs), drawn, held, metrics)
 
 
 _task: list[_Task] = []

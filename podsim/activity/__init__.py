@@ -15,10 +15,10 @@ from podsim.specs.activity import Activity
 from podsim.watch import Watch, silent
 
 if TYPE_CHECKING:
+    from podsim.draws import Draws
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
-    from podsim.uncertainty import Draws
 
     Result = RunResult | GenerationResult | ForwardResult
 
@@ -61,9 +61,11 @@ def run(
     result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
     if uncertainty is None:
         return result
+    from podsim.uncertainty import uncertainty as uncertain
+
     stands_on = result.assumptions
     assert isinstance(stands_on, StandsOn)
-    return replace(result, uncertainty=stands_on.uncertainty(uncertainty, watch))
+    return replace(result, uncertainty=uncertain(stands_on, uncertainty, watch))
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from podsim.draws import Draws
     from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from podsim.report.tables import Tables
     from podsim.specs import LoadedScenario
     from podsim.specs.activity import Activity
-    from podsim.uncertainty import Draws
 
 
 class Format(StrEnum):

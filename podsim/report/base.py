@@ -13,9 +13,9 @@ from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated
 
 if TYPE_CHECKING:
+    from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.program.passes_in_order import Passes
-    from podsim.uncertainty import Uncertainty
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
+from podsim.draws import Uncertainty
 from podsim.report.format import format_duration_s, format_error, format_significant
 from podsim.report.tables import plain_table, titled
-from podsim.uncertainty import Uncertainty
 
 _TIMES: Final = {
     "weight_update_s": "weight update",

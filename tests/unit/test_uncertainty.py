@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import podsim
+from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
 from podsim.influence import Measure, StandsOn
 from podsim.report.tornado import plot_tornado
 from podsim.specs import load_scenario
 from podsim.specs.scenario import Scenario
 from podsim.specs.training import TrainingScenario
-from podsim.uncertainty import Draws, uncertainty
+from podsim.uncertainty import uncertainty
 from podsim.watch import silent
 
 CALL = "software.host_call"
@@ -47,9 +48,8 @@ def spec() -> TrainingScenario:
     return loaded
 
 
-def echoed(spec: TrainingScenario, draws: Draws, probe: Echo | None = None) -> podsim.uncertainty.Uncertainty:  # type: ignore[name-defined]
-    stands_on = StandsOn(spec, probe or Echo())
-    return stands_on.uncertainty(draws, silent)
+def echoed(spec: TrainingScenario, draws: Draws, probe: Echo | None = None) -> Uncertainty:
+    return uncertainty(StandsOn(spec, probe or Echo()), draws, silent)
 
 
 def test_percentiles_of_a_triangle_by_hand(spec: TrainingScenario) -> None:
@@ -83,10 +83,20 @@ def test_runs_that_are_impossible_are_counted(spec: TrainingScenario) -> None:
 
 
 def test_no_run_that_is_possible_is_an_error(spec: TrainingScenario) -> None:
-    from podsim.specs import assumptions
+    class Never(Echo):
+        """A run that is drawn in vain."""
 
+        drawn = 0
+
+        def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+            self.drawn += 1
+            if self.drawn > 3:  # the run as it is, and both ends of the range
+                raise PodsimError("too much")
+            return super().__call__(spec, anew=anew)
+
+    stands_on = StandsOn(spec, Never())
     with pytest.raises(PodsimError, match="none of 5 draws"):
-        uncertainty(spec, Echo(0.0), assumptions(spec), Draws(5), watch=silent)
+        uncertainty(stands_on, Draws(5), silent)
 
 
 @pytest.mark.parametrize(("count", "seed"), [(0, 0), (-1, 0), (1_000_001, 0), (1, -1)])
