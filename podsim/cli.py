@@ -84,14 +84,24 @@ def run(
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
     plot: Plot = None,
     influence: Influence = False,
+    tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
+    draw_count: Annotated[
+        int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
 
-    check_paths(trace, plot)
+    check_paths(trace, plot, tornado)
+    draws = None
+    if draw_count is not None:
+        from podsim.draws import Draws
+
+        draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
-    check_not_inputs(scenario, loaded, trace=trace, plot=plot)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence))
+    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws))
 
 
 @app.command()

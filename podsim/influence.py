@@ -9,7 +9,7 @@ moved on request alone, since every product is then planned anew; so are all inp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, overload
 
@@ -30,10 +30,14 @@ class Measure:
     Attributes:
         headline: The figure that stands for it; None if it was left out because it takes long.
         others: All else that an input may move, to be compared.
+        metrics: The headline and the figures beside it, by the names that results have for them.
+        times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
     """
 
     headline: float | None
     others: object
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    times_to_train_s: Sequence[float] = ()
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)
@@ -62,15 +66,15 @@ class StandsOn(Sequence[_Row]):
             probe: Repeats its run.
             anew: Whether inputs are moved too for which products have to be split anew.
         """
-        self._spec: Scenario = spec
-        self._probe: Probe[Any] = probe
+        self.spec: Scenario = spec
+        self.probe: Probe[Any] = probe
         self._anew = anew
 
     @cached_property
     def _rows(self) -> tuple[_Row, ...]:
-        base = self._probe(self._spec, anew=True)
+        base = self.probe(self.spec, anew=True)
         assert base is not None and base.headline
-        rows = [row for each in assumptions(self._spec) if (row := self._row(each, base)) is not None]
+        rows = [row for each in assumptions(self.spec) if (row := self._row(each, base)) is not None]
         return tuple(sorted(rows, key=_rank))
 
     def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
@@ -81,12 +85,12 @@ class StandsOn(Sequence[_Row]):
         if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends):
             return assumption.to_dict() | {"influence": None}
         low, high = (_change(end, base) for end in ends)
-        return assumption.to_dict() | {"influence": {"metric": self._probe.metric, "low": low, "high": high}}
+        return assumption.to_dict() | {"influence": {"metric": self.probe.metric, "low": low, "high": high}}
 
     def _moved(self, key: str, value: float) -> Measure | Exception | None:
         """The run with another number at a key, or why it is impossible."""
         try:
-            return self._probe(with_number(self._spec, key, value), anew=self._anew)
+            return self.probe(with_number(self.spec, key, value), anew=self._anew)
         except (PodsimError, ValidationError) as error:
             return error
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.activity.settings import Settings
+from podsim.influence import StandsOn
 from podsim.program.size import Follow, unseen
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.activity import Activity
 from podsim.watch import Watch, silent
 
 if TYPE_CHECKING:
+    from podsim.draws import Draws
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
@@ -30,6 +33,7 @@ def run(
     explicit: bool = False,
     record: bool = False,
     influence: bool = False,
+    uncertainty: Draws | None = None,
     watch: Watch = silent,
     follow: Follow = unseen,
 ) -> Result:
@@ -42,6 +46,7 @@ def run(
         explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
         record: Keep the timeline, for `trace` of the result.
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
+        uncertainty: How often to repeat the run with its assumed and calibrated inputs drawn from their ranges.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
 
@@ -50,9 +55,17 @@ def run(
         ModelError: The dimensions of the model do not go together.
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
+        PodsimError: No draw of the uncertain inputs has a run that is possible.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    return run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
+    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
+    if uncertainty is None:
+        return result
+    from podsim.uncertainty import uncertainty as uncertain
+
+    stands_on = result.assumptions
+    assert isinstance(stands_on, StandsOn)
+    return replace(result, uncertainty=uncertain(stands_on, uncertainty, watch))
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:

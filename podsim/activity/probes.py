@@ -122,10 +122,13 @@ class TrainingProbe(_Probe):
         if trace is None:
             return Measure(None, (program, plan.memory))
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-        time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
-        return Measure(
-            time_s or outcome.samples_per_update / trace.makespan_ps, (_figures(trace), plan.memory, outcome)
+        time_s, update_s = (
+            outcome.time_to_train_s or (outcome.percentiles or {}).get("p50"),
+            ps_to_seconds(trace.makespan_ps),
         )
+        rate = outcome.samples_per_update / update_s
+        metrics = {"weight_update_s": update_s, "throughput_samples_per_s": rate}
+        return Measure(time_s or rate, (_figures(trace), plan.memory, outcome), metrics, outcome.times_s)
 
 
 class GenerationProbe(_Probe):
@@ -158,7 +161,8 @@ class GenerationProbe(_Probe):
             return Measure(None, others)
         in_flight = asked.layout.batches_in_flight
         interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
-        return Measure(in_flight * asked.layout.micro_batch_size / interval_ps, others)
+        rate = in_flight * asked.layout.micro_batch_size / ps_to_seconds(interval_ps)
+        return Measure(rate, others, {self.metric: rate, "time_per_output_token_s": ps_to_seconds(interval_ps)})
 
 
 class ForwardProbe(_Probe):
@@ -186,4 +190,8 @@ class ForwardProbe(_Probe):
         plan = make_plan(job, model, advise=False)
         batch, call = compile_one_batch(plan), compile_calls(plan)
         trace = self._traces.of(call, anew=anew)
-        return Measure(1 / trace.makespan_ps if trace else None, (batch, call, plan.memory))
+        if trace is None:
+            return Measure(None, (batch, call, plan.memory))
+        samples = plan.layout.batch_size
+        rate = samples / ps_to_seconds(trace.makespan_ps)
+        return Measure(rate, (batch, call, plan.memory), {self.metric: rate})

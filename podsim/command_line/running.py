@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from podsim.draws import Draws
     from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
@@ -33,19 +34,20 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def check_paths(trace: Path | None, plot: Path | None) -> None:
+def check_paths(trace: Path | None, *plots: Path | None) -> None:
     """Refuse paths that cannot be written, before anything is read or simulated."""
     if trace is not None:
         from podsim.report.files import check_writable
 
         check_writable(trace)
-    if plot is not None:
+    if charts := [path for path in plots if path is not None]:
         from podsim.command_line.charts import load_matplotlib
 
         load_matplotlib()
         from podsim.report.chart_frame import check_plot_path
 
-        check_plot_path(plot)
+        for path in charts:
+            check_plot_path(path)
 
 
 def check_not_inputs(
@@ -69,6 +71,8 @@ class RunOptions:
         trace: Where the timeline goes.
         plot: Where the chart goes.
         influence: Whether all that the result stands on is measured.
+        tornado: Where the chart of that goes.
+        draws: How often the run is repeated with inputs drawn from their ranges.
     """
 
     output_format: Format
@@ -76,6 +80,8 @@ class RunOptions:
     trace: Path | None
     plot: Path | None
     influence: bool
+    tornado: Path | None = None
+    draws: Draws | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
         explicit=options.explicit,
         influence=options.influence,
         record=options.trace is not None or options.plot is not None,
+        uncertainty=options.draws,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
     )
@@ -112,6 +119,12 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
 
         write_chart(result, options.plot, shown.draw)
         tell_written(options.plot)
+    if options.tornado is not None:
+        from podsim.report.chart_frame import write_chart
+        from podsim.report.tornado import plot_tornado
+
+        write_chart(result, options.tornado, plot_tornado)
+        tell_written(options.tornado)
     if options.trace is not None:
         from podsim.report.perfetto import write_trace
 

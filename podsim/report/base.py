@@ -13,6 +13,7 @@ from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated
 
 if TYPE_CHECKING:
+    from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.program.passes_in_order import Passes
 
@@ -33,6 +34,7 @@ class Result:
         event_count: Events that the engine handled, where one engine ran.
         scenario: The scenario as resolved.
         choice: How the division was chosen, if that was left open.
+        uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
         trace: The timeline, if recorded; not part of the JSON.
         passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
     """
@@ -48,6 +50,7 @@ class Result:
     event_count: int | None = None
     scenario: Mapping[str, object]
     choice: Choice | None = None
+    uncertainty: Uncertainty | None = None
     trace: Trace | None = None
     passes: Passes | None = None
 
@@ -93,6 +96,8 @@ class Result:
         common["scenario"] = self.scenario
         if self.choice is not None:
             common["choice"] = self.choice
+        if self.uncertainty is not None:
+            common["uncertainty"] = self.uncertainty
         return {key: plain(value) for key, value in common.items()}
 
     def to_json(self) -> str:

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from podsim.report.assumption_table import assumption_table
 from podsim.report.base import Result
 from podsim.report.tables import Tables, heading
+from podsim.report.uncertainty_table import uncertainty_table
 
 
 def print_result(result: Result, tables: Callable[..., Tables], console: Console | None = None) -> None:
@@ -22,6 +23,6 @@ def print_result(result: Result, tables: Callable[..., Tables], console: Console
     """
     target = console or Console()
     own = tables(result, ascii_only=target.options.ascii_only)
-    sections = (heading(result), *own, assumption_table(result.assumptions))
+    sections = (heading(result), *own, assumption_table(result.assumptions), uncertainty_table(result.uncertainty))
     shown = [section for section in sections if section is not None]
     target.print(Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1]))

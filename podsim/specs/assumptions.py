@@ -30,6 +30,7 @@ class Assumption:
         note: What a reader should know.
         range: Plausible bounds, in the SI base unit.
         bounds: The range, or a tenth either way where there is none.
+        number: The value, in the SI base unit.
     """
 
     key: str
@@ -39,18 +40,19 @@ class Assumption:
     note: str | None
     range: tuple[float, float] | None
     bounds: tuple[float, float] = field(repr=False)
+    number: float = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The assumption as plain data."""
         plain = asdict(self)
-        del plain["bounds"]
+        del plain["bounds"], plain["number"]
         return plain
 
 
 def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
     """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
     return tuple(
-        Assumption(key, p.text, p.basis, p.source, p.note, p.range, p.range or _tenth(number, dimension))
+        Assumption(key, p.text, p.basis, p.source, p.note, p.range, p.range or _tenth(number, dimension), float(number))
         for key, number, dimension in numbers(spec)
         for p in [number.provenance]
         if p.basis not in _CERTAIN

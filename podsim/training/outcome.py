@@ -39,6 +39,7 @@ class TrainingOutcome:
         percentiles: `p10`, `p50`, `p90` of time-to-train when convergence is drawn. [s]
         breakdown: Mean time of set-up, training, checkpoints and evaluation. [s]
         update_count: Weight updates of the run, on average.
+        times_s: Time of each run that is given or drawn. [s]
     """
 
     samples_per_update: float
@@ -46,6 +47,7 @@ class TrainingOutcome:
     percentiles: Mapping[str, float] | None = None
     breakdown: Mapping[str, float] = field(default_factory=dict)
     update_count: float | None = None
+    times_s: tuple[float, ...] = ()
 
 
 def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
@@ -81,13 +83,18 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule) -> Traini
     drawn = draw_samples_to_converge(points, schedule.samples_per_update, run.draws, run.seed)
     runs = [run_to_convergence(schedule, each) for each in drawn]
     return TrainingOutcome(
-        schedule.samples_per_update, None, percentiles(runs), mean_run(runs), mean_update_count(runs)
+        schedule.samples_per_update, None, percentiles(runs), mean_run(runs), mean_update_count(runs), _times_s(runs)
     )
 
 
 def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
     score = mlperf_score([run.time_to_train_s for run in runs])
-    return TrainingOutcome(schedule.samples_per_update, score, None, mean_run(runs), mean_update_count(runs))
+    parts, updates = mean_run(runs), mean_update_count(runs)
+    return TrainingOutcome(schedule.samples_per_update, score, None, parts, updates, _times_s(runs))
+
+
+def _times_s(runs: list[TrainingRun]) -> tuple[float, ...]:
+    return tuple(run.time_to_train_s for run in runs)
 
 
 def _samples_per_update(plan: Plan) -> float:
@@ -127,7 +134,9 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         / plan.system.machine.host_link.bandwidth_bytes_per_s,
         evaluation_s=_evaluation_s(run.validation.samples, plan) if run.validation else 0.0,
     )
-    return TrainingOutcome(samples, made.time_to_train_s, None, made.breakdown, made.update_count)
+    return TrainingOutcome(
+        samples, made.time_to_train_s, None, made.breakdown, made.update_count, (made.time_to_train_s,)
+    )
 
 
 def _checkpoint_bytes(plan: Plan) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
-FOUNDATION = {"_version", "units", "errors", "watch", "memo", "disk"}
+FOUNDATION = {"_version", "units", "errors", "watch", "memo", "disk", "draws"}
 ORDER = [
     "workload",
     "graph",
@@ -24,6 +24,7 @@ ORDER = [
     "serving",
     "report",
     "influence",
+    "uncertainty",
     "activity",
     "importer",
     "validation",

@@ -1,0 +1,50 @@
+"""How sure a result is, for a person at a terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Group
+from rich.text import Text
+
+from podsim.draws import Uncertainty
+from podsim.report.format import format_duration_s, format_error, format_significant
+from podsim.report.tables import plain_table, titled
+
+_TIMES: Final = {
+    "weight_update_s": "weight update",
+    "time_to_train_s": "time to train",
+    "time_per_output_token_s": "time per output token",
+}
+_RATES: Final = {"throughput_samples_per_s": "samples/s", "tokens_per_s": "tokens/s"}
+
+
+def uncertainty_table(found: Uncertainty | None) -> Group | None:
+    """Percentiles of each metric over the draws; the width is that of the middle 80 %."""
+    if found is None:
+        return None
+    table = plain_table("metric", ">P10", ">P50", ">P90", ">P10 to P90")
+    for name, values in found.metrics.items():
+        low, middle, high = (values[each] for each in ("p10", "p50", "p90"))
+        width = " to ".join(format_error(each / middle - 1) for each in (low, high))
+        cells = (
+            _TIMES.get(name) or _RATES.get(name, name),
+            *(_shown(name, each) for each in (low, middle, high)),
+            width,
+        )
+        table.add_row(*map(Text, cells))
+    title = f"How sure: {found.draws:,} draws of {len(found.drawn)} inputs, seed {found.seed}"
+    return titled(title, table, *_lines(found))
+
+
+def _shown(metric: str, value: float) -> str:
+    return format_duration_s(value) if metric.endswith("_s") and metric in _TIMES else format_significant(value)
+
+
+def _lines(found: Uncertainty) -> list[str]:
+    lines = ["inputs lie anywhere in their ranges, most often near their values; the model itself may be wrong, too"]
+    if found.held:
+        lines.append(f"{len(found.held)} inputs kept their values: they need every product split anew")
+    if found.impossible:
+        lines.append(f"{found.impossible:,} draws had no run that is possible")
+    return lines

@@ -1,0 +1,150 @@
+"""Draws of uncertain inputs: percentiles by hand, seeds, processes, runs that are impossible, the chart."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import podsim
+from podsim.draws import Draws, Uncertainty
+from podsim.errors import PodsimError
+from podsim.influence import Measure, StandsOn
+from podsim.report.tornado import plot_tornado
+from podsim.specs import load_scenario
+from podsim.specs.scenario import Scenario
+from podsim.specs.training import TrainingScenario
+from podsim.uncertainty import uncertainty
+from podsim.watch import silent
+
+CALL = "software.host_call"
+NAME = "bert_v1.1_pod64_open"
+
+
+class Echo:
+    """A run whose only figure is one of its inputs."""
+
+    metric = "echo"
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+
+    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+        assert isinstance(spec, TrainingScenario)
+        value = float(spec.software.host_call_s)
+        if value > self.most:
+            raise PodsimError("too much")
+        return Measure(value, value, {"echo": value})
+
+
+@pytest.fixture(scope="module")
+def spec() -> TrainingScenario:
+    """The session call lies between 100 and 170 ms, most often at 135."""
+    call = "software.host_call={value: 135 ms, source: estimate, basis: assumed, range: [100 ms, 170 ms]}"
+    loaded = load_scenario(NAME, overrides=[call]).spec
+    assert isinstance(loaded, TrainingScenario)
+    return loaded
+
+
+def echoed(spec: TrainingScenario, draws: Draws, probe: Echo | None = None) -> Uncertainty:
+    return uncertainty(StandsOn(spec, probe or Echo()), draws, silent)
+
+
+def test_percentiles_of_a_triangle_by_hand(spec: TrainingScenario) -> None:
+    """F(x) = 2x² below the middle of a symmetric triangle from 0 to 1: P10 at √0.05, P90 at 1 - √0.05."""
+    found = echoed(spec, Draws(4000))
+    tail = math.sqrt(0.05) * 0.07
+    expected = {"p10": 0.1 + tail, "p50": 0.135, "p90": 0.17 - tail}
+    assert found.metrics["echo"] == pytest.approx(expected, abs=0.0012)
+    assert found.drawn == (CALL,)
+    assert (found.draws, found.impossible, found.held) == (4000, 0, ())
+
+
+def test_the_same_seed_gives_the_same_and_another_another(spec: TrainingScenario) -> None:
+    assert echoed(spec, Draws(20, 3)) == echoed(spec, Draws(20, 3))
+    assert echoed(spec, Draws(20, 3)) != echoed(spec, Draws(20, 4))
+
+
+def test_any_number_of_processes_gives_the_same(spec: TrainingScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for cores in (1, 2, 3):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        found.append(echoed(spec, Draws(90)))
+    assert found[0] == found[1] == found[2]
+
+
+def test_runs_that_are_impossible_are_counted(spec: TrainingScenario) -> None:
+    """Half of the draws lie above the middle."""
+    found = echoed(spec, Draws(1000), Echo(0.135))
+    assert found.impossible == pytest.approx(500, abs=50)
+    assert found.metrics["echo"]["p90"] <= 0.135
+
+
+def test_no_run_that_is_possible_is_an_error(spec: TrainingScenario) -> None:
+    class Never(Echo):
+        """A run that is drawn in vain."""
+
+        drawn = 0
+
+        def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+            self.drawn += 1
+            if self.drawn > 3:  # the run as it is, and both ends of the range
+                raise PodsimError("too much")
+            return super().__call__(spec, anew=anew)
+
+    stands_on = StandsOn(spec, Never())
+    with pytest.raises(PodsimError, match="none of 5 draws"):
+        uncertainty(stands_on, Draws(5), silent)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(0, 0), (-1, 0), (1_000_001, 0), (1, -1)])
+def test_what_cannot_be_drawn_is_refused(count: int, seed: int) -> None:
+    with pytest.raises(PodsimError) as caught:
+        Draws(count, seed)
+    assert "do:" in str(caught.value)
+
+
+def test_a_result_holds_its_draws() -> None:
+    result = podsim.run(NAME, uncertainty=Draws(8, 1))
+    assert result.uncertainty is not None
+    metrics = result.uncertainty.metrics
+    assert set(metrics) == {"weight_update_s", "throughput_samples_per_s", "time_to_train_s"}
+    assert metrics["weight_update_s"]["p10"] < result.weight_update_s < metrics["weight_update_s"]["p90"]
+    assert json.loads(result.to_json())["uncertainty"]["draws"] == 8
+
+
+class Runs(Echo):
+    """A run of one, two or three hours."""
+
+    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+        measure = super().__call__(spec, anew=anew)
+        return Measure(measure.headline, measure.others, measure.metrics, (1.0, 2.0, 3.0))
+
+
+def test_a_draw_takes_one_of_the_runs(spec: TrainingScenario) -> None:
+    """A third of the draws takes each: P10 is the shortest, P50 the middle one, P90 the longest."""
+    found = echoed(spec, Draws(600), Runs())
+    assert found.metrics["time_to_train_s"] == {"p10": 1.0, "p50": 2.0, "p90": 3.0}
+
+
+def test_without_draws_nothing_is_said_of_them() -> None:
+    assert "uncertainty" not in podsim.run(NAME).to_dict()
+
+
+def test_the_chart_has_a_row_for_each_input_that_moves(tmp_path: Path) -> None:
+    result = podsim.run(NAME)
+    figure = plot_tornado(result)
+    (axes,) = (axes for part in figure.subfigs for axes in part.axes)
+    labels = [label.get_text().splitlines()[0] for label in axes.get_yticklabels()]
+    moving = [
+        row["key"]
+        for row in result.assumptions
+        if row["influence"]
+        and any(
+            row["influence"][end]
+            for end in ("low", "high")  # type: ignore[index]
+        )
+    ]
+    assert labels == moving
