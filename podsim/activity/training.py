@@ -67,7 +67,7 @@ def _result(
             loaded,
             replicas_in_use(loaded.spec),
             stands_on,
-            warnings=tuple(warnings_of(plan, trace)),
+            warnings=(*warnings_of(plan, trace), *outcome.notes),
             choice=choice,
         ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,

@@ -114,7 +114,7 @@ class Feed:
             # Every replica has its share of its process: all of them want the same at the same time.
             share = min(plan.layout.replicas_per_process, plan.layout.replication_factor)
             one_s = share * workload.host_input_bytes / handed_over
-            occupied.append((f"process of replica{replica}", seconds_to_ps(one_s)))
+            occupied.append((f"replica{replica}/process", seconds_to_ps(one_s)))
         return Transfer("micro-batch", HOST, tuple(occupied))
 
 

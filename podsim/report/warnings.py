@@ -14,6 +14,7 @@ from podsim.report.format import format_percent
 _SHORT_WAIT: Final = 0.05
 _CURES: Final = {
     "decode": ("host servers", "more servers or faster decoding"),
+    "process": ("processes on hosts", "more of them (parallelism.replicas_per_process) or smaller samples"),
     "host_link": ("host links", "faster host links or smaller samples"),
 }
 _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")

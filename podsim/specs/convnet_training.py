@@ -175,11 +175,20 @@ class ValidationSpec(Spec):
     """Building and loading the validation program; the software stack's if left out."""
 
 
+class LoggedEpochs(Spec):
+    """Epochs that a run was logged with, and that hold for its batch size alone."""
+
+    count: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+    """Passes over the training set."""
+    batch_size: Count
+    """Images per weight update."""
+
+
 class EpochRunSpec(TrainingRunSpec):
     """How long the run goes on."""
 
-    epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
-    """Passes over the training set."""
+    epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | LoggedEpochs
+    """Passes over the training set; with the batch size that they hold for, if they were logged with one."""
     session_calls_per_epoch: Count | None = None
     """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
     setup: SourcedTime | None = None
@@ -197,6 +206,16 @@ class EpochRunSpec(TrainingRunSpec):
         return self
 
     @property
+    def epoch_count(self) -> float:
+        """Passes over the training set, at the batch size that they hold for."""
+        return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
+
+    @property
+    def batch_size(self) -> int | None:
+        """The batch size that they hold for; None for any."""
+        return self.epochs.batch_size if isinstance(self.epochs, LoggedEpochs) else None
+
+    @property
     def calls_per_epoch(self) -> int | None:
         """As the scenario says."""
         return self.session_calls_per_epoch
@@ -204,10 +223,10 @@ class EpochRunSpec(TrainingRunSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Fewer samples than one batch."""
         batch, samples = spec.batch_size or spec.parallelism.batch_size, spec.data.samples_per_epoch or 0
-        if samples * self.epochs < batch:
+        if samples * self.epoch_count < batch:
             yield (
                 ("run", "epochs"),
-                f"{self.epochs:g} epochs of {samples} samples are less than a batch of {batch}",
+                f"{self.epoch_count:g} epochs of {samples} samples are less than a batch of {batch}",
                 "use more epochs, or a smaller batch",
             )
 

@@ -22,17 +22,27 @@ class ReferenceConvergence(Spec):
     """Always true."""
 
 
+class LoggedConvergence(Spec):
+    """Samples to converge of runs that were logged with one batch size, and hold for it alone."""
+
+    runs: tuple[float, ...]
+    """One number per run."""
+    batch_size: Count
+    """Their samples, or packs, per weight update."""
+
+
 _MOST_SAMPLES = 1e15
-_SAMPLES_CURE = "write a number from 1 to 1e15, a list of them, or `{reference_convergence: true}`"
+_SAMPLES_CURE = (
+    "write a number from 1 to 1e15, a list of them, `{runs: [...], batch_size: ...}` or `{reference_convergence: true}`"
+)
+_LOGGED = {"runs", "batch_size"}
 
 
 def _samples(raw: Any) -> Any:
-    if raw is None or isinstance(raw, ReferenceConvergence):
+    if raw is None or isinstance(raw, ReferenceConvergence | LoggedConvergence):
         return raw
     if isinstance(raw, dict):
-        if raw == {"reference_convergence": True}:
-            return ReferenceConvergence(reference_convergence=True)
-        raise BadValueError("this mapping is not known", _SAMPLES_CURE)
+        return _described(raw)
     values = raw if isinstance(raw, (list, tuple)) else [raw]
     if not values:
         raise BadValueError("the list is empty", _SAMPLES_CURE)
@@ -40,6 +50,20 @@ def _samples(raw: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= _MOST_SAMPLES:
             raise BadValueError(f"{shown(value)} is not a number of samples", _SAMPLES_CURE)
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
+
+
+def _described(raw: dict[str, Any]) -> ReferenceConvergence | LoggedConvergence:
+    """What a mapping says; one that asks for reference runs may be laid over logged ones."""
+    if raw.get("reference_convergence") is True and set(raw) <= {"reference_convergence", *_LOGGED}:
+        return ReferenceConvergence(reference_convergence=True)
+    if set(raw) != _LOGGED:
+        raise BadValueError("this mapping is not known", _SAMPLES_CURE)
+    size, runs = raw["batch_size"], raw["runs"]
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise BadValueError(f"{shown(size)} is not a batch size", "write a positive whole number as batch_size")
+    if not isinstance(runs, (list, tuple)):
+        raise BadValueError(f"{shown(runs)} is not a list of samples", _SAMPLES_CURE)
+    return LoggedConvergence(runs=_samples(runs), batch_size=size)
 
 
 _SAMPLES_SCHEMA = {"type": "number", "exclusiveMinimum": 0}
@@ -51,6 +75,13 @@ SamplesToConverge = Annotated[
             "anyOf": [
                 _SAMPLES_SCHEMA,
                 {"type": "array", "items": _SAMPLES_SCHEMA, "minItems": 1},
+                {
+                    "type": "object",
+                    "properties": {
+                        "runs": {"type": "array", "items": _SAMPLES_SCHEMA, "minItems": 1},
+                        "batch_size": {"type": "integer", "minimum": 1},
+                    },
+                },
                 {"type": "object", "properties": {"reference_convergence": {"const": True}}},
             ]
         }
@@ -71,7 +102,7 @@ class RunSpec(TrainingRunSpec):
     """How long the run goes on."""
 
     samples_to_converge: SamplesToConverge = None
-    """Samples until the quality target: a number, one per observed run, or drawn from reference runs."""
+    """Samples until the quality target: a number, one per observed run with the batch size it holds for, or drawn."""
     weight_updates: Count | None = None
     """A fixed number of weight updates instead."""
     epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None

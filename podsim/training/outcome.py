@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from podsim.engine import execute
 from podsim.errors import MissingDataError
@@ -12,8 +13,12 @@ from podsim.plan import Plan
 from podsim.program.compile import compile_evaluation
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import EpochRunSpec, ValidationSpec
-from podsim.specs.run import RunSpec
-from podsim.training.convergence import draw_samples_to_converge, evaluation_interval_samples, mlperf_score
+from podsim.specs.run import LoggedConvergence, RunSpec
+from podsim.training.convergence import (
+    draw_samples_to_converge,
+    evaluation_interval_samples,
+    mlperf_score,
+)
 from podsim.training.epochs import EpochRun
 from podsim.training.reference import reference_points
 from podsim.training.run import (
@@ -28,6 +33,9 @@ from podsim.training.run import (
 from podsim.units import ps_to_seconds
 from podsim.workload.op import DTYPE_BYTES
 
+_DRAWS: Final = 1000
+"""Imagined runs where the length of a run is not known for a batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
@@ -40,6 +48,7 @@ class TrainingOutcome:
         breakdown: Mean time of set-up, training, checkpoints and evaluation. [s]
         update_count: Weight updates of the run, on average.
         times_s: Time of each run that is given or drawn. [s]
+        notes: What a reader must know of how they come about.
     """
 
     samples_per_update: float
@@ -48,6 +57,7 @@ class TrainingOutcome:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     update_count: float | None = None
     times_s: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
@@ -57,22 +67,25 @@ def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcom
         MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
             software stack does not say what a checkpoint costs.
     """
-    samples = _samples_per_update(plan)
     match spec.run:
         case RunSpec():
-            return _samples(spec, spec.run, _schedule(spec.run, samples, plan, update_s))
+            return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
         case EpochRunSpec():
             return _epochs(spec, spec.run, plan, update_s)
-    return TrainingOutcome(samples)
+    return TrainingOutcome(_samples_per_update(plan))
 
 
-def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule) -> TrainingOutcome:
+def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Plan) -> TrainingOutcome:
     updates = run.weight_updates
     if run.epochs is not None:
         updates = math.ceil((spec.data.samples_per_epoch or 0) * run.epochs / schedule.samples_per_update)
     if updates is not None:
         return _given([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
+    if isinstance(samples, LoggedConvergence):
+        if samples.batch_size != plan.layout.batch_size:
+            return _at_another_batch(spec, plan, samples.batch_size, lambda drawn: _converged(drawn, schedule))
+        samples = samples.runs
     if isinstance(samples, (int, float)):
         return _given([run_to_convergence(schedule, samples)], schedule)
     if isinstance(samples, tuple):
@@ -81,10 +94,27 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule) -> Traini
         return TrainingOutcome(schedule.samples_per_update)
     points = reference_points(spec.model.reference_benchmark or "")
     drawn = draw_samples_to_converge(points, schedule.samples_per_update, run.draws, run.seed)
+    return _converged(drawn, schedule)
+
+
+def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
     runs = [run_to_convergence(schedule, each) for each in drawn]
-    return TrainingOutcome(
-        schedule.samples_per_update, None, percentiles(runs), mean_run(runs), mean_update_count(runs), _times_s(runs)
-    )
+    parts, updates = mean_run(runs), mean_update_count(runs)
+    return TrainingOutcome(schedule.samples_per_update, None, percentiles(runs), parts, updates, _times_s(runs))
+
+
+def _at_another_batch(
+    spec: TrainingScenario, plan: Plan, known: int, of_drawn: Callable[[Sequence[float]], TrainingOutcome]
+) -> TrainingOutcome:
+    """The run drawn from reference runs of the very network at this batch; without any no time to train, and why."""
+    samples, here = _samples_per_update(plan), plan.layout.batch_size
+    why = f"how long the run goes on is logged for {known:,} per weight update, not for {here:,}"
+    try:
+        drawn = draw_samples_to_converge(reference_points(spec.model.benchmark or ""), samples, _DRAWS, seed=0)
+    except MissingDataError:
+        cure = "give run.samples_to_converge or run.epochs as a number for this batch"
+        return TrainingOutcome(samples, notes=(f"no time to train: {why}; {cure}",))
+    return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
 
 
 def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
@@ -118,12 +148,32 @@ def _forward_s(plan: Plan) -> float:
 
 
 def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:
-    samples, of_epoch = _samples_per_update(plan), spec.data.samples_per_epoch or 0
-    made = EpochRun(
+    if run.batch_size not in (None, plan.layout.batch_size):
+        return _at_another_batch(
+            spec, plan, run.batch_size, lambda drawn: _drawn_epochs(spec, run, plan, update_s, drawn)
+        )
+    made = _epoch_run(spec, run, plan, update_s, run.epoch_count)
+    time_s = made.time_to_train_s
+    return TrainingOutcome(made.samples_per_update, time_s, None, made.breakdown, made.update_count, (time_s,))
+
+
+def _drawn_epochs(
+    spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float, drawn: Sequence[float]
+) -> TrainingOutcome:
+    of = {epochs: _epoch_run(spec, run, plan, update_s, epochs) for epochs in set(drawn)}
+    runs = [of[epochs] for epochs in drawn]
+    parts = {part: math.fsum(each.breakdown[part] for each in runs) / len(runs) for part in runs[0].breakdown}
+    updates = math.fsum(each.update_count for each in runs) / len(runs)
+    times_s = tuple(each.time_to_train_s for each in runs)
+    return TrainingOutcome(_samples_per_update(plan), None, percentiles(runs), parts, updates, times_s)
+
+
+def _epoch_run(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float, epochs: float) -> EpochRun:
+    return EpochRun(
         update_s=update_s,
-        samples_per_update=samples,
-        samples_per_epoch=of_epoch,
-        epoch_count=run.epochs,
+        samples_per_update=_samples_per_update(plan),
+        samples_per_epoch=spec.data.samples_per_epoch or 0,
+        epoch_count=epochs,
         updates_per_session_call=max(1, int(plan.layout.updates_per_session_call)),
         setup_s=0.0 if run.setup is None else run.setup,
         checkpoint_every_epochs=run.checkpoint.every_epochs if run.checkpoint else 0,
@@ -133,9 +183,6 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         * spec.parallelism.host_process_count(spec)
         / plan.system.machine.host_link.bandwidth_bytes_per_s,
         evaluation_s=_evaluation_s(run.validation.samples, plan) if run.validation else 0.0,
-    )
-    return TrainingOutcome(
-        samples, made.time_to_train_s, None, made.breakdown, made.update_count, (made.time_to_train_s,)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 
@@ -98,7 +99,15 @@ def run_to_convergence(schedule: Schedule, samples: float) -> TrainingRun:
     )
 
 
-def percentiles(runs: Sequence[TrainingRun]) -> dict[str, float]:
+class Timed(Protocol):
+    """A run of some kind."""
+
+    @property
+    def time_to_train_s(self) -> float:
+        """Time of the whole run. [s]"""
+
+
+def percentiles(runs: Sequence[Timed]) -> dict[str, float]:
     """`p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
     times = sorted(run.time_to_train_s for run in runs)
     return {f"p{share}": times[math.ceil(share / _PER_CENT * len(times)) - 1] for share in _PERCENTILES}

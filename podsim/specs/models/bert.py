@@ -111,6 +111,12 @@ class BertSpec(BuiltModelSpec):
     class_count: Count | None = None
     """Classes of `task: classes`; two if left out."""
 
+    @property
+    def benchmark(self) -> str | None:
+        """BERT-Large is a benchmark of its own."""
+        dimensions = {name: getattr(self, name) for name in _PRESETS["large"]}
+        return "bert" if dimensions == _PRESETS["large"] and self.task == "pretraining" else None
+
     @model_validator(mode="before")
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:

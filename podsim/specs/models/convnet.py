@@ -28,6 +28,8 @@ from podsim.workload.convnet.features import Features
 from podsim.workload.layers import Formats
 
 _GROUPS = 4
+# Depth, groups, pixels and classes of the network of MLPerf.
+_BENCHMARK = (50, 1, 224, 1000)
 
 
 class NormSpec(Spec):
@@ -97,6 +99,12 @@ class ResNetSpec(ConvnetSpec):
     """Classes."""
     norm: NormSpec = NormSpec()
     """Normalisation."""
+
+    @property
+    def benchmark(self) -> str | None:
+        """ResNet-50 on ImageNet is a benchmark of its own."""
+        dimensions = (self.depth, self.groups, self.image_size, self.class_count)
+        return "resnet" if dimensions == _BENCHMARK else None
 
     @property
     def norm_replicas(self) -> int:
