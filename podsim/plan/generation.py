@@ -98,7 +98,7 @@ class Steps:
 
 
 def with_layers(asked: Generation, count: int) -> Generation:
-    """The same model with so many layers in each stage."""
+    """The question with a number of layers in each stage."""
     layout = asked.layout
     stages = layout.stage_count
     shape = replace(asked.shape, layer_count=count * stages)
@@ -106,7 +106,7 @@ def with_layers(asked: Generation, count: int) -> Generation:
 
 
 def with_stages_of_shards(asked: Generation, stages: int, shards: int) -> Generation:
-    """The same on so many stages, each shared by so many IPUs."""
+    """The question with a number of stages, each shared by a number of IPUs."""
     return asked.laid_out(
         ipus_per_replica=stages * shards,
         cuts=_even_cuts(asked.shape, stages, shards),

@@ -110,7 +110,7 @@ class GeneratorSpec(BuiltModelSpec):
 
     @abstractmethod
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
@@ -125,14 +125,7 @@ def named(kind: str, size: str | None) -> str:
 
 
 def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
-    """What goes through a transformer together.
-
-    Args:
-        data: A section `data` with dropouts.
-        formats: Number formats.
-        size: Sequences.
-        sequence_length: Tokens, or patches, of each.
-    """
+    """What goes through a transformer together."""
     return Batch(
         size=size,
         sequence_length=sequence_length,

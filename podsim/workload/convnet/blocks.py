@@ -7,8 +7,9 @@ from typing import Final
 
 from podsim.workload.block import Block, Parameter
 from podsim.workload.convnet.features import Features, check_groups
-from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, GlobalAverage, Layer
+from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, Layer
 from podsim.workload.convnet.norm import Norm
+from podsim.workload.convnet.pooling import GlobalAverage
 from podsim.workload.layers import Formats, GraphBuilder, softmax
 
 # In the backward pass of a norm: its input, whitened, the gradient and their product.

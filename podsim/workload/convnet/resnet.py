@@ -18,7 +18,8 @@ from podsim.workload.convnet.blocks import (
     residual_block,
 )
 from podsim.workload.convnet.features import Features
-from podsim.workload.convnet.layers import Chain, Layer, Pooling
+from podsim.workload.convnet.layers import Chain, Layer
+from podsim.workload.convnet.pooling import Pooling
 from podsim.workload.convnet.stem import image, stem_block
 from podsim.workload.layers import HALF, Formats
 
