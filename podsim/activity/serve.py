@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from podsim.activity.probes import GenerationProbe
+from podsim.activity.generation import GenerationProbe
 from podsim.activity.requests import Demand, drawn, replayed
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
