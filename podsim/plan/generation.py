@@ -16,8 +16,10 @@ from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
-from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
+from podsim.workload import Workload
 from podsim.workload.op import DType
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch
 from podsim.workload.transformer.weights import unpacking
 
 StepName = Literal["prefill", "decode"]

@@ -16,8 +16,10 @@ from podsim.plan.generation_job import generation_job
 from podsim.report.perfetto import write_trace
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.system.topologies import ladder
-from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
+from podsim.workload import Workload
 from podsim.workload.op import MatMul
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 FEW = ["model.layer_count=4"]

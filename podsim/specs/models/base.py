@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from podsim.specs.base import Spec
 from podsim.specs.document import KeyPath
 from podsim.watch import Watch
-from podsim.workload import Batch, DecoderShape, Workload
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.shape import Batch
 
 if TYPE_CHECKING:
     from podsim.specs.forward import ForwardScenario
     from podsim.specs.scenario import Finding
+    from podsim.workload.transformer.causal import DecoderShape
 
 
 @dataclass(frozen=True, slots=True)
