@@ -36,6 +36,12 @@ cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_ar
 app.add_typer(cost_app, name="cost")
 
 
+ServedScenario = Annotated[
+    str,
+    typer.Argument(
+        help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
+    ),
+]
 Variant = Annotated[
     str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
 ]
@@ -103,12 +109,7 @@ def run(
 
 @app.command()
 def serve(
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
-        ),
-    ],
+    scenario: ServedScenario,
     variant: Variant = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
