@@ -44,7 +44,7 @@ def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
 
 
 class _Replica:
-    """What the phases of one replica have in common."""
+    """The common part of the phases of one replica."""
 
     def __init__(self, plan: Plan, replicas: Replicas, replica: int) -> None:
         self._plan, self._replicas, self._replica = plan, replicas, replica

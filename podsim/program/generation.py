@@ -61,7 +61,7 @@ def loads_overlap(plan: Plan) -> bool:
 
 
 class _StepProgram:
-    """What the phases of a step have in common."""
+    """The common part of the phases of a step."""
 
     def __init__(self, plan: Plan, *, explicit: bool) -> None:
         self._plan, self._explicit, self._workload = plan, explicit, plan.workload

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model of which forward passes are wanted, with what is to be told of it.
+    """A model for forward passes, with its warnings and files.
 
     Attributes:
         workload: The model for one batch.
@@ -114,7 +114,7 @@ class GeneratorSpec(BuiltModelSpec):
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
-    """The numbers of a published size under what is written out."""
+    """The keys of a model, with the numbers of a published size for those that are left out."""
     size = raw.get("size") if isinstance(raw, dict) else None
     return dict(presets[size]) | raw if isinstance(size, str) and size in presets else raw
 
