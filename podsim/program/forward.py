@@ -82,7 +82,7 @@ class _Replica:
         software = self._plan.software
         if software.forward_call_s is None:
             what = f"{software.name} does not say what a session call for forward passes costs"
-            raise MissingDataError(what, do="set software.forward_call")
+            raise MissingDataError(what, do="set `software.forward_call`, for example to `1 ms`")
         call = Work("session call", ((HOST, seconds_to_ps(software.forward_call_s)),))
         return Phase("call", 1, dict.fromkeys(self._lanes, (Barrier("host", HOST), call)), HOST)
 

@@ -122,7 +122,8 @@ class _StepProgram:
         software = self._plan.software
         if software.token_call_s is None:
             raise MissingDataError(
-                f"{software.name} does not say what a call for a token costs", do="set software.token_call"
+                f"{software.name} does not say what a call for a token costs",
+                do="set `software.token_call`, for example to `7 ms`",
             )
         return software.token_call_s
 
