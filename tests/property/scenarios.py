@@ -171,6 +171,7 @@ def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
         "vocabulary_size": draw(st.sampled_from([100, 2000])),
         "gated": draw(st.booleans()),
         "activation": draw(st.sampled_from([None, "gelu", "relu", "swish"])),
+        "experts": draw(st.sampled_from([None, None, {"count": 4, "per_token": 2}])),
         "head_size": draw(st.sampled_from([None, 8])),
         "norm": draw(st.sampled_from(["rms", "rms_plus_one", "layer"])),
         "scaled_embedding": draw(st.booleans()),
