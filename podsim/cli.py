@@ -42,6 +42,9 @@ ServedScenario = Annotated[
         help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
     ),
 ]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
+]
 Variant = Annotated[
     str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
 ]
@@ -89,9 +92,7 @@ def run(
         typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
     ],
     variant: Variant = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
-    ] = None,
+    overrides: Overrides = None,
     output_format: OutputFormat = Format.TABLE,
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
@@ -111,9 +112,7 @@ def run(
 def serve(
     scenario: ServedScenario,
     variant: Variant = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
-    ] = None,
+    overrides: Overrides = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second.")] = None,
     arrivals: Annotated[
         Path | None, typer.Option(help="A CSV file with arrival_s, prompt_tokens and output_tokens.")
