@@ -29,7 +29,7 @@ def _gpt2(reader: Reader) -> Imported:
         Entry("bias", True, always(reader)),
         reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
-    return decoder(reader, entries, positions, bind=True)
+    return decoder(reader, entries, positions, _dropout(reader, "resid_pdrop", "attn_pdrop", 0.1), bind=True)
 
 
 def _gptj(reader: Reader) -> Imported:
@@ -48,7 +48,8 @@ def _gptj(reader: Reader) -> Imported:
         Entry("bias", ("feed_forward", "head"), always(reader)),
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
     )
-    return decoder(reader, entries, _positions(reader, 2048), bind=False)
+    dropout = _dropout(reader, "resid_pdrop", "attn_pdrop", 0.0)
+    return decoder(reader, entries, _positions(reader, 2048), dropout, bind=False)
 
 
 def _rotary_size(reader: Reader, width: int) -> Entry:
@@ -82,7 +83,8 @@ def _gpt_neox(reader: Reader) -> Imported:
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
     )
     positions = reader.whole("positions", ["max_position_embeddings"], 2048)
-    return decoder(reader, entries, positions, bind=False)
+    dropout = _dropout(reader, "hidden_dropout", "attention_dropout", 0.0)
+    return decoder(reader, entries, positions, dropout, bind=False)
 
 
 def _rotary_share(reader: Reader, width: int) -> Entry:
@@ -121,7 +123,8 @@ def _falcon(reader: Reader) -> Imported:
         reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
     positions = reader.whole("positions", ["max_position_embeddings"], 2048)
-    return decoder(reader, entries, positions, bind=False)
+    dropout = _dropout(reader, "hidden_dropout", "attention_dropout", 0.0)
+    return decoder(reader, entries, positions, dropout, bind=False)
 
 
 def _falcon_kv_heads(reader: Reader, heads: int, *, newer: bool) -> Entry:
@@ -138,6 +141,13 @@ def _falcon_blocks(reader: Reader, *, newer: bool) -> Entry:
         return Entry("parallel_blocks", "one_norm" if beside.value else "none", beside.origin)
     norms = reader.whole("parallel_blocks", ["num_ln_in_parallel_attn"], 2, null=2, why="one for each block", most=2)
     return Entry("parallel_blocks", "one_norm" if norms.value == 1 else "two_norms", norms.origin)
+
+
+def _dropout(reader: Reader, blocks: str, attention: str, default: float) -> tuple[Entry, Entry]:
+    return (
+        reader.share("dropout", blocks, default=default),
+        reader.share("attention_dropout", attention, default=default),
+    )
 
 
 def _positions(reader: Reader, default: int) -> Entry:
