@@ -14,6 +14,8 @@ from podsim.importer.imported import (
 )
 from podsim.importer.reader import Entry, Reader
 
+_WIDER = "use fewer, wider heads"
+
 
 def _gpt2(reader: Reader) -> Imported:
     """A GPT-2."""
@@ -56,7 +58,7 @@ def _rotary_size(reader: Reader, width: int) -> Entry:
     turned = reader.whole("rotary_size", ["rotary_dim"], 64, null=width, why="all of a head", most=MOST_WIDTH)
     if reader.sound and (turned.whole > width or turned.whole % 2):
         what = f"{turned.value} elements of heads that are {width} wide: pairs of them are turned"
-        reader.complain("rotary_dim", what, f"write an even number up to {width}")
+        reader.complain("rotary_dim", what, f"write an even number up to {width}" if width > 1 else _WIDER)
     return turned
 
 
@@ -94,7 +96,7 @@ def _rotary_share(reader: Reader, width: int) -> Entry:
     turned = int(share.value * width)
     if reader.sound and (turned < 2 or turned % 2):
         what = f"{share.value} of heads that are {width} wide are {turned} elements: pairs of them are turned"
-        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else "use fewer, wider heads"
+        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
         reader.complain("rotary_pct", what, do)
     return Entry("rotary_size", turned, f"of {width}: {share.origin}")
 

@@ -214,6 +214,11 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         ":3:3 [rotary_dim]: 512 elements of heads that are 256 wide: pairs of them are turned\n"
         "  do: write an even number up to 256",
     ),
+    "heads that cannot be turned": (
+        {"model_type": "gptj", "n_embd": 16, "rotary_dim": 2},
+        ":4:3 [rotary_dim]: 2 elements of heads that are 1 wide: pairs of them are turned\n"
+        "  do: use fewer, wider heads",
+    ),
     "too little is turned": (
         {"model_type": "gpt_neox", "rotary_pct": 0.01},
         ":3:3 [rotary_pct]: 0.01 of heads that are 96 wide are 0 elements: pairs of them are turned\n"
