@@ -48,13 +48,13 @@ def divisors(number: int, candidates: Iterable[int]) -> list[int]:
 
 @st.composite
 def pods(draw: st.DrawFn, most_machines: int = 4) -> Scenario:
-    """1 to 4 machines in 1 to 4 link domains, a ladder or a torus, with links, memories and a clock slow or fast."""
+    """1 to 4 machines in 1 to 4 link domains of any topology, with links, memories and a clock slow or fast."""
     machines = draw(st.integers(1, most_machines))
     pod: Scenario = {
         "base": "ipu_pod16",
         "machine_count": machines,
         "link_domain_machine_count": draw(st.sampled_from(divisors(machines, range(1, machines + 1)))),
-        "topology": draw(st.sampled_from(["ladder", "torus"])),
+        "topology": draw(st.sampled_from(["ladder", "torus", "machine_ring"])),
     }
     for path, (unit, values) in NUMBERS.items():
         pod = put(pod, path, f"{draw(st.sampled_from(values))} {unit}")

@@ -12,8 +12,9 @@ from podsim.plan.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
-from podsim.workload import Batch, DecoderShape, causal_decoder
 from podsim.workload.op import MatMul
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch
 from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, MIXTRAL, QWEN2
 
 

@@ -19,9 +19,10 @@ from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import counted, shown
-from podsim.workload import DecoderShape, Experts, Workload, causal_decoder
-from podsim.workload.convnet import Formats
-from podsim.workload.transformer.shape import LAYER_BIASES, Bias
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import LAYER_BIASES, Bias, Experts
 
 _BIASES = get_args(Bias)
 
@@ -203,7 +204,7 @@ class DecoderSpec(GeneratorSpec):
         yield from self.position_findings(data.sequence_length, ("data", "sequence_length"), cure)
 
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
         if not self.rotary and token_count > self.position_count:
             yield key, f"{token_count} tokens, the model has {self.position_count} positions", do
 
