@@ -68,6 +68,23 @@ class NumberFormat(StrEnum):
     FP32 = "fp32"
 
 
+class ImportedActivity(StrEnum):
+    """What an imported model is to do."""
+
+    TRAIN = "train"
+    FORWARD = "forward"
+    GENERATE = "generate"
+
+
+class ImportedFormat(StrEnum):
+    """Number formats of an imported model."""
+
+    FP16 = "fp16"
+    FP32 = "fp32"
+    FP8 = "fp8"
+    INT4 = "int4"
+
+
 def _version(show: bool) -> None:
     if show:
         from podsim._version import __version__
@@ -157,12 +174,20 @@ def import_file(
     system: Annotated[
         str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
     ] = "ipu_pod16",
+    activity: Annotated[
+        ImportedActivity | None,
+        typer.Option(show_default="generate of a decoder", help="What it is to do; otherwise, what it is made for."),
+    ] = None,
+    precision: Annotated[
+        ImportedFormat | None,
+        typer.Option(show_default="fp16", help="Number format; narrow ones are of weights alone."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
-    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
-    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
+    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, show_default="1 of a decoder", help="Sequences together; in training, per weight update."),
+        typer.Option(min=1, show_default="1", help="Sequences or images together; in training, per weight update."),
     ] = None,
     dimensions: Annotated[
         list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
@@ -179,7 +204,11 @@ def import_file(
         check_outputs({"output": output}, inputs_of_import(model, system, output))
         check_new(output, force=force)
     folder = None if output is None else output.parent
-    request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
+    request = Request(
+        *(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder),
+        activity=None if activity is None else activity.value,
+        precision=None if precision is None else precision.value,
+    )
     text = import_model(
         model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
     )
