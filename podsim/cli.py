@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
+from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.outputs import inputs_of_import, tell_written
 from podsim.command_line.running import (
@@ -32,7 +33,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
 
 
@@ -59,13 +59,6 @@ class ValidationFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     MARKDOWN = "markdown"
-
-
-class NumberFormat(StrEnum):
-    """Number formats of the matrix units."""
-
-    FP16 = "fp16"
-    FP32 = "fp32"
 
 
 class ImportedActivity(StrEnum):
@@ -276,26 +269,6 @@ def list_shipped(
 
     as_json = output_format is Format.JSON
     echo(listing(words or (), as_json=as_json), as_json)
-
-
-@cost_app.command("matmul")
-def cost_matmul(
-    shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
-    ipu: Annotated[
-        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
-    ] = "gc200",
-    dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
-    partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
-    memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: OutputFormat = Format.TABLE,
-) -> None:
-    """Plan one matrix product and show what it costs."""
-    from podsim.report.plan_view import show_matmul
-    from podsim.specs import load_ipu
-
-    chip = load_ipu(ipu)
-    as_json = output_format is Format.JSON
-    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 
 
 def main() -> None:
