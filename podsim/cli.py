@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
+from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.outputs import inputs_of_import, tell_written
 from podsim.command_line.running import (
@@ -32,10 +33,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
 
 
+ServedScenario = Annotated[
+    str,
+    typer.Argument(
+        help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
+    ),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
+]
 Variant = Annotated[
     str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
 ]
@@ -52,11 +61,21 @@ class ValidationFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
-class NumberFormat(StrEnum):
-    """Number formats of the matrix units."""
+class ImportedActivity(StrEnum):
+    """What an imported model is to do."""
+
+    TRAIN = "train"
+    FORWARD = "forward"
+    GENERATE = "generate"
+
+
+class ImportedFormat(StrEnum):
+    """Number formats of an imported model."""
 
     FP16 = "fp16"
     FP32 = "fp32"
+    FP8 = "fp8"
+    INT4 = "int4"
 
 
 def _version(show: bool) -> None:
@@ -83,9 +102,7 @@ def run(
         typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
     ],
     variant: Variant = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
-    ] = None,
+    overrides: Overrides = None,
     output_format: OutputFormat = Format.TABLE,
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
@@ -103,16 +120,9 @@ def run(
 
 @app.command()
 def serve(
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
-        ),
-    ],
+    scenario: ServedScenario,
     variant: Variant = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
-    ] = None,
+    overrides: Overrides = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second.")] = None,
     arrivals: Annotated[
         Path | None, typer.Option(help="A CSV file with arrival_s, prompt_tokens and output_tokens.")
@@ -157,12 +167,20 @@ def import_file(
     system: Annotated[
         str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
     ] = "ipu_pod16",
+    activity: Annotated[
+        ImportedActivity | None,
+        typer.Option(show_default="generate of a decoder", help="What it is to do; otherwise, what it is made for."),
+    ] = None,
+    precision: Annotated[
+        ImportedFormat | None,
+        typer.Option(show_default="fp16", help="Number format; narrow ones are of weights alone."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
-    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
-    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
+    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, show_default="1 of a decoder", help="Sequences together; in training, per weight update."),
+        typer.Option(min=1, show_default="1", help="Sequences or images together; in training, per weight update."),
     ] = None,
     dimensions: Annotated[
         list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
@@ -179,7 +197,11 @@ def import_file(
         check_outputs({"output": output}, inputs_of_import(model, system, output))
         check_new(output, force=force)
     folder = None if output is None else output.parent
-    request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
+    request = Request(
+        *(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder),
+        activity=None if activity is None else activity.value,
+        precision=None if precision is None else precision.value,
+    )
     text = import_model(
         model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
     )
@@ -247,26 +269,6 @@ def list_shipped(
 
     as_json = output_format is Format.JSON
     echo(listing(words or (), as_json=as_json), as_json)
-
-
-@cost_app.command("matmul")
-def cost_matmul(
-    shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
-    ipu: Annotated[
-        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
-    ] = "gc200",
-    dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
-    partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
-    memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: OutputFormat = Format.TABLE,
-) -> None:
-    """Plan one matrix product and show what it costs."""
-    from podsim.report.plan_view import show_matmul
-    from podsim.specs import load_ipu
-
-    chip = load_ipu(ipu)
-    as_json = output_format is Format.JSON
-    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 
 
 def main() -> None:
