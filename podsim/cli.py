@@ -12,7 +12,7 @@ import typer
 from podsim.command_line import completion
 from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
-from podsim.command_line.outputs import inputs_of_import, tell_written
+from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import (
     Format,
     RunOptions,
@@ -188,28 +188,13 @@ def import_file(
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
 ) -> None:
     """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
-    from podsim.importer import Request, import_model
-    from podsim.importer.request import parse_dimensions
-    from podsim.report.files import check_new, check_outputs, write_atomically
-    from podsim.report.progress import track
+    from podsim.command_line.importing import Asked, import_as_asked
 
-    if output is not None:
-        check_outputs({"output": output}, inputs_of_import(model, system, output))
-        check_new(output, force=force)
-    folder = None if output is None else output.parent
-    request = Request(
-        *(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder),
-        activity=None if activity is None else activity.value,
-        precision=None if precision is None else precision.value,
+    asked = Asked(
+        *(model, system, activity and activity.value, precision and precision.value),
+        *(prompt_tokens, output_tokens, batch_size, tuple(dimensions or ())),
     )
-    text = import_model(
-        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
-    )
-    if output is None:
-        print_data(text)
-    else:
-        write_atomically(output, text.encode())
-        tell_written(output)
+    import_as_asked(asked, output, force=force)
 
 
 @app.command()
