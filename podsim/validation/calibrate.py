@@ -158,7 +158,7 @@ def _samples(name: str) -> float:
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """What a checkpoint and the set-up of a validation take."""
+    """Times of a checkpoint and of the set-up of a validation."""
     (row,) = calibration_rows("resnet")
     name = scenario_name(row)
     logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}
