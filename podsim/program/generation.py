@@ -100,7 +100,7 @@ class _StepProgram:
                 yield from self._segment(stage, segment)
             if stage is not self._stages[-1]:
                 yield self._phase(f"hand over {stage.index}", stage, partial(self._hand_over, stage))
-        call = Work("sample", ((HOST, seconds_to_ps(self._token_call_s())),))
+        call = Work("sample", ((HOST, seconds_to_ps(self._sampling_s())),))
         yield self._phase("sample", self._stages[-1], lambda _: (call,))
 
     def _segment(self, stage: Stage, segment: Segment) -> Iterator[Phase]:
@@ -124,6 +124,14 @@ class _StepProgram:
                 f"{software.name} does not say what a call for a token costs", do="set software.token_call"
             )
         return software.token_call_s
+
+    def _sampling_s(self) -> float:
+        """The call for the next token; a loop without kept keys hands all logits to the host. [s]"""
+        software, layout = self._plan.software, self._plan.layout
+        per_logit_s, call_s = software.sampling_per_logit_s, software.forward_call_s
+        if layout.kv_cache != "none" or per_logit_s is None or call_s is None:
+            return self._token_call_s()
+        return call_s + layout.micro_batch_size * layout.logits_per_sequence * per_logit_s
 
     def _run(self, stage: Stage, segment: Segment, ipu: int) -> Iterator[Step]:
         """Blocks one after the other, once their weights are there."""

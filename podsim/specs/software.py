@@ -12,6 +12,7 @@ from podsim.specs.quantity import Flag, Quantity, Real, Whole
 _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
 _Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]
 _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))]
+_Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
 
 
@@ -37,7 +38,9 @@ class Software(HardwareSpec):
     collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
     """Least time of one step of a collective."""
     token_call_s: _Call | None = None
-    """A call for one generated token, with sampling on the host."""
+    """A call for one generated token, with sampling on the host, where keys and values are kept."""
+    sampling_per_logit_s: _Sampling | None = None
+    """What the host does for each logit of a step that computes whole sequences anew, sampling included."""
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
     host_call_s: _Call
