@@ -59,13 +59,13 @@ def always(reader: Reader) -> str:
     return f"in every {reader.family} model"
 
 
-def check_heads(reader: Reader, hidden: Entry, heads: Entry, kv: Entry) -> None:
-    """Complain where heads do not divide the width, or those of keys and values not the others."""
+def check_heads(reader: Reader, hidden: Entry, heads: Entry, kv: Entry, size: Entry | None = None) -> None:
+    """Complain where heads do not divide the width and have none of their own, or those of keys not the others."""
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
     where = reader.given("num_attention_heads", "n_head") or ""
-    if width % count:
+    if size is None and width % count:
         reader.complain(where, f"{count} heads do not divide a width of {width}", "correct one of the two")
     elif count % kv_count:
         what = f"{kv_count} key and value heads do not divide {count} query heads"

@@ -53,7 +53,7 @@ class Generation:
         return self.prompt_tokens + self.output_tokens
 
     def laid_out(self, **fields: Any) -> Generation:
-        """The same with another layout in some fields."""
+        """The question with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))
 
     def job(self, name: StepName) -> Job:
@@ -76,11 +76,10 @@ class Generation:
             context_length=context,
             cached=self.layout.kv_cache != "none",
         )
-        shards = self.layout.tensor_parallel
-        workload = causal_decoder(self.shape, batch, shards=shards)
+        workload = causal_decoder(self.shape, batch, shards=self.layout.tensor_parallel)
         if not self.precision.is_narrow:
             return workload
-        return unpacking(workload, self.dtype, shards, offset=self.precision.group_size > 0)
+        return unpacking(workload, self.dtype, offset=self.precision.group_size > 0)
 
 
 @dataclass(frozen=True, slots=True)

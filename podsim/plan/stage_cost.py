@@ -1,4 +1,4 @@
-"""What the passes of each pipeline stage cost on its IPU."""
+"""Costs of the passes of each pipeline stage on its IPU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class BlockCost:
         backward: Operations of the backward pass.
         forward_account: Sum of the forward pass. [cycles]
         backward_account: Sum of the backward pass. [cycles]
+        temporary_bytes_per_tile: Largest temporaries of any operation. [B]
     """
 
     block: str
@@ -28,11 +29,7 @@ class BlockCost:
     backward: tuple[OpCost, ...]
     forward_account: Account
     backward_account: Account
-
-    @property
-    def temporary_bytes_per_tile(self) -> int:
-        """Largest temporaries of any operation. [B]"""
-        return max((cost.temporary_bytes_per_tile for cost in self.forward + self.backward), default=0)
+    temporary_bytes_per_tile: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,14 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
     block = workload.blocks[name]
     forward = model.sequence(block.forward, proportion)
     backward = model.sequence(block.backward, proportion)
-    sums = (total(cost.account for cost in costs) for costs in (forward, backward))
-    return BlockCost(name, forward, backward, *sums)
+    return BlockCost(
+        name,
+        forward,
+        backward,
+        forward_account=total(cost.account for cost in forward),
+        backward_account=total(cost.account for cost in backward),
+        temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
+    )
 
 
 def stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...] = ()) -> StageCost:

@@ -1,4 +1,4 @@
-"""What a reader must know before using the numbers of a result."""
+"""Warnings: what a reader must know before using the numbers of a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
-    """All that there is to say about a weight update."""
+    """All warnings about a weight update."""
     lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps

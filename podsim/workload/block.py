@@ -91,7 +91,6 @@ class Workload:
         host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
-        undivided: The same for all shards together, if this is one of several.
     """
 
     name: str
@@ -102,12 +101,6 @@ class Workload:
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    undivided: Workload | None = None
-
-    @property
-    def whole(self) -> Workload:
-        """All shards together."""
-        return self.undivided or self
 
     @property
     def hidden_bytes(self) -> int:
@@ -122,7 +115,7 @@ class Workload:
         return tuple(dict.fromkeys(layer_of.get(name, (name,)) for name in self.order))
 
     def forward_only(self) -> Workload:
-        """The same without backward passes: what is not run takes neither time nor memory."""
+        """The workload without backward passes: what is not run takes neither time nor memory."""
         return replace(self, blocks={name: replace(block, backward=()) for name, block in self.blocks.items()})
 
     def input_elements(self, block_name: str) -> int:

@@ -13,7 +13,7 @@ from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.workload import Batch, DecoderShape, causal_decoder
-from tests.unit.test_decoder_families import GPT_J
+from tests.unit.test_decoder_families import GEMMA_2B, GPT_J, GPT_NEOX, QWEN2
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,26 @@ SCENARIOS = {
         2 * (28 * (4 * 4096**2 + 2 * 4096 * 16384) + 50400 * 4096) + 28 * 4 * 4096,
         1,
         28 * 2 * 4096 * 2,
+    ),
+    "gpt_neox_20b_pod16": Known(
+        GPT_NEOX,
+        2 * (44 * (4 * 6144**2 + 2 * 6144 * 24576) + 50432 * 6144) + 44 * 4 * 6144,
+        1,
+        44 * 2 * 6144 * 2,
+    ),
+    "qwen2_7b_pod4": Known(
+        QWEN2,
+        # 28 heads of 128 with 4 of keys and of values, a gated feed-forward block, 152,064 words.
+        2 * (28 * (2 * 3584**2 + 2 * 3584 * 512 + 3 * 3584 * 18944) + 152064 * 3584) + 28 * 4 * 3584,
+        2,
+        28 * 2 * 4 * 128 * 2,
+    ),
+    "gemma_2b_pod4": Known(
+        GEMMA_2B,
+        # 8 heads of 256 with one of keys and of values, of which each of the 4 shards keeps a copy.
+        2 * (18 * (2 * 2048**2 + 2 * 2048 * 256 + 3 * 2048 * 16384) + 256000 * 2048) + 18 * 4 * 2048,
+        2,
+        4 * 18 * 2 * 256 * 2,
     ),
 }
 scenarios = pytest.mark.parametrize(("name", "known"), SCENARIOS.items(), ids=SCENARIOS)

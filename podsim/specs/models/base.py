@@ -68,7 +68,7 @@ class BuiltModelSpec(ModelSpec):
 
     @property
     def placed_decoder_layers(self) -> int:
-        """Those of them that belong to the decoder of an encoder-decoder."""
+        """The placed layers that belong to the decoder of an encoder-decoder."""
         return 0
 
     @property

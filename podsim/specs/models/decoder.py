@@ -52,7 +52,8 @@ class DecoderSpec(GeneratorSpec):
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
-    """A published size [touvron2023] [radford2019] [brown2020] [wang2021]."""
+    """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
+    [mesnard2024] [black2022]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count
@@ -63,14 +64,18 @@ class DecoderSpec(GeneratorSpec):
     """Query heads."""
     kv_head_count: Count
     """Key and value heads; fewer than query heads in grouped-query attention."""
+    head_size: Count | None = None
+    """Width of a head; hidden_size divided by head_count if left out."""
     vocabulary_size: Count
     """Rows of the embedding."""
     position_count: CountOrZero = 0
     """Rows of learned positions; needed without rotary ones."""
     gated: Flag = True
-    """Whether the feed-forward block is gated (SwiGLU)."""
-    norm: Literal["rms", "layer"] = "rms"
-    """Normalisation."""
+    """Whether the feed-forward block is gated: three matrices in place of two."""
+    activation: Literal["gelu", "relu", "swish"] | None = None
+    """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
+    norm: Literal["rms", "rms_plus_one", "layer"] = "rms"
+    """Normalisation; `rms_plus_one` scales by one more than its weights."""
     rotary: Flag = True
     """Rotary positions; learned ones otherwise."""
     rotary_size: Count | None = None
@@ -80,6 +85,8 @@ class DecoderSpec(GeneratorSpec):
     under one norm, or each under its own; one follows the other if `none`."""
     bias: Biases = False
     """Biases of dense layers: `true` for those of all layers, `false` for none, or a list of those that have them."""
+    scaled_embedding: Flag = False
+    """Whether words are scaled by the root of the width."""
     tied_embedding: Flag = False
     """Whether the head shares the embedding's weights."""
 
@@ -95,9 +102,9 @@ class DecoderSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _heads_go_together(self) -> DecoderSpec:
-        if self.hidden_size % self.head_count:
+        if self.head_size is None and self.hidden_size % self.head_count:
             what = f"{self.head_count} heads do not divide a width of {self.hidden_size}"
-            raise BadValueError(what, "change head_count or hidden_size")
+            raise BadValueError(what, "change head_count or hidden_size, or give head_size")
         if self.head_count % self.kv_head_count:
             what = f"{self.kv_head_count} key and value heads do not divide {self.head_count} query heads"
             raise BadValueError(what, "change kv_head_count")
@@ -110,7 +117,7 @@ class DecoderSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _heads_are_turned(self) -> DecoderSpec:
-        width, turned = self.hidden_size // self.head_count, self.rotary_size
+        width, turned = self.head_size or self.hidden_size // self.head_count, self.rotary_size
         if turned is None:
             return self
         if not self.rotary:
@@ -151,9 +158,12 @@ class DecoderSpec(GeneratorSpec):
             norm=self.norm,
             rotary=self.rotary,
             position_count=self.position_count,
+            head_size=self.head_size,
             rotary_size=self.rotary_size,
+            activation=self.activation,
             parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
             biases=self._biases,
+            scaled_embedding=self.scaled_embedding,
             tied_embedding=self.tied_embedding,
         )
 
