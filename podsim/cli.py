@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
-from podsim.command_line.ending import print_data, run_to_the_end, say
+from podsim.command_line.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
 from podsim.command_line.outputs import inputs_of_import, tell_written
 from podsim.command_line.running import (
     Format,
@@ -22,6 +22,7 @@ from podsim.command_line.running import (
     show_result,
 )
 from podsim.command_line.usage import Commands
+from podsim.command_line.validating import Asked, Role, ValidationFormat, validate_as_asked
 
 app = typer.Typer(
     name="podsim",
@@ -34,14 +35,6 @@ app = typer.Typer(
 )
 cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
-
-
-class ValidationFormat(StrEnum):
-    """How a comparison is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 class NumberFormat(StrEnum):
@@ -193,15 +186,23 @@ def validate(
     output_format: Annotated[
         ValidationFormat, typer.Option("--format", help="What to print.")
     ] = ValidationFormat.TABLE,
+    role: Annotated[Role | None, typer.Option(help="Only rows of this role.")] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", metavar="TEXT", help="Only groups with this in their name; repeat.")
+    ] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="Print errors by group alone.")] = False,
+    max_mean: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="Exit with 4 if the mean error of the rows is larger."),
+    ] = None,
+    max_worst: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
+    ] = None,
 ) -> None:
     """Compare predictions with published measurements."""
-    from podsim.report.progress import track
-    from podsim.validation import validate as compare
-    from podsim.validation.sensitivity import sensitivity
-    from podsim.validation.show import show
-
-    comparisons = compare(lambda names: track(names, "simulating"))
-    echo(show(comparisons, output_format.value, sensitivity()), output_format != ValidationFormat.TABLE)
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst)
+    if not validate_as_asked(asked):
+        raise typer.Exit(BEYOND_LIMITS)
 
 
 @app.command()

@@ -20,11 +20,13 @@ EXIT_CODES: Final = {
     1: "a bug of podsim, with a traceback",
     2: "an input, an output or the command line is wrong, or a number is needed that nobody knows",
     3: "the plan is impossible, which is an answer",
+    4: "predictions are beyond the limits that were given",
     130: "interrupted",
     141: "whoever read the output has gone, as in a pipe to `head`; nothing is said",
     143: "told to terminate",
 }
 """What each means."""
+BEYOND_LIMITS: Final = 4
 _ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
 
 

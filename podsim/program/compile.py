@@ -1,16 +1,17 @@
-"""From a plan to a program: lanes, pipeline cycles and the weight update."""
+"""From a plan to a program: lanes, pipeline cycles and the weight update, or those of an evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
+from podsim.errors import MissingDataError
 from podsim.plan.plan import Plan
 from podsim.program.feed import Feed
-from podsim.program.passes import Pipeline, StageWork, stage_work
+from podsim.program.passes import Pipeline, stage_work
 from podsim.program.replicas import Replicas
-from podsim.program.task import Group, Program
-from podsim.program.update import update_phases
+from podsim.program.task import Group, Phase, Program
+from podsim.program.update import call_phase, update_phases
 
 
 def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
@@ -22,7 +23,37 @@ def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
     """
     replicas = replicas_of(plan, explicit=explicit)
     feed, stages = Feed(plan, replicas), stage_work(plan)
-    groups = (_group(plan, replicas, replica, stages, feed) for replica in replicas.kept)
+
+    def phases(replica: int) -> tuple[Phase, ...]:
+        pipeline = Pipeline(plan, replicas, replica, stages, feed)
+        return (*pipeline.phases(), *update_phases(plan, replicas, replica))
+
+    return _program(plan, replicas, feed, phases)
+
+
+def compile_evaluation(plan: Plan) -> Program:
+    """The forward passes of as many micro-batches as a weight update has, and their call from the host.
+
+    Raises:
+        MissingDataError: The software stack does not say what such a call costs.
+    """
+    call_s = plan.software.evaluation_call_s
+    if call_s is None:
+        what = f"{plan.software.name} does not say what a session call for an evaluation costs"
+        raise MissingDataError(what, do="set `software.evaluation_call`, for example to `50 ms`", key="run.evaluation")
+    replicas = replicas_of(plan)
+    feed, stages = Feed(plan, replicas), stage_work(plan)
+
+    def phases(replica: int) -> tuple[Phase, ...]:
+        pipeline = Pipeline(plan, replicas, replica, stages, feed)
+        return (*pipeline.phases(trains=False), call_phase(plan, replicas, replica, call_s))
+
+    return _program(plan, replicas, feed, phases)
+
+
+def _program(plan: Plan, replicas: Replicas, feed: Feed, phases_of: Callable[[int], tuple[Phase, ...]]) -> Program:
+    """Replicas with what feeds them."""
+    groups = (_group(plan, replicas, replica, phases_of(replica), feed) for replica in replicas.kept)
     return Program((*groups, *feed.groups()), feed.semaphores())
 
 
@@ -39,9 +70,7 @@ def passes_one_by_one(plan: Plan) -> int:
     return feed.update_count * layout.accumulation_factor * lanes if feed.is_live else 0
 
 
-def _group(plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> Group:
-    pipeline = Pipeline(plan, replicas, replica, stages, feed)
-    phases = (*pipeline.phases(), *update_phases(plan, replicas, replica))
+def _group(plan: Plan, replicas: Replicas, replica: int, phases: tuple[Phase, ...], feed: Feed) -> Group:
     if feed.is_live and not replicas.alike:
         # Replicas that got their data later meet the others in the first repetition, which is unlike the rest.
         phases = tuple(replace(phase, count=1) for phase in phases for _ in range(phase.count))

@@ -74,26 +74,27 @@ class Pipeline:
         ]
         self._steps_of = cache(self._make_steps)
 
-    def phases(self) -> Iterator[Phase]:
-        """All pipeline cycles of one weight update."""
-        factor, ramp = self._plan.layout.accumulation_factor, 2 * (len(self._stages) - 1)
+    def phases(self, *, trains: bool = True) -> Iterator[Phase]:
+        """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
+        factor, last = self._plan.layout.accumulation_factor, len(self._stages) - 1
+        ramp = 2 * last if trains else last
         for cycle in range(min(ramp, factor)):
-            yield self._cycle(f"fill {cycle}", cycle, 1)
+            yield self._cycle(f"fill {cycle}", cycle, 1, trains=trains)
         if factor > ramp and self._alike:
-            yield self._cycle("main", ramp, factor - ramp)
+            yield self._cycle("main", ramp, factor - ramp, trains=trains)
         elif factor > ramp:
-            main = self._cycle("main", ramp, 1)
+            main = self._cycle("main", ramp, 1, trains=trains)
             yield from (replace(main, name=f"main {cycle - ramp}") for cycle in range(ramp, factor))
         for cycle in range(max(factor, ramp), factor + ramp):
-            yield self._cycle(f"flush {cycle - factor}", cycle, 1)
+            yield self._cycle(f"flush {cycle - factor}", cycle, 1, trains=trains)
 
-    def _cycle(self, name: str, cycle: int, count: int) -> Phase:
+    def _cycle(self, name: str, cycle: int, count: int, *, trains: bool) -> Phase:
         wait = IMBALANCE if name == "main" else BUBBLE
         last = len(self._stages) - 1
         forward = {index for index in range(last + 1) if self._active(cycle - index)}
-        backward = {index for index in range(last + 1) if self._active(cycle - 2 * last + index)}
+        backward = {index for index in range(last + 1) if trains and self._active(cycle - 2 * last + index)}
         rounds: list[tuple[set[int], set[int]]] = [(forward, backward)]
-        if self._plan.software.schedule == "grouped":
+        if trains and self._plan.software.schedule == "grouped":
             rounds = [(forward, set()), (set(), backward)]
         steps = {}
         for local, held in enumerate(self._held):

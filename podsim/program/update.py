@@ -31,10 +31,14 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phas
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members).phases()
     # One call from the host runs several weight updates: each bears its part.
-    share_s = plan.software.host_call_s / plan.layout.updates_per_session_call
-    call = Work("session call", ((HOST, seconds_to_ps(share_s)),))
+    yield call_phase(plan, replicas, replica, plan.software.host_call_s / plan.layout.updates_per_session_call)
+
+
+def call_phase(plan: Plan, replicas: Replicas, replica: int, time_s: float) -> Phase:
+    """The call back to the host, for which all IPUs meet."""
+    call = Work("session call", ((HOST, seconds_to_ps(time_s)),))
     lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
-    yield Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
+    return Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
 
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:

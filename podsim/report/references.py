@@ -12,6 +12,7 @@ from podsim.specs import LoadedScenario
 _MS_PER_S, _S_PER_MIN = 1000, 60
 _QUANTITIES: Final = {
     "generation rate": "steps_per_s",
+    "batched token time": "steps_per_s",
     "throughput": "throughput_samples_per_s",
     "time-to-train": "time_to_train_s",
 }
@@ -25,7 +26,7 @@ def references_of(loaded: LoadedScenario) -> tuple[Reference, ...]:
 
 
 def references_for(name: str) -> tuple[Reference, ...]:
-    """Figures for the scenario called `name`; empty if none are known."""
+    """Figures for the scenario called `name`, or `name@variant`; empty if none are known."""
     return (*_submitted(name), *_published(name))
 
 
@@ -43,7 +44,13 @@ def _published(name: str) -> Iterator[Reference]:
     """Figures for one scenario; those for several scenarios together have no share for each."""
     for row in rows("published_throughput"):
         if row["scenario"].split() == [name]:
-            value = float(row["value"]) * _SECONDS.get(row["unit"], 1)
             scope = f", {_SCOPES[row['scope']]}" if row["scope"] in _SCOPES else ""
             label = f"{row['id']}: {row['model']}, {row['platform']}{scope}"
-            yield Reference(_QUANTITIES[row["metric"]], value, label, row["role"], row["source_url"])
+            yield Reference(_QUANTITIES[row["metric"]], _value(row), label, row["role"], row["source_url"])
+
+
+def _value(row: dict[str, str]) -> float:
+    """The figure in the unit of its quantity; a time per token of a batch as steps per second."""
+    if row["metric"] == "batched token time":
+        return _MS_PER_S / (float(row["value"]) * float(row["global_batch"]))
+    return float(row["value"]) * _SECONDS.get(row["unit"], 1)

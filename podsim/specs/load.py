@@ -87,12 +87,13 @@ class LoadedScenario:
 
     @property
     def shipped_name(self) -> str | None:
-        """Name of the shipped scenario that this is, by its files; None for anything that differs from one."""
-        if self.variant is not None or self.overrides or self.written.path is None:
+        """`name` or `name@variant` of the shipped scenario that this is, by its files; None for any other."""
+        if self.overrides or self.written.path is None:
             return None
         shipped = data_root().resolve() / SCENARIOS
         is_shipped = self.written.path.resolve().is_relative_to(shipped) and all(map(is_as_shipped, self.inputs))
-        return self.written.name if is_shipped else None
+        variant = f"@{self.variant}" if self.variant else ""
+        return f"{self.written.name}{variant}" if is_shipped else None
 
     @property
     def resolved(self) -> dict[str, Any]:

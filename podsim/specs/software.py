@@ -54,6 +54,10 @@ class Software(HardwareSpec):
     """A session call for one weight update, device work apart."""
     setup_s: _SetUp
     """From the start of a run to its first weight update."""
+    evaluation: Literal["training_program", "forward_passes"] = "training_program"
+    """What evaluates during a run: the training program with its optimizer zeroed, or one of forward passes alone."""
+    evaluation_call_s: _Call | None = None
+    """A session call for the forward passes of an evaluation, device work apart."""
     sharding_threshold: Annotated[Whole, Quantity("count", ("1", "1e12"), usual=("1", "1e9"))]
     """Tensors with fewer elements are not sharded."""
     update_first_ipu_apart: Flag

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _BENCHMARKS = {"resnet": "ResNet-50", "bert": "BERT"}
+_ROUNDS = ("v1.0", "v1.1")
 _MS_PER_S, _S_PER_MIN = 1000, 60
 
 
 def mlperf_results() -> dict[str, RunResult]:
-    """Every submission replayed, by name of its scenario."""
-    names = [scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark)]
+    """Every submission on GC200 replayed, by name of its scenario."""
+    names = [scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark, _ROUNDS)]
     return {name: simulate(name) for name in names}
 
 
@@ -33,7 +34,7 @@ def mlperf_frame(results: Mapping[str, RunResult]) -> DataFrame:
 
     records = []
     for benchmark, label in _BENCHMARKS.items():
-        for row in submissions(benchmark):
+        for row in submissions(benchmark, _ROUNDS):
             result = results[scenario_name(row)]
             records.append(
                 {

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from podsim.engine import execute
 from podsim.errors import MissingDataError
 from podsim.plan import Plan
+from podsim.program.compile import compile_evaluation
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import EpochRunSpec, ValidationSpec
 from podsim.specs.run import RunSpec
@@ -23,6 +25,7 @@ from podsim.training.run import (
     run_of_updates,
     run_to_convergence,
 )
+from podsim.units import ps_to_seconds
 from podsim.workload.op import DTYPE_BYTES
 
 
@@ -94,10 +97,17 @@ def _samples_per_update(plan: Plan) -> float:
 
 def _schedule(run: RunSpec, samples: float, plan: Plan, update_s: float) -> Schedule:
     setup = plan.software.setup_s if run.setup is None else run.setup
-    evaluation, every = run.evaluation, None
-    if evaluation is not None:
-        every = evaluation.every_samples or evaluation_interval_samples(samples)
-    return Schedule(update_s, samples, setup, every, evaluation.samples if evaluation else 0)
+    evaluation = run.evaluation
+    if evaluation is None:
+        return Schedule(update_s, samples, setup, None, 0)
+    every = evaluation.every_samples or evaluation_interval_samples(samples)
+    step_s = _forward_s(plan) if plan.software.evaluation == "forward_passes" else update_s
+    return Schedule(update_s, samples, setup, every, evaluation.samples, step_s)
+
+
+def _forward_s(plan: Plan) -> float:
+    """The forward passes of as many samples as one weight update trains, with their session call. [s]"""
+    return ps_to_seconds(execute(compile_evaluation(plan)).makespan_ps)
 
 
 def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:

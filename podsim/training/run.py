@@ -19,6 +19,8 @@ class Schedule:
         setup_s: From the start of the run to the first weight update. [s]
         evaluation_every_samples: Samples between evaluations; None for a run without.
         evaluation_samples: Samples of one evaluation.
+        evaluation_step_s: Time in which as many samples are evaluated as one weight update trains; that of a
+            weight update if left out. [s]
     """
 
     update_s: float
@@ -26,15 +28,17 @@ class Schedule:
     setup_s: float
     evaluation_every_samples: int | None
     evaluation_samples: int
+    evaluation_step_s: float | None = None
 
     @property
     def evaluation_s(self) -> float:
         """Time of one evaluation. [s]
 
-        The training program runs with its optimizer zeroed, on whole batches, so an evaluation
-        lasts as long as the weight updates that hold its samples. Source: [mlperf_logs].
+        It runs on whole batches, either in the training program with its optimizer zeroed, so that each
+        lasts as long as a weight update, or in a program of forward passes. Source: [mlperf_logs].
         """
-        return math.ceil(self.evaluation_samples / self.samples_per_update) * self.update_s
+        step_s = self.update_s if self.evaluation_step_s is None else self.evaluation_step_s
+        return math.ceil(self.evaluation_samples / self.samples_per_update) * step_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ Two constants of the software stack are fitted together to two weight updates: t
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
-one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run.
+one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run; that of
+an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from dataclasses import dataclass
 from podsim.activity import simulate
 from podsim.cost import MatMulShape
 from podsim.cost.matmul import plan_matmul
-from podsim.errors import MissingDataError
+from podsim.errors import InfeasibleError, MissingDataError
 from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
 from podsim.validation.compare import Progress
-from podsim.validation.reference_data import CALIBRATION, calibration_rows
+from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
-_CHECKPOINT, _VALIDATION = "checkpoint", "validation_setup"
+_CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "eval_s_median", "n_evals_mean")
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
@@ -82,12 +83,37 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
         *_epoch_fits(),
         _pytorch_call(),
+        _evaluation_call(),
     )
+
+
+def _evaluation_call() -> Fit:
+    """What an evaluation of forward passes costs, less those passes; mean over the submissions that fit."""
+    found = {scenario_name(row): row for row in submissions("bert", [EVALUATED])}
+    software = load_scenario(next(iter(found))).spec.software
+    committed = software.evaluation_call_s
+    if committed is None:
+        what = f"{software.name} has no {_EVALUATION} to compare with"
+        raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
+    misses = {name: miss for name, row in found.items() if (miss := _missed_by_an_evaluation(name, row)) is not None}
+    fitted = committed + statistics.fmean(misses.values())
+    return Fit(f"software.{_EVALUATION}", committed, fitted, "s", " and ".join(misses))
+
+
+def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
+    """What the logged median takes longer than predicted, per call; None for a run that does not fit. [s]"""
+    try:
+        evaluations_s = simulate(name).run_breakdown["evaluation"]
+    except InfeasibleError:
+        return None
+    missed_s = float(row["eval_s_median"]) - evaluations_s / float(row["n_evals_mean"])
+    return missed_s / float(row["eval_device_steps"])
 
 
 def _pytorch_call() -> Fit:
     """What a weight update costs under PyTorch, less the work that is modelled."""
-    (row,) = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
+    published = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
+    (row,) = (row for row in published if row["metric"] == "throughput")
     name, batch = row["scenario"], float(row["global_batch"])
     committed = load_scenario(name).spec.software.host_call_s
     modelled_s = simulate(name).weight_update_s - committed

@@ -1,33 +1,27 @@
-"""Every published row beside its prediction: kernels, matrix products, weight updates, times to train."""
+"""Every published row beside its prediction: kernels, products, weight updates, evaluations, times to train."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
-from podsim.activity import generate, infer, simulate
+from podsim.activity import generate
 from podsim.cost import Chip, MatMulShape, planned_matmul
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.report.reference_data import rows, scenario_name
-from podsim.report.result import RunResult
 from podsim.specs import load_ipu
 from podsim.specs.ipu import Ipu
-from podsim.validation.comparison import Comparison
-from podsim.validation.reference_data import submissions
+from podsim.validation.comparison import Comparison, NotRun, Validation
+from podsim.validation.published import published_rows, published_titles
+from podsim.validation.reference_data import CALIBRATION, EVALUATED, blind_name, blind_predictions, submissions
+from podsim.validation.runs import Runs, held_against
+from podsim.watch import Watch
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
-_SECONDS = {"h": 3600, "min": 60}
 _GEMM_MEMORY = 0.6
-_FORWARD = "forward pass"
-_THROUGHPUT = {
-    "": "published throughput",
-    # Averages over all that a trainer does: compilation, data loading, logging, evaluation.
-    "whole run": "published averages of whole runs",
-}
 # Name for a reader, and the column with the time of a weight update beside checkpoints.
 _BENCHMARKS = {"bert": ("BERT", "step_ms_median"), "resnet": ("ResNet-50", "step_ms_pure")}
-
-
-Progress = Callable[[Sequence[str]], Iterable[str]]
+Progress = Watch
 
 
 def validate(progress: Progress = list) -> tuple[Comparison, ...]:
@@ -36,25 +30,33 @@ def validate(progress: Progress = list) -> tuple[Comparison, ...]:
     Args:
         progress: Passes on the names of the scenarios to simulate, and may show how far it is.
     """
+    return validation(progress).comparisons
+
+
+def validation(progress: Progress = list) -> Validation:
+    """All comparisons, and the published figures that nothing is held against.
+
+    Args:
+        progress: Passes on the names of the scenarios to simulate, and may show how far it is.
+    """
     bow = load_ipu("bow")
-    published = [row for row in rows("published_throughput") if row["scenario"]]
-    names = dict.fromkeys(
-        [
-            *(scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark)),
-            *(name for row in published if _trains(row) for name in row["scenario"].split()),
-        ]
-    )
-    results = {name: simulate(name) for name in progress(tuple(names))}
-    return (
+    submitted = [scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark)]
+    runs = Runs((*submitted, *published_titles()), progress)
+    tried = (
         *_amp(bow),
         *compare_gemms(bow),
-        *_weight_updates(results),
-        *_throughputs(results),
-        *_times_to_train(results),
-        *_effects(results),
-        *_scaling(results),
-        *_published(published, results),
+        *_submitted("weight update", "weight_update", runs),
+        *_throughputs(runs),
+        *_evaluations(runs),
+        *_submitted("time to train", "time_to_train", runs),
+        *_effects(runs),
+        *_scaling(runs),
+        *published_rows(runs),
         *_more_ipus(),
+    )
+    return Validation(
+        tuple(row for row in tried if isinstance(row, Comparison)),
+        tuple(row for row in tried if isinstance(row, NotRun)),
     )
 
 
@@ -83,34 +85,53 @@ def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
         yield Comparison(f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"])
 
 
-def _weight_updates(results: dict[str, RunResult]) -> Iterator[Comparison]:
+def _submitted(what: str, quantity: str, runs: Runs) -> Iterator[Comparison | NotRun]:
+    """Weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
         for row in submissions(benchmark):
-            name = scenario_name(row)
-            predicted, published = results[name].weight_update_s * _MS_PER_S, float(row[column])
-            yield Comparison(f"{label} weight update", name, predicted, published, "ms", row["role"], row["source"])
+            name, blind = scenario_name(row), blind_predictions(blind_name(row)).get(quantity)
+            if quantity == "weight_update":
+                predict, published, unit = partial(_update_ms, runs, name), float(row[column]), "ms"
+            else:
+                predict, published, unit = partial(_minutes, runs, name), float(row["score_physical_min"]), "min"
+            yield held_against(f"{label} {what}", name, predict, published, unit, row, blind)
 
 
-def _throughputs(results: dict[str, RunResult]) -> Iterator[Comparison]:
+def _update_ms(runs: Runs, name: str) -> float:
+    return runs.training(name).weight_update_s * _MS_PER_S
+
+
+def _minutes(runs: Runs, name: str) -> float:
+    return (runs.training(name).time_to_train_s or 0.0) / _S_PER_MIN
+
+
+def _throughputs(runs: Runs) -> Iterator[Comparison | NotRun]:
     """Images over the time of training with its checkpoints."""
     for row in submissions("resnet"):
-        name = scenario_name(row)
-        result, parts = results[name], results[name].run_breakdown
-        predicted = result.throughput_samples_per_s * parts["training"] / (parts["training"] + parts["checkpoint"])
-        published = float(row["throughput_samples_s"])
-        yield Comparison("ResNet-50 throughput", name, predicted, published, "images/s", row["role"], row["source"])
+        name, published = scenario_name(row), float(row["throughput_samples_s"])
+        predict = partial(_images_per_s, runs, name)
+        yield held_against("ResNet-50 throughput", name, predict, published, "images/s", row)
 
 
-def _times_to_train(results: dict[str, RunResult]) -> Iterator[Comparison]:
-    for benchmark, (label, _) in _BENCHMARKS.items():
-        for row in submissions(benchmark):
-            name = scenario_name(row)
-            predicted = (results[name].time_to_train_s or 0.0) / _S_PER_MIN
-            published = float(row["score_physical_min"])
-            yield Comparison(f"{label} time to train", name, predicted, published, "min", row["role"], row["source"])
+def _images_per_s(runs: Runs, name: str) -> float:
+    result, parts = runs.training(name), runs.training(name).run_breakdown
+    return result.throughput_samples_per_s * parts["training"] / (parts["training"] + parts["checkpoint"])
 
 
-def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
+def _evaluations(runs: Runs) -> Iterator[Comparison | NotRun]:
+    """One evaluation of a BERT run."""
+    for row in submissions("bert"):
+        name, count = scenario_name(row), float(row["n_evals_mean"])
+        predict = partial(_evaluation_s, runs, name, count)
+        role = CALIBRATION if row["round"] == EVALUATED else row["role"]
+        yield held_against("BERT evaluation", name, predict, float(row["eval_s_median"]), "s", row | {"role": role})
+
+
+def _evaluation_s(runs: Runs, name: str, count: float) -> float:
+    return runs.training(name).run_breakdown["evaluation"] / count
+
+
+def _effects(runs: Runs) -> Iterator[Comparison]:
     """Published differences between runs, which totals hide."""
     measured = {scenario_name(row): float(row["step_ms_median"]) for row in submissions("bert")}
     pairs = (
@@ -120,16 +141,16 @@ def _effects(results: dict[str, RunResult]) -> Iterator[Comparison]:
         ("SDK 2.1 to 2.3, POD64 open", "bert_v1.0_pod64_open", "bert_v1.1_pod64_open"),
     )
     for name, before, after in pairs:
-        predicted = (results[after].weight_update_s - results[before].weight_update_s) * _MS_PER_S
+        predicted = (runs.training(after).weight_update_s - runs.training(before).weight_update_s) * _MS_PER_S
         published = measured[after] - measured[before]
         yield Comparison("BERT effect of a change", name, predicted, published, "ms", "hold-out", "mlperf_logs")
 
 
-def _scaling(results: dict[str, RunResult]) -> Iterator[Comparison]:
+def _scaling(runs: Runs) -> Iterator[Comparison]:
     """What larger pods do for ResNet-50, and how it stands beside another machine."""
     group, role = "ResNet-50 scaling", "hold-out"
     measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
-    found = {ipus: results[scenario_name(row)] for ipus, row in measured.items()}
+    found = {ipus: runs.training(scenario_name(row)) for ipus, row in measured.items()}
     logged_ms = {ipus: float(row["step_ms_pure"]) for ipus, row in measured.items()}
     smallest, largest = min(measured), max(measured)
     for ipus in sorted(measured)[1:]:
@@ -153,27 +174,6 @@ def _scaling(results: dict[str, RunResult]) -> Iterator[Comparison]:
 def _rate(row: dict[str, str]) -> float:
     """Images per ms, checkpoints apart. [1/ms]"""
     return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
-
-
-def _trains(row: dict[str, str]) -> bool:
-    return row["metric"] != "generation rate" and row["scope"] != _FORWARD
-
-
-def _published(published: Iterable[dict[str, str]], results: dict[str, RunResult]) -> Iterator[Comparison]:
-    """Other published figures whose configuration is known; several scenarios are phases of one run."""
-    for row in published:
-        names = row["scenario"].split()
-        if row["metric"] == "generation rate":
-            predicted, group = generate(names[0]).steps_per_s, "published text generation"
-        elif row["scope"] == _FORWARD:
-            predicted, group = infer(names[0]).throughput_samples_per_s, "published forward passes"
-        elif row["metric"] == "throughput":
-            predicted, group = results[names[0]].throughput_samples_per_s, _THROUGHPUT[row["scope"]]
-        else:
-            seconds = sum(results[name].time_to_train_s or 0.0 for name in names)
-            predicted, group = seconds / _SECONDS[row["unit"]], "published time to train"
-        name = f"{row['id']}: {' + '.join(names)}"
-        yield Comparison(group, name, predicted, float(row["value"]), row["unit"], row["role"], row["source_url"])
 
 
 def _more_ipus() -> Iterator[Comparison]:

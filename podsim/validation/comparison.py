@@ -1,4 +1,4 @@
-"""One prediction beside one published figure, and errors of groups of them."""
+"""One prediction beside one published figure, figures without a prediction, and errors of groups."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Comparison:
         unit: Unit of both.
         role: `calibration` or `hold-out`.
         source: Where the published figure comes from.
+        blind: What the first version predicted before the figure was known, if it did; never computed again.
     """
 
     group: str
@@ -28,11 +29,65 @@ class Comparison:
     unit: str
     role: str
     source: str
+    blind: float | None = None
 
     @property
     def error(self) -> float:
         """Predicted / published - 1."""
         return self.predicted / self.published - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A published figure that nothing is held against.
+
+    Attributes:
+        group: What would be compared.
+        name: The row.
+        published: The published figure.
+        unit: Its unit.
+        role: `calibration` or `hold-out`.
+        source: Where it comes from.
+        reason: Why there is no prediction.
+        blind: What the first version predicted, if it did.
+    """
+
+    group: str
+    name: str
+    published: float
+    unit: str
+    role: str
+    source: str
+    reason: str
+    blind: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Every published figure at hand.
+
+    Attributes:
+        comparisons: Those with a prediction beside them.
+        not_run: The others.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    not_run: tuple[NotRun, ...]
+
+    @property
+    def rows(self) -> tuple[Comparison | NotRun, ...]:
+        """All of them."""
+        return (*self.comparisons, *self.not_run)
+
+    def only(self, role: str | None = None, groups: Sequence[str] = ()) -> Validation:
+        """Rows of one role, and of groups whose name holds one of these texts; all if left out."""
+        texts = [text.casefold() for text in groups]
+
+        def asked(row: Comparison | NotRun) -> bool:
+            of_group = not texts or any(text in row.group.casefold() for text in texts)
+            return of_group and (role is None or row.role == role)
+
+        return Validation(tuple(filter(asked, self.comparisons)), tuple(filter(asked, self.not_run)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,123 @@
-"""Comparisons as text: a table, Markdown or JSON."""
+"""Comparisons as text: tables for a terminal, Markdown or JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from typing import TypeVar
 
-from podsim.validation.comparison import Comparison, Summary, summarize
+from podsim.validation.comparison import Comparison, NotRun, Summary, Validation, summarize
+from podsim.validation.limits import Verdict
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates, shared_rate
+from podsim.validation.tables import Cells, figure, markdown, plain
 
-_HEADER = ("group", "row", "predicted", "published", "unit", "error", "role")
+_Row = TypeVar("_Row", bound=Comparison | NotRun)
+_HEADER = ("row", "predicted", "published", "unit", "error")
+_NOT_RUN_HEADER = ("row", "published", "unit", "why nothing is predicted")
+_BLIND_HEADER = ("row", "blind", "now", "published", "unit", "blind error", "error now")
 _SUMMARY_HEADER = ("group", "role", "rows", "bias", "mean error", "RMS", "worst")
+_ROLES = {
+    "calibration": "Calibration: rows that a constant is fitted to",
+    "hold-out": "Hold-out: rows that nothing is fitted to",
+}
+_BLIND = "Blind: what version 0.1.0 predicted before the figure was known, never computed again"
+_NOT_RUN = "Published figures without a prediction"
 
 
-def show(comparisons: Sequence[Comparison], output_format: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
+def show(
+    found: Validation,
+    output_format: str,
+    sensitivities: Sequence[Sensitivity] = (),
+    verdicts: Sequence[Verdict] = (),
+    *,
+    summary_only: bool = False,
+) -> str:
     """The comparisons as `table`, `markdown` or `json`, with a summary per group and role.
 
     Args:
-        comparisons: Predictions beside published figures.
+        found: Predictions beside published figures.
         output_format: `table`, `markdown` or `json`.
         sensitivities: What one prediction is at other values of an input that is not published.
+        verdicts: Whether limits are kept.
+        summary_only: Leave the rows out.
     """
-    summaries = summarize(comparisons)
     if output_format == "json":
-        report = {
-            "comparisons": [asdict(c) | {"error": c.error} for c in comparisons],
-            "summary": [asdict(s) for s in summaries],
-            "sensitivity": [asdict(s) for s in sensitivities],
-        }
-        return json.dumps(report, indent=2) + "\n"
-    blocks = ([_HEADER, *map(_row, comparisons)], [_SUMMARY_HEADER, *map(_summary_row, summaries)])
-    render = _markdown if output_format == "markdown" else _plain
-    tables = [render(block) for block in blocks]
-    if sensitivities:
-        tables.append(sensitivity_note() + "\n\n" + render(sensitivity_cells(sensitivities)))
-    return "\n".join(tables)
+        return _as_json(found, sensitivities, verdicts, summary_only=summary_only)
+    is_markdown = output_format == "markdown"
+    render, head = (markdown, "## {}\n\n") if is_markdown else (plain, "{}\n\n")
+    blocks = [] if summary_only else [head.format(title) + render(cells) for title, cells in _tables(found)]
+    blocks.append(head.format("Summary") + render(summary_cells(found.comparisons)))
+    if sensitivities and not summary_only:
+        blocks.append(sensitivity_note() + "\n\n" + render(sensitivity_cells(sensitivities)))
+    blocks += [f"{verdict}\n" for verdict in verdicts]
+    return "\n".join(blocks)
+
+
+def _as_json(
+    found: Validation, sensitivities: Sequence[Sensitivity], verdicts: Sequence[Verdict], *, summary_only: bool
+) -> str:
+    rows = {
+        "comparisons": [asdict(c) | {"error": c.error} for c in found.comparisons],
+        "not_run": [asdict(row) for row in found.not_run],
+    }
+    report = ({} if summary_only else rows) | {"summary": [asdict(s) for s in summarize(found.comparisons)]}
+    if not summary_only:
+        report["sensitivity"] = [asdict(s) for s in sensitivities]
+    if verdicts:
+        report["limits"] = [asdict(v) | {"is_kept": v.is_kept} for v in verdicts]
+    return json.dumps(report, indent=2) + "\n"
+
+
+def _tables(found: Validation) -> Iterator[tuple[str, Cells]]:
+    """Titles with their cells; a row of one cell starts a group."""
+    for role, title in _ROLES.items():
+        rows = [row for row in found.comparisons if row.role == role]
+        if rows:
+            yield title, [_HEADER, *_by_group(rows, _row)]
+    if blind := [row for row in found.rows if row.blind is not None]:
+        yield _BLIND, [_BLIND_HEADER, *_by_group(blind, _blind_row)]
+    if found.not_run:
+        yield _NOT_RUN, [_NOT_RUN_HEADER, *_by_group(found.not_run, _not_run_row)]
+
+
+def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """The cells of every row, below the name of its group; groups in order of first appearance."""
+    for group in dict.fromkeys(row.group for row in rows):
+        yield (group,)
+        yield from (cells(row) for row in rows if row.group == group)
+
+
+def _row(c: Comparison) -> tuple[str, ...]:
+    return c.name, figure(c.predicted), figure(c.published), c.unit, f"{c.error:+.1%}"
+
+
+def _blind_row(row: Comparison | NotRun) -> tuple[str, ...]:
+    blind = row.blind or math.nan
+    now = (figure(row.predicted), f"{row.error:+.1%}") if isinstance(row, Comparison) else ("not run", "")
+    name = row.name.partition(":")[0]
+    return name, figure(blind), now[0], figure(row.published), row.unit, f"{blind / row.published - 1:+.1%}", now[1]
+
+
+def _not_run_row(row: NotRun) -> tuple[str, ...]:
+    return row.name, figure(row.published), row.unit, row.reason
+
+
+def summary_cells(comparisons: Sequence[Comparison]) -> Cells:
+    """A header, and a row for each group and role: what is fitted first, then what is not."""
+    summaries = sorted(summarize(comparisons), key=lambda s: list(_ROLES).index(s.role))
+    return [_SUMMARY_HEADER, *map(_summary_row, summaries)]
+
+
+def markdown_summary(comparisons: Sequence[Comparison]) -> str:
+    """Only the summary, as a Markdown table."""
+    return markdown(summary_cells(comparisons))
+
+
+def _summary_row(s: Summary) -> tuple[str, ...]:
+    errors = (f"{s.bias:+.1%}", f"{s.mean:.1%}", f"{s.rms:.1%}", f"{s.worst:+.1%}")
+    return s.group, s.role, str(s.count), *errors
 
 
 def sensitivity_note() -> str:
@@ -60,37 +143,3 @@ def sensitivity_cells(sensitivities: Sequence[Sensitivity]) -> list[tuple[str, .
 def _sensitivity_row(s: Sensitivity) -> tuple[str, ...]:
     rate = f"{s.rate} (committed)" if s.committed else s.rate
     return rate, f"{s.steps_per_s:.2f}", f"{s.fed_steps_per_s:.2f}"
-
-
-def markdown_summary(comparisons: Sequence[Comparison]) -> str:
-    """Only the summary, as a Markdown table."""
-    return _markdown([_SUMMARY_HEADER, *map(_summary_row, summarize(comparisons))])
-
-
-def _row(c: Comparison) -> tuple[str, ...]:
-    return (c.group, c.name, f"{c.predicted:,.1f}", f"{c.published:,.1f}", c.unit, f"{c.error:+.1%}", c.role)
-
-
-def _summary_row(s: Summary) -> tuple[str, ...]:
-    return (
-        s.group,
-        s.role,
-        str(s.count),
-        f"{s.bias:+.1%}",
-        f"{s.mean:.1%}",
-        f"{s.rms:.1%}",
-        f"{s.worst:+.1%}",
-    )
-
-
-def _plain(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines) + "\n"
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    lines.insert(1, "|" + "---|" * len(rows[0]))
-    return "\n".join(lines) + "\n"

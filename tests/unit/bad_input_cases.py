@@ -114,7 +114,7 @@ REFERENCES = {
         "popart_sdk_2.3",
         "popart_sdk_2.4",
         "s.yaml:2:1 [software]: no software stack `popart_sdk_2.4` was found\n"
-        f"  do: did you mean `popart_sdk_2.3`? known here: {SOFTWARE}",
+        f"  do: did you mean `popart_sdk_2.5`? known here: {SOFTWARE}",
     ),
     "missing chip": (
         "system: ipu_pod16",

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from podsim import simulate
+from podsim.errors import MissingDataError
 from podsim.plan import make_plan
 from podsim.plan.job import training_job
-from podsim.program.compile import compile_program
+from podsim.program.compile import compile_evaluation, compile_program
 from podsim.program.task import Barrier, Exchange, Phase, Program, Step, Work
 from podsim.specs import load_scenario
+from podsim.specs.quantity import Provenance, Real
 from tests.examples import plan_of, small_bert, small_pod
 
 
@@ -75,6 +78,42 @@ def test_three_stages_and_five_micro_batches_cycle_by_cycle() -> None:
         {"b1", "b0"},
         {"b0"},
     ]
+
+
+def test_an_evaluation_has_forward_passes_alone() -> None:
+    """Forward of stage 0 in cycles 0-4, 1 in 1-5, 2 in 2-6: two cycles to fill and two to flush; then the call."""
+    plan = plan_of(small_bert(small_pod(), [1, 1], accumulation=5))
+    call_s = Real(0.053, Provenance(text="53 ms", source="given", basis="assumed"))
+    program = compile_evaluation(replace(plan, software=plan.software.model_copy(update={"evaluation_call_s": call_s})))
+    (group, *_) = program.groups
+    assert [(phase.name, phase.count) for phase in group.phases] == [
+        *((f"fill {number}", 1) for number in range(2)),
+        ("main", 3),
+        *((f"flush {number}", 1) for number in range(2)),
+        ("host call", 1),
+    ]
+    assert [active(phase) for phase in group.phases] == [
+        {"f0"},
+        {"f0", "f1"},
+        {"f0", "f1", "f2"},
+        {"f1", "f2"},
+        {"f2"},
+        set(),
+    ]
+    calls = [step for steps in group.phases[-1].steps.values() for step in steps if isinstance(step, Work)]
+    assert {call.parts for call in calls} == {(("host", 53_000_000_000),)}
+
+
+def test_an_evaluation_needs_to_know_what_its_call_costs() -> None:
+    changes = ["software.evaluation=forward_passes"]
+    with pytest.raises(MissingDataError) as caught:
+        simulate("bert_v1.1_pod64_open", overrides=changes)
+    assert str(caught.value) == (
+        "scenarios/mlperf/bert_v1.1_pod64_open.yaml:38:3 [run.evaluation]: PopART, SDK 2.3 does not say what a "
+        "session call for an evaluation costs\n  do: set `software.evaluation_call`, for example to `50 ms`"
+    )
+    quick = simulate("bert_v1.1_pod64_open", overrides=[*changes, "software.evaluation_call=50 ms"])
+    assert quick.run_breakdown["evaluation"] < simulate("bert_v1.1_pod64_open").run_breakdown["evaluation"] / 2
 
 
 @pytest.mark.parametrize(("layers", "stages"), [([2], 1), ([1, 1], 3), ([1, 1, 1, 1], 5)])

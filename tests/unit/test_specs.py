@@ -232,7 +232,7 @@ def test_names_of_a_base_are_looked_up_beside_the_base() -> None:
 def test_a_scenario_is_the_shipped_one_by_its_files_alone() -> None:
     assert load_scenario("bert_v1.1_pod16_open").shipped_name == "bert_v1.1_pod16_open"
     assert load_scenario("bert_v1.1_pod16_open", overrides=["run.seed=0"]).shipped_name is None
-    assert load_scenario("template", "bow").shipped_name is None
+    assert load_scenario("template", "bow").shipped_name == "template@bow"
     assert load_scenario({"base": "bert_v1.1_pod16_open"}).shipped_name is None
     text = data_file("scenarios/mlperf/bert_v1.1_pod16_open.yaml").read_text()
     Path("bert_v1.1_pod16_open.yaml").write_text(text.replace("system: ipu_pod16", "system: ./ipu_pod16.yaml"))

@@ -31,21 +31,21 @@ def test_an_offset_is_one_more_pass() -> None:
 
 def test_streamed_weights_take_their_bytes_at_the_rate_of_the_machine() -> None:
     """Four IPUs share 40 GB/s. Norms and biases, and latencies, are small beside the matrices."""
-    for variant, bits in ((None, 16), ("int4_groups_of_64", 4.5)):
+    for variant, bits in ((None, 16), ("int4", 4.5)):
         step = podsim.generate(GPTJ, variant=variant).decode
         expected_s = LAYERS_AND_HEADS * bits / 8 / 40e9
         assert step.breakdown["streaming"] == pytest.approx(expected_s, rel=2e-3)
 
 
 def test_four_bits_have_groups_of_64_unless_told() -> None:
-    plain = podsim.generate(GPTJ, overrides=["precision.weights=int4"]).decode
-    grouped = podsim.generate(GPTJ, variant="int4_groups_of_64").decode
+    plain = podsim.generate(GPTJ, variant="int4").decode
+    grouped = podsim.generate(GPTJ, variant="int4", overrides=["precision.weight_group_size=64"]).decode
     assert plain.time_s == grouped.time_s
 
 
 def test_the_host_chooses_from_all_logits_of_a_step() -> None:
     """Twelve sequences of 50,400 logits at 265 ns, and a call of 0.2 ms."""
-    step = podsim.generate(GPTJ, variant="int4_groups_of_64").decode
+    step = podsim.generate(GPTJ, variant="int4").decode
     assert step.breakdown["host"] == pytest.approx(12 * 50400 * 265e-9 + 0.2e-3, rel=1e-6)
 
 
@@ -68,6 +68,6 @@ def test_groups_of_other_formats_are_refused() -> None:
 def test_one_set_of_constants_gives_llama_and_gptj_in_four_bits() -> None:
     """Published: 7.0 and 7.02 steps/s, and 29.5 ms per token of twelve sequences."""
     llama = podsim.generate("llama2_7b_pod16_streamed").decode.time_s
-    gptj = podsim.generate(GPTJ, variant="int4_groups_of_64").decode.time_s
+    gptj = podsim.generate(GPTJ, variant="int4").decode.time_s
     assert llama == pytest.approx(1 / 7.0, rel=0.12)
     assert gptj == pytest.approx(12 * 29.5e-3, rel=0.12)

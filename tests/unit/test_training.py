@@ -36,6 +36,12 @@ def test_run_ends_at_the_first_evaluation_that_has_seen_enough() -> None:
     assert run.time_to_train_s == 15.0 + 350.0 + 24.0
 
 
+def test_an_evaluation_of_forward_passes_takes_their_time() -> None:
+    """10,000 samples are four times 3,000, rounded up; each takes 0.5 s and not the 2 s of a weight update."""
+    run = run_to_convergence(replace(SCHEDULE, evaluation_step_s=0.5), 400_000)
+    assert (run.training_s, run.evaluation_s) == (350.0, 3 * 4 * 0.5)
+
+
 def test_logged_samples_just_above_a_mark_belong_to_it() -> None:
     assert run_to_convergence(SCHEDULE, 350_000 + 2_999).evaluation_count == 2
     assert run_to_convergence(SCHEDULE, 350_000 + 3_001).evaluation_count == 3

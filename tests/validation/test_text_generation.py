@@ -10,7 +10,7 @@ import pytest
 
 import podsim
 from podsim.studies.pods import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
-from podsim.validation.comparison import Comparison
+from podsim.validation.comparison import Comparison, Validation
 from podsim.validation.sensitivity import Sensitivity, published_rates, sensitivity
 from podsim.validation.show import show
 
@@ -87,14 +87,14 @@ def test_the_published_rates_lie_in_the_plausible_range() -> None:
 
 @pytest.mark.parametrize("output_format", ["table", "markdown"])
 def test_the_output_of_the_validation_ends_with_them(output_format: str) -> None:
-    text = show([COMPARISON], output_format, [Sensitivity("11 GB/s", True, 6.5, 7.25)])
+    text = show(Validation((COMPARISON,), ()), output_format, [Sensitivity("11 GB/s", True, 6.5, 7.25)])
     _, _, last = text.partition("llama2_7b_pod16_streamed: published are 7.0 (LLM-001), 7.02 (LLM-002), 7.55 (LLM-003)")
     assert "11 GB/s (committed)" in last.splitlines()[-1]
     assert "6.50" in last and "7.25" in last
 
 
 def test_the_json_of_the_validation_has_them() -> None:
-    report = json.loads(show([COMPARISON], "json", [Sensitivity("11 GB/s", True, 6.5, 7.25)]))
+    report = json.loads(show(Validation((COMPARISON,), ()), "json", [Sensitivity("11 GB/s", True, 6.5, 7.25)]))
     assert report["sensitivity"] == [
         {"rate": "11 GB/s", "committed": True, "steps_per_s": 6.5, "fed_steps_per_s": 7.25}
     ]

@@ -1,0 +1,80 @@
+"""Scenarios that rows of published figures name, simulated once each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from podsim.activity import run
+from podsim.errors import InfeasibleError
+from podsim.report.forward import ForwardResult
+from podsim.report.generation import GenerationResult
+from podsim.report.result import RunResult
+from podsim.validation.comparison import Comparison, NotRun
+from podsim.watch import Watch
+
+Result = RunResult | GenerationResult | ForwardResult
+_Kind = TypeVar("_Kind", bound=Result)
+
+
+class Runs:
+    """Results of scenarios by their title: the name, then `@` and a variant if there is one."""
+
+    def __init__(self, titles: Sequence[str], progress: Watch) -> None:
+        """Simulate all of them; an impossible plan is kept as well, and raised when its result is asked for."""
+        self._known = {title: _outcome(title) for title in progress(tuple(dict.fromkeys(titles)))}
+
+    def training(self, title: str) -> RunResult:
+        """The result of a scenario that trains."""
+        return self._of(title, RunResult)
+
+    def generation(self, title: str) -> GenerationResult:
+        """The result of a scenario that generates text."""
+        return self._of(title, GenerationResult)
+
+    def forward(self, title: str) -> ForwardResult:
+        """The result of a scenario of forward passes."""
+        return self._of(title, ForwardResult)
+
+    def _of(self, title: str, kind: type[_Kind]) -> _Kind:
+        outcome = self._known[title]
+        if isinstance(outcome, InfeasibleError):
+            raise outcome
+        if not isinstance(outcome, kind):
+            raise TypeError(f"{title} is no {kind.__name__}")
+        return outcome
+
+
+def _outcome(title: str) -> Result | InfeasibleError:
+    name, _, variant = title.partition("@")
+    try:
+        return run(name, variant=variant or None)
+    except InfeasibleError as error:
+        return error
+
+
+def held_against(
+    group: str,
+    name: str,
+    predict: Callable[[], float],
+    published: float,
+    unit: str,
+    row: dict[str, str],
+    blind: float | None = None,
+) -> Comparison | NotRun:
+    """A published figure with its prediction, or why there is none.
+
+    Args:
+        group: What is compared.
+        name: The row, for a reader.
+        predict: Gives the prediction; raises `InfeasibleError` where the plan is impossible.
+        published: The published figure.
+        unit: Unit of both.
+        row: The row, with its role and its source.
+        blind: What the first version predicted.
+    """
+    role, source = row["role"], row.get("source") or row["source_url"]
+    try:
+        return Comparison(group, name, predict(), published, unit, role, source, blind)
+    except InfeasibleError as error:
+        return NotRun(group, name, published, unit, role, source, error.message, blind)

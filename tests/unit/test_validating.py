@@ -1,0 +1,150 @@
+"""`podsim validate`: what is shown of comparisons, and limits on their errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from podsim.cli import main
+from podsim.validation import compare
+from podsim.validation.comparison import Comparison, NotRun, Validation
+from podsim.validation.limits import verdicts_on
+from podsim.validation.tables import WIDTH, figure, markdown, plain
+
+FITTED = Comparison("weight update of A", "fitted", 101.0, 100.0, "ms", "calibration", "logs")
+CLOSE = Comparison("weight update of A", "close", 104.0, 100.0, "ms", "hold-out", "logs")
+FAR = Comparison("throughput of B", "far", 80.0, 100.0, "1/s", "hold-out", "logs", blind=70.0)
+MISSING = NotRun("throughput of B", "missing", 100.0, "1/s", "hold-out", "logs", "it does not fit")
+FOUND = Validation((FITTED, CLOSE, FAR), (MISSING,))
+
+Validate = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def validate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Validate:
+    """The command on four rows: exit code, output and what is said beside it."""
+    monkeypatch.setattr(compare, "validation", lambda progress: FOUND)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["podsim", "validate", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        output = capsys.readouterr()
+        return int(end.value.code or 0), output.out, output.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--max-mean", "8.4"], 0),  # 1, 4 and 20 %: 25 % over three rows
+        (["--max-mean", "8.3"], 4),
+        (["--max-worst", "20"], 0),
+        (["--max-worst", "19.9"], 4),
+        (["--max-mean", "8.4", "--max-worst", "19.9"], 4),
+        (["--max-mean", "11.9", "--role", "hold_out"], 4),  # 4 and 20 %
+        (["--max-worst", "1.1", "--role", "calibration"], 0),
+        (["--max-worst", "4.1", "--group", "Weight Update"], 0),
+        (["--max-worst", "4", "--group", "weight", "--group", "throughput"], 4),
+    ],
+)
+def test_limits_hold_for_the_rows_that_are_asked_for(validate: Validate, arguments: list[str], code: int) -> None:
+    assert validate("--summary", *arguments)[0] == code
+
+
+def test_the_verdict_names_the_row_that_is_furthest_off(validate: Validate) -> None:
+    _, out, _ = validate("--role", "hold_out", "--max-mean", "15", "--max-worst", "15")
+    assert out.endswith(
+        "mean error 12.0% (2 rows): within 15%\n\nworst error -20.0% (throughput of B, far): beyond 15%\n"
+    )
+
+
+def test_calibration_and_hold_out_stand_apart_and_every_row_is_shown(validate: Validate) -> None:
+    _, out, _ = validate("--role", "hold_out")
+    assert "Calibration" not in out and "fitted" not in out.replace("is fitted to", "")
+    _, out, _ = validate()
+    calibration, rest = out.split("Hold-out: ")
+    assert "fitted  " in calibration and "close" not in calibration
+    hold_out, rest = rest.split("Blind: ")
+    assert "close" in hold_out and "far" in hold_out
+    blind, rest = rest.split("Published figures without a prediction")
+    assert "-30.0%" in blind and "-20.0%" in blind
+    assert "it does not fit" in rest.split("Summary")[0]
+
+
+def test_the_summary_alone_has_no_rows(validate: Validate) -> None:
+    _, out, _ = validate("--summary")
+    assert "close" not in out and out.startswith("Summary\n")
+    _, out, _ = validate("--summary", "--format", "json")
+    assert list(json.loads(out)) == ["summary"]
+
+
+def test_json_has_rows_with_and_without_prediction_and_limits(validate: Validate) -> None:
+    code, out, _ = validate("--format", "json", "--group", "B", "--max-worst", "10")
+    report = json.loads(out)
+    assert code == 4
+    assert [(row["name"], row["error"], row["blind"]) for row in report["comparisons"]] == [
+        ("far", pytest.approx(-0.2), 70.0)
+    ]
+    assert [(row["name"], row["reason"]) for row in report["not_run"]] == [("missing", "it does not fit")]
+    assert [(each["what"], each["limit"], each["is_kept"]) for each in report["limits"]] == [
+        ("worst error", 0.1, False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--group", "nothing"],
+            "error: no row with a prediction is left\n"
+            "  do: leave `--role` out, or `--group` with part of: weight update of A, throughput of B\n",
+        ),
+        (["--max-mean", "nan"], "error: --max-mean: `nan` is no percentage\n  do: write `--max-mean 5` for 5 %\n"),
+        (["--max-worst", "inf"], "error: --max-worst: `inf` is no percentage\n  do: write `--max-worst 5` for 5 %\n"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(validate: Validate, arguments: list[str], told: str) -> None:
+    assert validate(*arguments) == (2, "", told)
+
+
+@pytest.mark.parametrize("arguments", [["--max-mean", "-1"], ["--role", "blind"]])
+def test_what_the_options_do_not_take_is_refused(validate: Validate, arguments: list[str]) -> None:
+    code, out, err = validate(*arguments)
+    assert (code, out) == (2, "") and err.startswith(f"error: {arguments[0]}")
+
+
+def test_a_table_stays_within_a_terminal() -> None:
+    long = "LONG-001: a_scenario_with_a_long_name@a_variant_with_a_long_name"
+    text = plain([("row", "predicted", "why"), ("group",), (long, "1,234", "words " * 20)])
+    assert max(map(len, text.splitlines())) == WIDTH
+    cells = [(line[:40] + " ").split("  ")[0].strip() for line in text.splitlines()[3:]]
+    assert "".join(cells) == long
+    assert text.count("words") == 20
+
+
+def test_a_heading_over_rows_is_one_cell_in_markdown() -> None:
+    assert markdown([("row", "error"), ("group",), ("one", "+1%")]).splitlines() == [
+        "| row | error |",
+        "|---|---|",
+        "| **group** |  |",
+        "| one | +1% |",
+    ]
+
+
+def test_figures_have_four_digits() -> None:
+    assert [figure(value) for value in (0.86597, 27.8654, 631.79, 12686.3, -157.6)] == [
+        "0.866",
+        "27.87",
+        "631.8",
+        "12,686",
+        "-157.6",
+    ]
+
+
+def test_limits_that_are_not_given_are_not_judged() -> None:
+    assert verdicts_on([CLOSE], None, None) == ()
