@@ -214,6 +214,7 @@ def calibrate() -> None:
     for fit in refit(lambda steps: track(steps, "refitting")):
         typer.echo(
             f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, fitted {fit.fitted:.4g} {fit.unit} on {fit.rows}"
+            + (f", standard error {fit.standard_error:.2g} {fit.unit}" if fit.standard_error else "")
         )
 
 

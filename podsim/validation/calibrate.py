@@ -5,14 +5,15 @@ which grows with the work of a stage, and the session call, which does not. The 
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
 one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run; that of
-an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs.
+an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of
+TensorFlow and what the host does for a logit are fitted by least squares to several rows each.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from podsim.activity import simulate
@@ -23,7 +24,9 @@ from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
+from podsim.specs.software import Software
 from podsim.validation.compare import Progress
+from podsim.validation.least_squares import Point, call_points, least_squares, sampling_points
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
 
 _MS_PER_S = 1000
@@ -46,6 +49,7 @@ class Fit:
         fitted: The value that fits best.
         unit: Unit of both.
         rows: What it was fitted to.
+        standard_error: Of the fitted value, where there are more rows than constants.
     """
 
     key: str
@@ -53,6 +57,7 @@ class Fit:
     fitted: float
     unit: str
     rows: str
+    standard_error: float | None = None
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
@@ -84,7 +89,19 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         *_epoch_fits(),
         _pytorch_call(),
         _evaluation_call(),
+        _least_squares(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
+        _least_squares("sampling_per_logit", lambda software: software.sampling_per_logit_s, sampling_points()),
     )
+
+
+def _least_squares(key: str, committed_in: Callable[[Software], float | None], points: Sequence[Point]) -> Fit:
+    software = load_scenario(points[0].title.partition("@")[0]).spec.software
+    committed = committed_in(software)
+    if committed is None:
+        what = f"{software.name} has no {key} to compare with"
+        raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
+    add, error = least_squares(points)
+    return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
 
 
 def _evaluation_call() -> Fit:
