@@ -25,7 +25,7 @@ class Point:
         title: The scenario.
         published_s: The published time. [s]
         predicted_s: The prediction with the committed constant. [s]
-        slope: What one more unit of the constant adds to it. [s]
+        slope: What one more unit of the constant adds to it, in seconds.
     """
 
     title: str
@@ -58,11 +58,11 @@ def _call_point(title: str, published_s: float) -> Point | None:
     """None for a run that does not fit."""
     committed_s = float(load_scenario(title).spec.software.host_call_s)
 
-    def update_s(call_s: float) -> float:
+    def predict(call_s: float) -> float:
         return simulate(title, overrides=[f"software.{_CALL}={call_s * _MS_PER_S} ms"]).weight_update_s
 
     try:
-        return _point(title, published_s, committed_s, update_s)
+        return _point(title, published_s, committed_s, predict)
     except InfeasibleError:
         return None
 
@@ -77,11 +77,11 @@ def _sampling_point(row: dict[str, str]) -> Point:
     name, _, variant = row["scenario"].partition("@")
     committed_s = float(load_scenario(name).spec.software.sampling_per_logit_s or 0)
 
-    def step_s(sampling_s: float) -> float:
+    def predict(sampling_s: float) -> float:
         overrides = [f"software.{_SAMPLING}={sampling_s * _NS_PER_S} ns"]
         return generate(name, variant=variant or None, overrides=overrides).decode.time_s
 
-    return _point(row["scenario"], _step_s(row), committed_s, step_s)
+    return _point(row["scenario"], _step_s(row), committed_s, predict)
 
 
 def _step_s(row: dict[str, str]) -> float:
