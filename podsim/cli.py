@@ -22,7 +22,7 @@ from podsim.command_line.running import (
     show_result,
 )
 from podsim.command_line.usage import Commands
-from podsim.command_line.validating import Asked, Role, ValidationFormat, validate_as_asked
+from podsim.command_line.validating import Asked, Role, ValidationFormat, preregister_alone, validate_as_asked
 
 app = typer.Typer(
     name="podsim",
@@ -35,6 +35,14 @@ app = typer.Typer(
 )
 cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
+
+
+Variant = Annotated[
+    str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
+Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
+Influence = Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")]
 
 
 class NumberFormat(StrEnum):
@@ -67,18 +75,15 @@ def run(
         str,
         typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
     ],
-    variant: Annotated[
-        str | None,
-        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
-    ] = None,
+    variant: Variant = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    output_format: OutputFormat = Format.TABLE,
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
+    plot: Plot = None,
+    influence: Influence = False,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
@@ -97,10 +102,7 @@ def serve(
             help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
         ),
     ],
-    variant: Annotated[
-        str | None,
-        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
-    ] = None,
+    variant: Variant = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
     ] = None,
@@ -111,9 +113,9 @@ def serve(
     loads: Annotated[
         list[float] | None, typer.Option("--load", help="A point of the load curve, as a share of saturation; repeat.")
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
+    output_format: OutputFormat = Format.TABLE,
+    plot: Plot = None,
+    influence: Influence = False,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
@@ -198,10 +200,18 @@ def validate(
     max_worst: Annotated[
         float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
     ] = None,
+    preregister: Annotated[
+        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
+    ] = None,
+    score: Annotated[
+        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
+    ] = None,
 ) -> None:
     """Compare predictions with published measurements."""
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst)
-    if not validate_as_asked(asked):
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
+    if preregister is not None:
+        preregister_alone(preregister, asked)
+    elif not validate_as_asked(asked):
         raise typer.Exit(BEYOND_LIMITS)
 
 
@@ -240,7 +250,7 @@ def list_shipped(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    output_format: OutputFormat = Format.TABLE,
 ) -> None:
     """List the shipped scenarios with kind of run, pod and variants, the systems and the software stacks."""
     from podsim.command_line.listing import listing
@@ -258,7 +268,7 @@ def cost_matmul(
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    output_format: OutputFormat = Format.TABLE,
 ) -> None:
     """Plan one matrix product and show what it costs."""
     from podsim.report.plan_view import show_matmul

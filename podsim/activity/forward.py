@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from podsim.activity.probes import ForwardProbe
 from podsim.activity.settings import Settings, placed
 from podsim.engine import Trace, execute
 from podsim.influence import StandsOn
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.plan import cost_model
-from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from podsim.activity.probes import GenerationProbe
 from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
 from podsim.influence import StandsOn
 from podsim.plan import Plan
 from podsim.plan.generation import generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.probes import GenerationProbe
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING

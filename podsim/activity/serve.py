@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from podsim.activity.probes import GenerationProbe
 from podsim.activity.requests import Demand, drawn, replayed
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
@@ -17,7 +18,6 @@ from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.probes import GenerationProbe
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from podsim.activity.probes import TrainingProbe
 from podsim.activity.settings import Settings, divided, placed
 from podsim.engine import Trace, execute
 from podsim.influence import StandsOn
@@ -12,7 +13,6 @@ from podsim.plan import Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.plan import cost_model
 from podsim.plan.stage_cost import StageCost
-from podsim.probes import TrainingProbe
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
 from podsim.program.size import explicit_event_count

@@ -6,9 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from podsim.command_line.ending import say
+from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import echo
 from podsim.errors import PodsimError
+
+if TYPE_CHECKING:
+    from podsim.validation.comparison import Validation
 
 
 class ValidationFormat(StrEnum):
@@ -42,6 +49,7 @@ class Asked:
         summary_only: Whether rows are left out.
         max_mean: Limit on the mean of the sizes of the errors. [%]
         max_worst: Limit on the size of the largest error. [%]
+        score: A file of predictions with measurements, to look at instead of the published figures.
     """
 
     output_format: ValidationFormat
@@ -50,6 +58,7 @@ class Asked:
     summary_only: bool = False
     max_mean: float | None = None
     max_worst: float | None = None
+    score: Path | None = None
 
 
 _PERCENT = 100
@@ -71,13 +80,11 @@ def validate_as_asked(asked: Asked) -> bool:
         PodsimError: No row is left to look at, or a limit is no number.
     """
     limits = _checked("--max-mean", asked.max_mean), _checked("--max-worst", asked.max_worst)
-    from podsim.report.progress import track
-    from podsim.validation.compare import validation
     from podsim.validation.limits import verdicts_on
     from podsim.validation.sensitivity import sensitivity
     from podsim.validation.show import show
 
-    everything = validation(lambda names: track(names, "simulating"))
+    everything = _published() if asked.score is None else _scored(asked.score)
     found = everything.only(asked.role and asked.role.as_written, asked.groups)
     if not found.comparisons:
         groups = ", ".join(dict.fromkeys(row.group for row in everything.comparisons))
@@ -85,8 +92,41 @@ def validate_as_asked(asked: Asked) -> bool:
             "no row with a prediction is left", do=f"leave `--role` out, or `--group` with part of: {groups}"
         )
     verdicts = verdicts_on(found.comparisons, *limits)
-    is_whole = found == everything and not asked.summary_only
+    is_whole = found == everything and not asked.summary_only and asked.score is None
     sensitivities = sensitivity() if is_whole else ()
     text = show(found, asked.output_format.value, sensitivities, verdicts, summary_only=asked.summary_only)
     echo(text, asked.output_format is not ValidationFormat.TABLE)
     return all(verdict.is_kept for verdict in verdicts)
+
+
+def _published() -> Validation:
+    """The published figures."""
+    from podsim.report.progress import track
+    from podsim.validation.compare import validation
+
+    return validation(lambda names: track(names, "simulating"))
+
+
+def _scored(path: Path) -> Validation:
+    """Predictions that were written before; tells what has changed since."""
+    from podsim.validation.preregister import score
+
+    scored = score(path)
+    since = f"; changed since: {', '.join(scored.changed)}" if scored.changed else ""
+    say(f"predicted by podsim {scored.version}{since}")
+    return scored.found
+
+
+def preregister_alone(path: Path, asked: Asked) -> None:
+    """Write predictions, and compare nothing.
+
+    Raises:
+        PodsimError: Something is asked of comparisons, too.
+    """
+    from podsim.report.progress import track
+    from podsim.validation.preregister import preregister
+
+    if asked != Asked(ValidationFormat.TABLE):
+        raise PodsimError("--preregister compares nothing", do="leave the other options out")
+    preregister(path, lambda names: track(names, "predicting"))
+    tell_written(path)

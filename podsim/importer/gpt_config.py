@@ -97,6 +97,49 @@ def _rotary_share(reader: Reader, width: int) -> Entry:
     return Entry("rotary_size", turned, f"of {width}: {share.origin}")
 
 
+def _falcon(reader: Reader) -> Imported:
+    """A Falcon [almazrouei2023]; the newer architecture has groups of heads and a norm for each block."""
+    newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
+    layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
+    hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
+    four = 4 * hidden.whole
+    inner = reader.whole("feed_forward_size", ["ffn_hidden_size"], four, null=four, why="4 x hidden", most=MOST_WIDTH)
+    heads = reader.whole("head_count", ["num_attention_heads"], 71, most=MOST_WIDTH)
+    kv = _falcon_kv_heads(reader, heads.whole, newer=newer)
+    check_heads(reader, hidden, heads, kv, key="num_kv_heads")
+    if reader.flag("alibi", "alibi", default=False).value:
+        reader.notes.append("not modelled: ALiBi positions (alibi); rotary ones are simulated")
+    entries = (
+        *(layers, hidden, inner, heads, kv),
+        reader.whole("vocabulary_size", ["vocab_size"], 65024, most=MOST_ROWS),
+        Entry("gated", False, always(reader)),
+        *activation(reader, "activation", "gelu"),
+        Entry("norm", "layer", always(reader)),
+        Entry("rotary", True, always(reader)),
+        _falcon_blocks(reader, newer=newer),
+        reader.flag("bias", "bias", default=False),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=True),
+    )
+    positions = reader.whole("positions", ["max_position_embeddings"], 2048)
+    return decoder(reader, entries, positions, bind=False)
+
+
+def _falcon_kv_heads(reader: Reader, heads: int, *, newer: bool) -> Entry:
+    if newer:
+        why = "as many as query heads"
+        return reader.whole("kv_head_count", ["num_kv_heads"], heads, null=heads, why=why, most=MOST_WIDTH)
+    shared = reader.flag("kv_head_count", "multi_query", default=True)
+    return Entry("kv_head_count", 1 if shared.value else heads, shared.origin)
+
+
+def _falcon_blocks(reader: Reader, *, newer: bool) -> Entry:
+    beside = reader.flag("parallel_blocks", "parallel_attn", default=True)
+    if not newer:
+        return Entry("parallel_blocks", "one_norm" if beside.value else "none", beside.origin)
+    norms = reader.whole("parallel_blocks", ["num_ln_in_parallel_attn"], 2, null=2, why="one for each block", most=2)
+    return Entry("parallel_blocks", "one_norm" if norms.value == 1 else "two_norms", norms.origin)
+
+
 def _positions(reader: Reader, default: int) -> Entry:
     return reader.whole("position_count", ["n_positions", "max_position_embeddings"], default, most=MOST_ROWS)
 
@@ -117,4 +160,5 @@ FAMILIES = {
     "gpt2": ConfigFamily("GPT2", _gpt2),
     "gptj": ConfigFamily("GPTJ", _gptj),
     "gpt_neox": ConfigFamily("GPTNeoX", _gpt_neox),
+    "falcon": ConfigFamily("Falcon", _falcon),
 }

@@ -22,7 +22,7 @@ from podsim.specs.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.specs.division import AutoTextSpec, ParallelismSpec
 from podsim.specs.quantity import Sourced
 from podsim.specs.training import OptimizerStateSpec
-from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.workload.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 
 
 @lru_cache(maxsize=8)

@@ -74,7 +74,7 @@ class Slices:
         return np.array([table(temporaries) for temporaries in self.chain.temporary_bytes])
 
     def memory_bytes(self, depth: int) -> Costs:
-        """Activations and temporaries with so many micro-batches in flight, by share and part. [B]"""
+        """Activations and temporaries with a number of micro-batches in flight, by share and part. [B]"""
         return depth * self.kept_bytes + self.peak_bytes
 
     def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:

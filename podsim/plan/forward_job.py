@@ -9,12 +9,7 @@ from podsim.workload import Workload
 
 
 def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
-    """The job that a scenario describes.
-
-    Args:
-        spec: The scenario.
-        workload: Its model, for one batch.
-    """
+    """The job that a scenario describes."""
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     layout = Layout(
         ipus_per_replica=stages,

@@ -19,7 +19,7 @@ from podsim.specs.training import TrainingOptimizerSpec
 from podsim.specs.wording import known_here
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
-from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.workload.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 
 
 def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None) -> Job:

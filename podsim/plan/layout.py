@@ -123,7 +123,7 @@ class Precision:
         return self.weight_bits < WEIGHT_BITS["fp16"]
 
     def weight_bytes(self, element_count: int) -> int:
-        """Bytes of so many weights. [B]
+        """Bytes of a number of weights. [B]
 
         >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4, group_size=64).weight_bytes(128)
         (20, 5, 72)

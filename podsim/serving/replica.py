@@ -82,12 +82,7 @@ class Slot(ABC):
         """Account for what has ended, and say what comes next."""
 
     def begin(self, now_ps: int, table: StepTable) -> None:
-        """Start what has been decided, unless that is nothing.
-
-        Args:
-            now_ps: The time. [ps]
-            table: The pace.
-        """
+        """Start what has been decided, unless that is nothing."""
         self._since_ps, self._table = now_ps, table
         if self._joining:
             prompts = self._stamps.requests.prompt_tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.specs.document import Document, KeyPath
@@ -18,17 +18,13 @@ class Change:
 
     Attributes:
         key: Its path, for example `system.host_count`.
-        before: What the file says, or what stands in the files it names; None if nobody says it.
+        before: The value in the file, or in the files that it names; None if there is none.
         after: What was simulated; None if it was left out.
     """
 
     key: str
     before: object
     after: object
-
-    def to_dict(self) -> dict[str, object]:
-        """The change as plain data."""
-        return asdict(self)
 
 
 def changes(

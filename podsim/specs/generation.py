@@ -18,6 +18,7 @@ from podsim.specs.quantity import Count, CountOrZero, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory
 from podsim.specs.serving import ServingSpec
+from podsim.specs.wording import counted
 
 
 class GenerationSpec(Spec):
@@ -90,7 +91,7 @@ class InferenceParallelismSpec(Spec):
             if count & (count - 1):
                 raise BadValueError(f"{name} {count} cannot be placed", "use a power of two")
         if self.batches_in_flight > self.pipeline_stages:
-            what = f"{self.batches_in_flight} batches for {self.pipeline_stages} pipeline stages"
+            what = f"{self.batches_in_flight} batches for {counted(self.pipeline_stages, 'pipeline stage')}"
             raise BadValueError(what, "use at most one batch per stage")
         return self
 

@@ -17,7 +17,7 @@ from podsim.specs.models.base import BuiltModelSpec
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory
-from podsim.workload.convnet import Formats
+from podsim.workload.layers import Formats
 
 
 class TrainingDataSpec(Spec):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from podsim.activity import run
@@ -23,6 +23,12 @@ class Runs:
     def __init__(self, titles: Sequence[str], progress: Watch) -> None:
         """Simulate all of them; an impossible plan is kept as well, and raised when its result is asked for."""
         self._known = {title: _outcome(title) for title in progress(tuple(dict.fromkeys(titles)))}
+
+    def feasible(self) -> Iterator[tuple[str, Result]]:
+        """Titles and results of the plans that are possible."""
+        for title, outcome in self._known.items():
+            if not isinstance(outcome, InfeasibleError):
+                yield title, outcome
 
     def training(self, title: str) -> RunResult:
         """The result of a scenario that trains."""

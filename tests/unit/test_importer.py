@@ -63,7 +63,7 @@ def parameters_of(spec: Any) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_public_model_has_its_published_size_and_runs(name: str, folder: Path) -> None:
-    text = text_of(MODELS[name])
+    text = text_of(MODELS[name], system="ipu_pod64" if name == "falcon_40b" else "ipu_pod16")
     spec = spec_of(text)
     published, differs = PARAMETERS[name]
     assert parameters_of(spec) == published + differs
@@ -185,6 +185,32 @@ def test_gpt_neox_says_whether_blocks_are_parallel_and_what_is_turned(folder: Pa
     assert "bias: true # attention_bias is not in" in " ".join(text_of({"model_type": "gpt_neox"}).split())
 
 
+@pytest.mark.parametrize(
+    ("given", "kv_heads", "blocks", "bias"),
+    [
+        ({}, 1, "one_norm", False),
+        ({"multi_query": False, "parallel_attn": False, "bias": True}, 2, "none", True),
+        # multi_query says nothing of the newer architecture.
+        ({"new_decoder_architecture": True, "multi_query": True}, 2, "two_norms", False),
+        ({"new_decoder_architecture": True, "num_kv_heads": 1, "num_ln_in_parallel_attn": 1}, 1, "one_norm", False),
+    ],
+)
+def test_two_architectures_of_falcon(given: Config, kv_heads: int, blocks: str, bias: bool, folder: Path) -> None:
+    small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_hidden_size": 128}
+    model = spec_of(text_of({"model_type": "falcon"} | small | given)).model
+    assert (model.kv_head_count, model.parallel_blocks, model.bias) == (kv_heads, blocks, bias)
+    assert (model.feed_forward_size, model.tied_embedding) == (128, True)
+
+
+def test_experts_of_mixtral(folder: Path) -> None:
+    text = text_of({"model_type": "mixtral", **SMALL_SIZES, "num_key_value_heads": 1, "num_local_experts": 4})
+    assert re.search(
+        r"  experts:\n    count: 4 +# num_local_experts\n    per_token: 2 +# num_experts_per_tok is n", text
+    )
+    experts = spec_of(text).model.experts
+    assert (experts.count, experts.per_token) == (4, 2)
+
+
 SMALL_SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
 NOTES = {
     "another activation": (
@@ -196,6 +222,11 @@ NOTES = {
     "a window that is on": (
         {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 2048},
         "not modelled: sliding window attention (sliding_window 2048)",
+    ),
+    "no rotation": ({"model_type": "falcon", "alibi": True}, "not modelled: ALiBi positions (alibi)"),
+    "a window of experts": (
+        {"model_type": "mixtral", "sliding_window": 4096, "num_hidden_layers": 2},
+        "not modelled: sliding window attention (sliding_window 4096)",
     ),
     "scaled positions": (
         {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},

@@ -97,8 +97,8 @@ def test_a_file_that_is_built_to_be_slow_is_refused_at_once(content: str, podsim
 
 CONFIGS: dict[str, tuple[Config, str]] = {
     "unknown": (
-        {"model_type": "falcon", "num_layers": 6},
-        f":2:3 [model_type]: `falcon` models are not known\n  do: import one of these: {KNOWN}; "
+        {"model_type": "mamba", "num_layers": 6},
+        f":2:3 [model_type]: `mamba` models are not known\n  do: import one of these: {KNOWN}; "
         "or start from `scenarios/template.yaml`",
     ),
     "no type": (
@@ -106,9 +106,9 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         f': nothing known says which model this is: `model_type` is missing\n  do: add `"model_type"`, one of: {KNOWN}',
     ),
     "another class": (
-        {"architectures": ["FalconForCausalLM"]},
+        {"architectures": ["MambaForCausalLM"]},
         ": nothing known says which model this is: `model_type` is missing, and architectures has "
-        f'`FalconForCausalLM`\n  do: add `"model_type"`, one of: {KNOWN}',
+        f'`MambaForCausalLM`\n  do: add `"model_type"`, one of: {KNOWN}',
     ),
     "type and class": (
         {"model_type": "llama", "architectures": ["GPT2LMHeadModel"]},
@@ -221,6 +221,18 @@ CONFIGS: dict[str, tuple[Config, str]] = {
     "a share in words": (
         {"model_type": "gpt_neox", "rotary_pct": "0.25"},
         ":3:3 [rotary_pct]: needs a number from 0 to 1, not `0.25`\n  do: write for example `0.25`",
+    ),
+    "grouped heads of a falcon": (
+        {"model_type": "falcon", "num_kv_heads": 8, "new_decoder_architecture": True},
+        ":3:3 [num_kv_heads]: 8 key and value heads do not divide 71 query heads\n  do: correct one of the two",
+    ),
+    "too many norms": (
+        {"model_type": "falcon", "num_ln_in_parallel_attn": 3, "new_decoder_architecture": True},
+        ":3:3 [num_ln_in_parallel_attn]: `3` is too large\n  do: write 2 or less",
+    ),
+    "too few experts": (
+        {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
+        ":4:3 [num_experts_per_tok]: a token cannot go through 5 of 4 experts\n  do: correct one of the two",
     ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},

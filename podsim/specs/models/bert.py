@@ -17,8 +17,9 @@ from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import setting
-from podsim.workload import BertShape, Workload, bert
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.bert import BertShape, bert
 
 _TWO_CLASSES = 2
 

@@ -18,7 +18,6 @@ from podsim.workload import Block, Workload
 from podsim.workload.convnet import (
     ConductivityShape,
     EfficientNetShape,
-    Formats,
     NormStyle,
     ResNetShape,
     conductivity_cnn,
@@ -26,6 +25,7 @@ from podsim.workload.convnet import (
     resnet,
 )
 from podsim.workload.convnet.features import Features
+from podsim.workload.layers import Formats
 
 _GROUPS = 4
 
