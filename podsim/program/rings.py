@@ -26,7 +26,7 @@ def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
     return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
 
 
-def step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:
+def _step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:
     """Sync and longest route of one step of a ring. [s]"""
     ends = zip(ring, (*ring[1:], ring[0]), strict=True)
     longest = max((route(system, here, there).latency_s for here, there in ends if here != there), default=0.0)
@@ -42,25 +42,31 @@ class Ring:
         software: Which share of a link a collective gets to carry, and how long its steps take at least.
         members: The IPUs, in order.
         both_ways: Whether half of the data goes the other way.
+        step_latency_s: Sync and longest route of one step. [s]
     """
 
     system: System
     software: Software
     members: tuple[int, ...]
     both_ways: bool
+    step_latency_s: float
 
     @classmethod
     def of_shards(cls, system: System, software: Software, members: Sequence[int]) -> Self:
         """The ring around the IPUs that share a layer."""
-        return cls(system, software, ring_of(system, members), software.collective_both_ways)
+        return cls._of(system, software, ring_of(system, members), software.collective_both_ways)
 
     @classmethod
     def of_replicas(cls, system: System, software: Software, members: tuple[int, ...], ipus_per_replica: int) -> Self:
         """The ring over replicas, whose members are in order."""
         if ipus_per_replica == 1:
-            return cls(system, software, members, software.collective_both_ways)
+            return cls._of(system, software, members, software.collective_both_ways)
         closes = topology_of(system).CLOSED and len(members) * ipus_per_replica == system.domain_ipu_count
-        return cls(system, software, members, software.collective_both_ways_along_torus and closes)
+        return cls._of(system, software, members, software.collective_both_ways_along_torus and closes)
+
+    @classmethod
+    def _of(cls, system: System, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
+        return cls(system, software, members, both_ways, _step_latency_s(system, software, members))
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
@@ -79,8 +85,3 @@ class Ring:
         return tuple(
             link_transfer(self.system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(targets)
         )
-
-    @property
-    def step_latency_s(self) -> float:
-        """Sync and longest route of one step. [s]"""
-        return step_latency_s(self.system, self.software, self.members)

@@ -12,6 +12,7 @@ Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
@@ -53,6 +54,7 @@ class _Turn:
 
     def __init__(self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]) -> None:
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
+        self._ring_at = cache(self._make_ring)
 
     def phases(self) -> Iterator[Phase]:
         """All phases of the turn, in order."""
@@ -78,7 +80,10 @@ class _Turn:
         return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
 
     def _ring_of(self, cost: UpdateCost) -> Ring:
-        members = self._replicas.ring(self._replica, cost.ipu)
+        return self._ring_at(cost.ipu)
+
+    def _make_ring(self, ipu: int) -> Ring:
+        members = self._replicas.ring(self._replica, ipu)
         return Ring.of_replicas(self._plan.system, self._plan.software, members, self._plan.layout.ipus_per_replica)
 
     def _ring(self, name: str, bytes_per_parameter: int) -> Iterator[Phase]:
