@@ -11,7 +11,7 @@ from podsim.cost.model import CostModel
 from podsim.plan.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.plan.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.plan.fit import does_not_fit
-from podsim.plan.layout import WEIGHT_BITS, Change, Job, Layout, Precision
+from podsim.plan.layout import INT4_GROUP_SIZE, WEIGHT_BITS, Change, Job, Layout, Precision
 from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.specs.hardware import System
@@ -79,7 +79,9 @@ class Generation:
             cached=self.layout.kv_cache != "none",
         )
         workload = causal_decoder(self.shape, batch, shards=self.layout.tensor_parallel)
-        return unpacking(workload, self.dtype) if self.precision.is_narrow else workload
+        if not self.precision.is_narrow:
+            return workload
+        return unpacking(workload, self.dtype, offset=self.precision.group_size > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ def _changes(asked: Generation) -> Iterator[tuple[str, Callable[[Generation], Ge
 
 
 def _with_narrow_weights(asked: Generation) -> Generation:
-    return replace(asked, precision=replace(asked.precision, weight_bits=WEIGHT_BITS["int4"]))
+    narrow = replace(asked.precision, weight_bits=WEIGHT_BITS["int4"], group_size=INT4_GROUP_SIZE)
+    return replace(asked, precision=narrow)
 
 
 def _on_layout(changes: Iterable[Change]) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from podsim.plan.generation import Generation, generation_layout
-from podsim.plan.layout import ON_CHIP, STREAMING, Precision
+from podsim.plan.layout import INT4_GROUP_SIZE, ON_CHIP, STREAMING, Precision
 from podsim.specs import GenerationScenario
+from podsim.specs.generation import InferencePrecisionSpec
 
 
 def generation_job(spec: GenerationScenario) -> Generation:
@@ -21,12 +22,19 @@ def generation_job(spec: GenerationScenario) -> Generation:
             float(memory.available_memory_proportion),
             micro_batch_size=generation.batch_size,
             kv_cache=generation.kv_cache,
+            logits_per_sequence=shape.vocabulary_size,
             batches_in_flight=parallelism.batches_in_flight,
             weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
             io_tiles=memory.io_tiles,
         ),
-        precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
+        precision=_precision(spec.precision),
         dtype=spec.precision.activations,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,
     )
+
+
+def _precision(formats: InferencePrecisionSpec) -> Precision:
+    grouped = formats.weights == "int4"
+    group_size = formats.weight_group_size or INT4_GROUP_SIZE if grouped else 0
+    return Precision.of(formats.weights, formats.matmul_partials, group_size=group_size)

@@ -16,6 +16,10 @@ ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8
+INT4_GROUP_SIZE = 64
+"""Weights of four bits that share a scale and an offset, unless a scenario says otherwise."""
+# A scale and an offset in half precision for each group of weights. Source: [gptj_group_quantised].
+_BITS_PER_GROUP = 2 * WEIGHT_BITS["fp16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class Layout:
         optimizer_storage: Where optimizer state lives.
         replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
         kv_cache: Where keys and values of earlier tokens are, if they are kept.
+        logits_per_sequence: From which the host chooses a sequence's next token; 0 where nothing is generated.
         reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
         updates_per_session_call: Weight updates that one call from the host runs, on average.
         replicas_per_process: Replicas that one process on a host serves.
@@ -55,6 +60,7 @@ class Layout:
     optimizer_storage: str = ON_CHIP
     replicated_tensor_sharding: bool = False
     kv_cache: Storage = "none"
+    logits_per_sequence: int = 0
     reduction_merge_bytes: int = 0
     updates_per_session_call: float = 1.0
     replicas_per_process: int = 1
@@ -100,16 +106,18 @@ class Precision:
         weight_bits: Bits per weight.
         accumulator_bytes: Bytes per accumulated gradient. [B]
         partials: Format of the partial results of matrix products.
+        group_size: Weights that share a scale and an offset; 0 for those that have none.
     """
 
     weight_bits: int
     accumulator_bytes: int = 0
     partials: str = "fp16"
+    group_size: int = 0
 
     @classmethod
-    def of(cls, weights: str, partials: str, accumulation: str | None = None) -> Self:
+    def of(cls, weights: str, partials: str, accumulation: str | None = None, group_size: int = 0) -> Self:
         """A precision from the names of formats."""
-        return cls(WEIGHT_BITS[weights], DTYPE_BYTES[accumulation] if accumulation else 0, partials)
+        return cls(WEIGHT_BITS[weights], DTYPE_BYTES[accumulation] if accumulation else 0, partials, group_size)
 
     @property
     def is_narrow(self) -> bool:
@@ -119,10 +127,11 @@ class Precision:
     def weight_bytes(self, element_count: int) -> int:
         """Bytes of a number of weights. [B]
 
-        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9)
-        (20, 5)
+        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4, group_size=64).weight_bytes(128)
+        (20, 5, 72)
         """
-        return -(-element_count * self.weight_bits // _BITS_PER_BYTE)
+        groups = -(-element_count // self.group_size) if self.group_size else 0
+        return -(-(element_count * self.weight_bits + groups * _BITS_PER_GROUP) // _BITS_PER_BYTE)
 
 
 @dataclass(frozen=True, slots=True)

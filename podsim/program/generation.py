@@ -8,7 +8,7 @@ Source: [popxl_llama], [gcl_topologies].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from podsim.errors import MissingDataError
@@ -17,12 +17,12 @@ from podsim.plan.plan import Plan
 from podsim.plan.stage import Segment, Stage
 from podsim.plan.stage_cost import BlockCost
 from podsim.program.passes import BUBBLE, INTER_IPU, work
-from podsim.program.rings import ring_of, step_latency_s
-from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
+from podsim.program.rings import ALL_REDUCE, Ring
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Work
 from podsim.program.transfers import HOST, link_transfer, streaming_transfer
 from podsim.units import seconds_to_ps
 
-ALL_REDUCE, WEIGHTS_WAIT = "all_reduce", "weights_wait"
+WEIGHTS_WAIT = "weights_wait"
 _SLOTS = 2
 # With loads that overlap, the accounted step follows another one, whose end they begin under.
 _STEPS = 2
@@ -101,7 +101,7 @@ class _StepProgram:
                 yield from self._segment(stage, segment)
             if stage is not self._stages[-1]:
                 yield self._phase(f"hand over {stage.index}", stage, partial(self._hand_over, stage))
-        call = Work("sample", ((HOST, seconds_to_ps(self._token_call_s())),))
+        call = Work("sample", ((HOST, seconds_to_ps(self._sampling_s())),))
         yield self._phase("sample", self._stages[-1], lambda _: (call,))
 
     def _segment(self, stage: Stage, segment: Segment) -> Iterator[Phase]:
@@ -126,6 +126,14 @@ class _StepProgram:
                 do="set `software.token_call`, for example to `7 ms`",
             )
         return software.token_call_s
+
+    def _sampling_s(self) -> float:
+        """The call for the next token; a loop without kept keys hands all logits to the host. [s]"""
+        software, layout = self._plan.software, self._plan.layout
+        per_logit_s, call_s = software.sampling_per_logit_s, software.forward_call_s
+        if layout.kv_cache != "none" or per_logit_s is None or call_s is None:
+            return self._token_call_s()
+        return call_s + layout.micro_batch_size * layout.logits_per_sequence * per_logit_s
 
     def _run(self, stage: Stage, segment: Segment, ipu: int) -> list[Step]:
         """Blocks one after the other, once their weights are there."""
@@ -190,21 +198,10 @@ class _StepProgram:
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
         """The steps of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
-        ring = ring_of(self._plan.system, stage.ipus)
-        count = len(ring)
+        ring = Ring.of_shards(self._plan.system, self._plan.software, stage.ipus)
+        count = len(ring.members)
         if count == 1:
-            return {ring[0]: []}
+            return {stage.ipus[0]: []}
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
-        latency_s = step_latency_s(self._plan.system, self._plan.software, ring)
-        return {
-            ipu: [Exchange(tuple(self._chunks(ring, place, latency_s))), barrier] * (2 * (count - 1))
-            for place, ipu in enumerate(ring)
-        }
-
-    def _chunks(self, ring: Sequence[int], place: int, latency_s: float) -> Iterator[Transfer]:
-        targets = {ring[(place + 1) % len(ring)]}
-        if self._plan.software.collective_both_ways:
-            targets.add(ring[place - 1])
-        chunk = self._workload.hidden_bytes / len(ring) / len(targets)
-        for target in sorted(targets):
-            yield link_transfer(self._plan.system, "chunk", ALL_REDUCE, ring[place], target, chunk, latency_s)
+        hidden = self._workload.hidden_bytes
+        return {ipu: [Exchange(ring.chunks(ipu, hidden)), barrier] * (2 * (count - 1)) for ipu in ring.members}

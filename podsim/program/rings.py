@@ -1,12 +1,24 @@
-"""Rings of IPUs for collectives. Source: [gcl_topologies]."""
+"""Rings of IPUs for collectives: their order, their directions, and what a step moves.
+
+Replicas of one IPU, and the shards of a layer, form a ring of neighbours around their topology, which always closes.
+Replicas of several IPUs form a ring for each IPU, straight along the topology, which closes where that does and if the
+replicas fill the link domain. The software stack says which of them use both directions of their links, half the data
+each, and which share of a link it gets to carry. Source: [gcl_topologies].
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
+from podsim.program.task import Transfer
+from podsim.program.transfers import link_transfer
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
 from podsim.system import route, topology_of
+
+ALL_REDUCE = "all_reduce"
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
@@ -14,8 +26,62 @@ def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
     return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
 
 
-def step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:
+def _step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:
     """Sync and longest route of one step of a ring. [s]"""
     ends = zip(ring, (*ring[1:], ring[0]), strict=True)
     longest = max((route(system, here, there).latency_s for here, there in ends if here != there), default=0.0)
     return max(longest, software.collective_step_latency_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """IPUs that reduce or gather together.
+
+    Attributes:
+        system: The machines.
+        software: Which share of a link a collective gets to carry, and how long its steps take at least.
+        members: The IPUs, in order.
+        both_ways: Whether half of the data goes the other way.
+        step_latency_s: Sync and longest route of one step. [s]
+    """
+
+    system: System
+    software: Software
+    members: tuple[int, ...]
+    both_ways: bool
+    step_latency_s: float
+
+    @classmethod
+    def of_shards(cls, system: System, software: Software, members: Sequence[int]) -> Self:
+        """The ring around the IPUs that share a layer."""
+        return cls._of(system, software, ring_of(system, members), software.collective_both_ways)
+
+    @classmethod
+    def of_replicas(cls, system: System, software: Software, members: tuple[int, ...], ipus_per_replica: int) -> Self:
+        """The ring over replicas, whose members are in order."""
+        if ipus_per_replica == 1:
+            return cls._of(system, software, members, software.collective_both_ways)
+        closes = topology_of(system).CLOSED and len(members) * ipus_per_replica == system.domain_ipu_count
+        return cls._of(system, software, members, software.collective_both_ways_along_torus and closes)
+
+    @classmethod
+    def _of(cls, system: System, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
+        return cls(system, software, members, both_ways, _step_latency_s(system, software, members))
+
+    def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
+        """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
+
+        Args:
+            ipu: The sender.
+            byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
+            tensor_count: Tensors that it is made of, each with the latency of a step.
+        """
+        place, count = self.members.index(ipu), len(self.members)
+        targets = {self.members[(place + 1) % count]}
+        if self.both_ways:
+            targets.add(self.members[place - 1])
+        chunk = byte_count / count / len(targets) / (self.software.collective_link_share or 1)
+        latency_s = tensor_count * self.step_latency_s
+        return tuple(
+            link_transfer(self.system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(targets)
+        )

@@ -64,3 +64,9 @@ def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_
         transfer("gateway to gateway", GW_LINK, (link,), byte_count, link_s),
         transfer("from gateway", GW_LINK, (down,), byte_count, gateway_s),
     )
+
+
+def gw_path(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
+    """The same with gateways that pass on what comes in at once: the slowest hop counts, and all latencies."""
+    way = gw_route(system, source, target)
+    return (transfer("over gateways", GW_LINK, way.channels, byte_count, tensor_count * way.latency_s),)

@@ -19,13 +19,12 @@ from podsim.plan.plan import Plan
 from podsim.plan.update import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
-from podsim.program.rings import step_latency_s
-from podsim.program.task import Barrier, Exchange, Phase, Step, Work
-from podsim.program.transfers import GW_LINK, gw_hops, link_transfer, streaming_transfer
-from podsim.system import topology_of
+from podsim.program.rings import ALL_REDUCE, Ring
+from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
+from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
 from podsim.units import seconds_to_ps
 
-ALL_REDUCE, OPTIMIZER, HOST, UPDATE_WAIT = "all_reduce", "optimizer", "host", "update_wait"
+OPTIMIZER, HOST, UPDATE_WAIT = "optimizer", "host", "update_wait"
 
 
 def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phase]:
@@ -68,7 +67,7 @@ class _Turn:
 
     def __init__(self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]) -> None:
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
-        self._latency_s = cache(lambda ring: step_latency_s(plan.system, plan.software, ring))
+        self._ring_at = cache(self._make_ring)
 
     def phases(self) -> Iterator[Phase]:
         """All phases of the turn, in order."""
@@ -93,33 +92,23 @@ class _Turn:
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
 
-    def _members_of_ring(self, cost: UpdateCost) -> tuple[int, ...]:
-        return self._replicas.ring(self._replica, cost.ipu)
+    def _ring_of(self, cost: UpdateCost) -> Ring:
+        return self._ring_at(cost.ipu)
+
+    def _make_ring(self, ipu: int) -> Ring:
+        members = self._replicas.ring(self._replica, ipu)
+        return Ring.of_replicas(self._plan.system, self._plan.software, members, self._plan.layout.ipus_per_replica)
 
     def _ring(self, name: str, bytes_per_parameter: int) -> Iterator[Phase]:
         """One pass of every tensor around the replicas of the link domain: n - 1 steps."""
-        steps = len(self._members_of_ring(self._members[0])) - 1
+        steps = len(self._ring_of(self._members[0]).members) - 1
         if steps > 0:
             yield self._phase(name, lambda cost: self._ring_step(cost, bytes_per_parameter), steps)
 
     def _ring_step(self, cost: UpdateCost, bytes_per_parameter: int) -> list[Step]:
-        ring = self._members_of_ring(cost)
-        system, ipu = self._plan.system, self._replicas.ipu(self._replica, cost.ipu)
-        place = ring.index(ipu)
-        neighbours = {ring[(place + 1) % len(ring)]}
-        if self._both_ways(ring):
-            neighbours.add(ring[place - 1])
-        chunk = cost.parameter_count * bytes_per_parameter / len(ring) / len(neighbours)
-        latency_s = cost.collective_count * self._latency_s(ring)
-        transfers = tuple(
-            link_transfer(system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(neighbours)
-        )
-        return [Exchange(transfers), Barrier(f"ring of ipu{ring[0]}", ALL_REDUCE)]
-
-    def _both_ways(self, ring: Sequence[int]) -> bool:
-        """A ring that closes along the topology is used in both directions, half the data each."""
-        full = len(ring) * self._plan.layout.ipus_per_replica == self._plan.system.domain_ipu_count
-        return full and self._plan.layout.ipus_per_replica > 1 and topology_of(self._plan.system).CLOSED
+        ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
+        transfers = ring.chunks(ipu, cost.parameter_count * bytes_per_parameter, cost.collective_count)
+        return [Exchange(transfers), Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
     def _across_domains(self) -> Iterator[Phase]:
         """All-reduce of every shard between the corresponding IPUs of the link domains."""
@@ -131,24 +120,29 @@ class _Turn:
         peers = self._replicas.peers_in_domains(self._replica, cost.ipu)
         ipu = self._replicas.ipu(self._replica, cost.ipu)
         target = peers[(peers.index(ipu) + 1) % len(peers)]
-        shards = len(self._members_of_ring(cost))
+        shards = len(self._ring_of(cost).members)
         chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
         tensors = cost.collective_count + cost.small_tensor_count
         return [
-            *(Exchange((hop,)) for hop in gw_hops(self._plan.system, ipu, target, chunk, tensors)),
+            *(Exchange((hop,)) for hop in self._hops(ipu, target, chunk, tensors)),
             Barrier(f"domains of ipu{peers[0]}", GW_LINK),
         ]
 
+    def _hops(self, ipu: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
+        """From gateway to gateway, one after the other or all at once."""
+        hops = gw_path if self._plan.software.gateway_hops == "pipelined" else gw_hops
+        return hops(self._plan.system, ipu, target, byte_count, tensor_count)
+
     def _small_tensors(self, cost: UpdateCost) -> list[Step]:
         """Whole all-reduces of small tensors and of the shards' norms: latency only."""
-        ring = self._members_of_ring(cost)
-        if len(ring) == 1:
+        ring = self._ring_of(cost)
+        if len(ring.members) == 1:
             return []
-        passes = 2 * (len(ring) - 1) * (cost.small_tensor_count + cost.norm_count)
+        passes = 2 * (len(ring.members) - 1) * (cost.small_tensor_count + cost.norm_count)
         return [
             Work(
                 "small all-reduces",
-                ((ALL_REDUCE, seconds_to_ps(passes * self._latency_s(ring))),),
+                ((ALL_REDUCE, seconds_to_ps(passes * ring.step_latency_s)),),
             )
         ]
 

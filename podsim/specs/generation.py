@@ -134,10 +134,19 @@ class InferencePrecisionSpec(Spec):
 
     weights: Literal["fp16", "fp8", "int4"] = "fp16"
     """Weights as they are stored; narrow ones are unpacked for the matrix unit."""
+    weight_group_size: Count | None = None
+    """Weights of `int4` that share a scale and an offset in fp16; 64 if left out."""
     activations: NumberFormat = "fp16"
     """Activations, keys and values."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+
+    @model_validator(mode="after")
+    def _groups_are_of_int4(self) -> InferencePrecisionSpec:
+        if self.weight_group_size and self.weights != "int4":
+            what = f"weight_group_size {self.weight_group_size} with weights in {self.weights}, which have no groups"
+            raise BadValueError(what, "leave it out, or write weights: int4")
+        return self
 
 
 class GenerationScenario(Scenario):

@@ -12,6 +12,8 @@ from podsim.specs.quantity import Flag, Quantity, Real, Whole
 _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
 _Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]
 _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))]
+_Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
+_Share = Annotated[Real, Quantity("share", ("0.01", "1"), usual=("0.2", "1"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
 
 
@@ -33,13 +35,21 @@ class Software(HardwareSpec):
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
     """The same for inference."""
     collective_both_ways: Flag = False
-    """Whether rings of tensor-parallel IPUs use both directions of their links."""
+    """Whether rings of single IPUs, which are replicas or share a layer, use both directions of their links."""
+    collective_both_ways_along_torus: Flag = True
+    """Whether rings of replicas of several IPUs do so where they close along a torus."""
+    collective_link_share: _Share | None = None
+    """Share of the bandwidth of IPU-Links that a collective gets to carry; all of it if left out."""
+    gateway_hops: Literal["store_and_forward", "pipelined"] = "store_and_forward"
+    """Whether a gateway waits for a whole chunk of a collective before it passes it on."""
     collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
     """Least time of one step of a collective."""
     attention_copies: Annotated[int, Field(strict=True, ge=0, le=100)] = 0
     """Times that the result of each product per head is laid out anew in training."""
     token_call_s: _Call | None = None
-    """A call for one generated token, with sampling on the host."""
+    """A call for one generated token, with sampling on the host, where keys and values are kept."""
+    sampling_per_logit_s: _Sampling | None = None
+    """What the host does for each logit of a step that computes whole sequences anew, sampling included."""
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
     host_call_s: _Call

@@ -6,14 +6,15 @@ median over the logged runs of the same two rows. The superstep overhead is fitt
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
 one run of a convolutional network. The session call of PyTorch and the stacking of samples before it are
 fitted together to the published weight updates that are declared for it, by least squares of relative misses. That of
-an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs.
+an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of
+TensorFlow and what the host does for a logit are fitted by least squares to several rows each.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.activity import simulate
@@ -24,8 +25,10 @@ from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
+from podsim.specs.software import Software
 from podsim.validation.compare import Progress
 from podsim.validation.least_squares import least_squares
+from podsim.validation.points import Point, best_shift, call_points, sampling_points
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
 
 _MS_PER_S = 1000
@@ -89,7 +92,19 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         *_epoch_fits(),
         *_pytorch_fits(),
         _evaluation_call(),
+        _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
+        _shifted("sampling_per_logit", lambda software: software.sampling_per_logit_s, sampling_points()),
     )
+
+
+def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[Point]) -> Fit:
+    software = load_scenario(points[0].title.partition("@")[0]).spec.software
+    committed = committed_in(software)
+    if committed is None:
+        what = f"{software.name} has no {key} to compare with"
+        raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
+    add, error = best_shift(points)
+    return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
 
 
 def _evaluation_call() -> Fit:

@@ -13,7 +13,14 @@ from podsim.specs import load_ipu
 from podsim.specs.ipu import Ipu
 from podsim.validation.comparison import Comparison, NotRun, Validation
 from podsim.validation.published import published_rows, published_titles
-from podsim.validation.reference_data import CALIBRATION, EVALUATED, blind_name, blind_predictions, submissions
+from podsim.validation.reference_data import (
+    CALIBRATION,
+    EVALUATED,
+    blind_name,
+    blind_predictions,
+    role_of_update,
+    submissions,
+)
 from podsim.validation.runs import Runs, held_against
 from podsim.watch import Watch
 
@@ -91,6 +98,7 @@ def _submitted(what: str, quantity: str, runs: Runs) -> Iterator[Comparison | No
         for row in submissions(benchmark):
             name, blind = scenario_name(row), blind_predictions(blind_name(row)).get(quantity)
             if quantity == "weight_update":
+                row = row | {"role": role_of_update(row)}
                 predict, published, unit = partial(_update_ms, runs, name), float(row[column]), "ms"
             else:
                 predict, published, unit = partial(_minutes, runs, name), float(row["score_physical_min"]), "min"

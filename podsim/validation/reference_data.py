@@ -9,6 +9,8 @@ from podsim.report.reference_data import rows
 CALIBRATION = "calibration"
 EVALUATED = "v2.0"
 """The round whose evaluations a constant is fitted to, and nothing else of its logs."""
+CALLED = ("v1.1", "v2.0")
+"""The rounds whose weight updates of convolutional networks the session call of TensorFlow is fitted to."""
 _FIRST_NAMES = {"bert": "bert", "resnet": "resnet50"}
 
 
@@ -21,6 +23,11 @@ def submissions(benchmark: str, rounds: Collection[str] = ()) -> tuple[dict[str,
 def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
     """Submissions that constants are fitted to."""
     return tuple(row for row in submissions(benchmark) if row["role"] == CALIBRATION)
+
+
+def role_of_update(row: dict[str, str]) -> str:
+    """Whether a constant is fitted to the weight update of a submission."""
+    return CALIBRATION if row["benchmark"] == "resnet" and row["round"] in CALLED else row["role"]
 
 
 def blind_predictions(name: str) -> dict[str, float]:

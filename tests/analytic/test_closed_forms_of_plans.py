@@ -27,6 +27,9 @@ LARGE_TENSORS = 3
 """Of a layer, at least 8192 elements: queries, keys and values (64·192), feed-forward in and out (64·256)."""
 
 
+HALF: dict[str, object] = {"collective_link_share": 0.5}
+
+
 def run(plan: Plan) -> Trace:
     return execute(compile_program(plan), explicit=False)
 
@@ -139,6 +142,37 @@ def test_all_reduce_between_link_domains(domains: int) -> None:
     hops_s = chunk / 3.75e9 + 2 * chunk / (2 * 12.5e9 * 0.85) + chunk / 3.3e9 + tensors * (1e-6 + 3e-6 + 1e-6)
     steps = 2 * (domains - 1)
     assert time_of(trace, ["update IPU 1: all-reduce over GW"]) == pytest.approx(steps * hops_s * 1e12, abs=4 * steps)
+
+
+@pytest.mark.parametrize("domains", [2, 4])
+def test_gateways_that_pass_on_at_once_take_the_slowest_hop(domains: int) -> None:
+    """As above, but a chunk takes the 26.4 Gb/s of the last hop, and the latencies of all three."""
+    pod, software = small_pod(domains, domain_machines=1), {"base": "popart_sdk_2.3", "gateway_hops": "pipelined"}
+    trace = run(plan_of({**small_bert(pod, [1, 1], replicas=2 * domains), "software": software}))
+    chunk, tensors, steps = LAYER * 2 / 2 / domains, 12, 2 * (domains - 1)
+    expected_s = steps * (chunk / 3.3e9 + tensors * 5e-6)
+    assert time_of(trace, ["update IPU 1: all-reduce over GW"]) == pytest.approx(expected_s * 1e12, abs=4 * steps)
+
+
+@pytest.mark.parametrize(("change", "rate"), [({}, 1), ({"collective_both_ways": True}, 2), (HALF, 0.5)])
+def test_ring_of_single_ipus(change: dict[str, object], rate: float) -> None:
+    """2(n - 1)/n·V/B + 2(n - 1)·k·λ around two machines, all of whose rungs are crossed at its ends alone.
+
+    Rails of 27.2 GB/s are slower than rungs of 81.6 GB/s. Both ways halve what goes over each; a share of a half
+    doubles it. No hop is longer than 0.6 us, so that steps take 0.8 us.
+    """
+    pod, count = small_pod(2), 8
+    scenario = {
+        **small_bert(pod, [1], replicas=count, sharding=False),
+        "software": {"base": "popart_sdk_2.3", **change},
+    }
+    plan = plan_of(scenario)
+    (cost,) = plan.updates
+    steps = 2 * (count - 1)
+    expected_s = steps / count * cost.parameter_count * 2 / (RAIL * rate) + steps * cost.collective_count * 0.8e-6
+    assert time_of(run(plan), ["update IPU 0: reduce-scatter", "update IPU 0: all-gather"]) == pytest.approx(
+        expected_s * 1e12, abs=steps
+    )
 
 
 @pytest.mark.parametrize(("ipus_sharing", "read", "write"), [(1, 11e9, 9e9), (2, 11e9, 9e9), (4, 10e9, 9e9)])

@@ -45,10 +45,12 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("e5_large_pod4", ("model.layer_count=2", "precision.matmul_partials=fp32")),
     ("e5_large_pod4", ("model.layer_count=2", "parallelism={pipeline_stages: 2, replication_factor: 2}")),
     ("llama2_7b_pod16_streamed", ("model.layer_count=16",)),
+    ("llama2_7b_pod16_streamed", ("model.layer_count=16", "generation.kv_cache=in_processor_memory")),
     ("bert_v1.1_pod16_open", ()),
     ("bert_v1.1_pod128_open", ()),
     ("conductivity_cnn_pod16", ()),
     ("resnet50_v1.1_pod16", ()),
+    ("resnet50_v1.0_pod16", ()),
 )
 """Cheapest first."""
 
@@ -75,9 +77,8 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[Scenario, Probe[Any], M
 
 def keys() -> list[str]:
     """Of all quantities of systems and software stacks."""
-    loaded = (
-        load_scenario(name).spec for name in ("bert_v1.1_pod16_open", "llama2_7b_pod16_streamed", "resnet50_v1.1_pod16")
-    )
+    names = ("bert_v1.1_pod16_open", "llama2_7b_pod16_streamed", "resnet50_v1.1_pod16", "resnet50_v1.0_pod16")
+    loaded = (load_scenario(name).spec for name in names)
     return sorted({key for spec in loaded for key, _, _ in numbers(spec) if key.startswith(("system.", "software."))})
 
 

@@ -227,6 +227,21 @@ def test_a_torus_is_used_in_both_directions() -> None:
     assert phases_of(torus, "IPU 1: reduce-scatter")[0].count == 3
 
 
+def test_a_stack_may_use_a_torus_in_one_direction() -> None:
+    software = {"base": "popart_sdk_2.3", "collective_both_ways_along_torus": False}
+    scenario = {**small_bert(small_pod(2, topology="torus"), [1, 1], replicas=4), "software": software}
+    (sent,) = byte_time(program_of(scenario), "IPU 1: reduce-scatter")
+    assert len(sent) == 1
+
+
+def test_replicas_of_several_ipus_that_do_not_close_keep_to_one_direction() -> None:
+    """Up and back down a line, both ways would share the same rails."""
+    software = {"base": "popart_sdk_2.3", "collective_both_ways": True}
+    scenario = {**small_bert(small_pod(2), [1, 1], replicas=4), "software": software}
+    (sent,) = byte_time(program_of(scenario), "IPU 1: reduce-scatter")
+    assert len(sent) == 1
+
+
 @pytest.mark.parametrize("domains", [2, 3, 4])
 def test_between_domains_an_all_reduce_takes_twice_d_minus_1_steps(domains: int) -> None:
     """One machine per domain, two replicas each."""
