@@ -14,6 +14,8 @@ from podsim.importer.imported import (
 )
 from podsim.importer.reader import Entry, Reader
 
+_WIDER = "use fewer, wider heads"
+
 
 def _gpt2(reader: Reader) -> Imported:
     """A GPT-2."""
@@ -29,7 +31,7 @@ def _gpt2(reader: Reader) -> Imported:
         Entry("bias", True, always(reader)),
         reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
-    return decoder(reader, entries, positions, bind=True)
+    return decoder(reader, entries, positions, _dropout(reader, "resid_pdrop", "attn_pdrop", 0.1), bind=True)
 
 
 def _gptj(reader: Reader) -> Imported:
@@ -48,14 +50,15 @@ def _gptj(reader: Reader) -> Imported:
         Entry("bias", ("feed_forward", "head"), always(reader)),
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
     )
-    return decoder(reader, entries, _positions(reader, 2048), bind=False)
+    dropout = _dropout(reader, "resid_pdrop", "attn_pdrop", 0.0)
+    return decoder(reader, entries, _positions(reader, 2048), dropout, bind=False)
 
 
 def _rotary_size(reader: Reader, width: int) -> Entry:
     turned = reader.whole("rotary_size", ["rotary_dim"], 64, null=width, why="all of a head", most=MOST_WIDTH)
     if reader.sound and (turned.whole > width or turned.whole % 2):
         what = f"{turned.value} elements of heads that are {width} wide: pairs of them are turned"
-        reader.complain("rotary_dim", what, f"write an even number up to {width}")
+        reader.complain("rotary_dim", what, f"write an even number up to {width}" if width > 1 else _WIDER)
     return turned
 
 
@@ -82,7 +85,8 @@ def _gpt_neox(reader: Reader) -> Imported:
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
     )
     positions = reader.whole("positions", ["max_position_embeddings"], 2048)
-    return decoder(reader, entries, positions, bind=False)
+    dropout = _dropout(reader, "hidden_dropout", "attention_dropout", 0.0)
+    return decoder(reader, entries, positions, dropout, bind=False)
 
 
 def _rotary_share(reader: Reader, width: int) -> Entry:
@@ -92,7 +96,7 @@ def _rotary_share(reader: Reader, width: int) -> Entry:
     turned = int(share.value * width)
     if reader.sound and (turned < 2 or turned % 2):
         what = f"{share.value} of heads that are {width} wide are {turned} elements: pairs of them are turned"
-        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else "use fewer, wider heads"
+        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
         reader.complain("rotary_pct", what, do)
     return Entry("rotary_size", turned, f"of {width}: {share.origin}")
 
@@ -121,7 +125,8 @@ def _falcon(reader: Reader) -> Imported:
         reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
     positions = reader.whole("positions", ["max_position_embeddings"], 2048)
-    return decoder(reader, entries, positions, bind=False)
+    dropout = _dropout(reader, "hidden_dropout", "attention_dropout", 0.0)
+    return decoder(reader, entries, positions, dropout, bind=False)
 
 
 def _falcon_kv_heads(reader: Reader, heads: int, *, newer: bool) -> Entry:
@@ -138,6 +143,13 @@ def _falcon_blocks(reader: Reader, *, newer: bool) -> Entry:
         return Entry("parallel_blocks", "one_norm" if beside.value else "none", beside.origin)
     norms = reader.whole("parallel_blocks", ["num_ln_in_parallel_attn"], 2, null=2, why="one for each block", most=2)
     return Entry("parallel_blocks", "one_norm" if norms.value == 1 else "two_norms", norms.origin)
+
+
+def _dropout(reader: Reader, blocks: str, attention: str, default: float) -> tuple[Entry, Entry]:
+    return (
+        reader.share("dropout", blocks, default=default),
+        reader.share("attention_dropout", attention, default=default),
+    )
 
 
 def _positions(reader: Reader, default: int) -> Entry:

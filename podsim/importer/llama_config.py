@@ -112,7 +112,9 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
         reader.flag("tied_embedding", "tie_word_embeddings", default=defaults.tied),
     )
     limit = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
-    return decoder(reader, entries, limit, bind=False)
+    none = Entry("dropout", 0.0, f"{reader.family} has none")
+    dropout = (none, reader.share("attention_dropout", "attention_dropout", default=0.0))
+    return decoder(reader, entries, limit, dropout, bind=False)
 
 
 def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:

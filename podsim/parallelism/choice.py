@@ -1,4 +1,4 @@
-"""What was chosen, what came next, and what would have been faster had it fitted."""
+"""The outcome of a search: the chosen division, the runners-up, and faster ones that do not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podsim.plan.memory import IpuMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A division with what is predicted of it.
+    """A division with its predicted speed and memory.
 
     Attributes:
         parallelism: Keys of the scenario's `parallelism`.
@@ -57,7 +57,7 @@ class Choice:
 
 
 def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memory") -> int:
-    """What the fullest IPU holds of a storage. [B]"""
+    """Used bytes of a storage on the fullest IPU. [B]"""
     return max(ipu.used_bytes(storage) for ipu in memory)
 
 

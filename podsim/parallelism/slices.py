@@ -1,4 +1,4 @@
-"""What every contiguous part of a chain keeps between forward and backward pass, and what it needs meanwhile."""
+"""Memory of every contiguous part of a chain: what it keeps between forward and backward pass, and while it runs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ StepName = Literal["prefill", "decode"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What is asked of a decoder.
+    """A question about a decoder: its batch, prompt and output, and its layout.
 
     Attributes:
         system: The machines.

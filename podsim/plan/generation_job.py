@@ -1,4 +1,4 @@
-"""From a checked scenario of text generation to what the planner is asked."""
+"""From a checked scenario of text generation to the question for the planner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from podsim.specs.generation import InferencePrecisionSpec
 
 
 def generation_job(spec: GenerationScenario) -> Generation:
-    """What a scenario asks."""
+    """The question that a scenario describes."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
     return Generation(
         system=spec.system,

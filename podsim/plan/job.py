@@ -109,7 +109,7 @@ def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
 
 
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
-    """What the scenario leaves open where it does not fit."""
+    """Changes that the scenario leaves open where it does not fit."""
     yield from recomputation_on(layout, spec.parallelism.redone)
     if spec.memory.state_can_move:
         yield from less_state_on_chip(layout)

@@ -138,7 +138,7 @@ def _stored_elements(block: Block, owners: Collection[str]) -> int:
 
 
 def optimizer_state(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
-    """What the optimizer keeps of the weights of an IPU, or of its shard of them."""
+    """Optimizer state of the weights of an IPU, or of its shard of them."""
     sizes = [size for cost in held for size in updated_sizes(cost.stage, workload)]
     return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
 

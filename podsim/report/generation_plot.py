@@ -57,7 +57,7 @@ def _fullest_share(memory: MemoryReport, where: str) -> float:
 
 
 def generation_conclusion(result: GenerationResult) -> str:
-    """What the chart shows, in two lines: latency and throughput, and what binds them."""
+    """Title of the chart, in two lines: latency and throughput, and what binds them."""
     first, later = (
         f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in (result.prefill, result.decode)
     )

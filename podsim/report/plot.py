@@ -35,7 +35,7 @@ _ENTRY_INCHES: Final = 0.21
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What a chart shows of a result.
+    """The numbers of a result that a chart shows.
 
     Attributes:
         result: The result.
@@ -90,7 +90,7 @@ def plot_run(result: RunResult | ForwardResult) -> Figure:
 
 
 def conclusion(result: RunResult | ForwardResult) -> str:
-    """What the chart shows, in one or two lines: the time, its largest parts and who sets the pace."""
+    """Title of the chart, in one or two lines: the time, its largest parts, and the IPU that sets the pace."""
     return _subject(result).conclusion
 
 

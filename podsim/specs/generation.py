@@ -96,7 +96,7 @@ class InferenceParallelismSpec(Spec):
         return self
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """What the pod has no room for, and what leaves IPUs without a part of the model.
+        """Divisions that the pod has no room for, or that leave IPUs without a part of the model.
 
         Shards may be unequal: the largest one sets the time, and has to fit.
         """
@@ -178,7 +178,7 @@ class GenerationScenario(Scenario):
         return domain // self.parallelism.ipu_count * (self.system.ipu_count // domain)
 
     def division_findings(self) -> Iterator[Finding]:
-        """What is wrong with shards, stages and copies."""
+        """Problems of shards, stages and copies."""
         yield from self.parallelism.findings(self)
         replicas = self.serving and self.serving.replicas
         if replicas and 0 < self.copy_count < replicas:
@@ -190,7 +190,7 @@ class GenerationScenario(Scenario):
             )
 
     def model_findings(self) -> Iterator[Finding]:
-        """What is wrong with positions, memory and requests."""
+        """Problems of positions, memory and requests."""
         key = ("generation", "output_tokens")
         yield from self.model.position_findings(self.generation.sequence_length, key, "shorten prompt or output")
         tiles = int(self.system.machine.ipu.tile.count)

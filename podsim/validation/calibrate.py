@@ -128,7 +128,7 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
 
 
 def _pytorch_call() -> Fit:
-    """What a weight update costs under PyTorch, less the work that is modelled."""
+    """The session call of PyTorch: a published weight update, less the work that is modelled."""
     published = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
     (row,) = (row for row in published if row["metric"] == "throughput")
     name, batch = row["scenario"], float(row["global_batch"])
@@ -138,7 +138,7 @@ def _pytorch_call() -> Fit:
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """What a checkpoint and the set-up of a validation take."""
+    """Times of a checkpoint and of the set-up of a validation."""
     (row,) = calibration_rows("resnet")
     name = scenario_name(row)
     logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}

@@ -232,3 +232,19 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "t5_small": (60_506_624, -2 * 32 * 8 - 512),
 }
 """Published total, and by how much the scenario differs from it."""
+
+_SMALL = _sizes(2, 64, 128, 2) | {"vocab_size": 100, "max_position_embeddings": 64}
+SMALL: dict[str, Config] = {
+    family: {"model_type": family} | _SMALL
+    for family in ("bert", "falcon", "gpt_neox", "llama", "mistral", "mixtral", "qwen2", "roberta", "vit")
+}
+SMALL["falcon"] |= {"ffn_hidden_size": 128}
+SMALL["gemma"] = {"model_type": "gemma", "head_dim": 16, "num_key_value_heads": 1} | _SMALL
+SMALL["gpt2"] = TINY
+SMALL["gptj"] = TINY | {"model_type": "gptj", "rotary_dim": 8}
+SMALL["mistral"] |= {"num_key_value_heads": 1, "sliding_window": None}
+SMALL["mixtral"] |= {"num_key_value_heads": 1}
+SMALL["qwen2"] |= {"num_key_value_heads": 1}
+SMALL["t5"] = {"model_type": "t5", "num_layers": 2, "d_model": 64, "d_ff": 128, "num_heads": 2, "vocab_size": 100}
+SMALL["vit"] |= {"image_size": 32}
+"""A small model of every architecture."""

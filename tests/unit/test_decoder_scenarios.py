@@ -12,6 +12,7 @@ from podsim.plan.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
+from podsim.workload.op import MatMul
 from podsim.workload.transformer.causal import DecoderShape, causal_decoder
 from podsim.workload.transformer.shape import Batch
 from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, MIXTRAL, QWEN2
@@ -130,3 +131,22 @@ def test_more_tokens_cost_more_experts_to_stream() -> None:
     one, two = (run("mixtral_8x7b_pod16", overrides=[f"generation.batch_size={size}"]) for size in (1, 2))
     streaming = [result.decode.breakdown["streaming"] for result in (one, two)]
     assert streaming[1] / streaming[0] == pytest.approx(read_bytes(2) / read_bytes(1), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("override", "read", "said"),
+    [
+        # Three of 8 experts, and a single network in place of them.
+        ("model.experts.per_token=3", 3, "model.experts.per_token"),
+        ("model.experts=null", 1, "model.experts"),
+    ],
+)
+def test_a_preset_s_experts_can_be_changed_and_it_is_said(override: str, read: int, said: str) -> None:
+    result = run("mixtral_8x7b_pod16", overrides=[override])
+    shape = load_scenario("mixtral_8x7b_pod16", overrides=[override]).of(GenerationScenario).model.shape
+    batch = Batch(1, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
+    up = next(op for op in causal_decoder(shape, batch).blocks["feed_forward"].forward if op.name == "feed_forward/up")
+    assert isinstance(up, MatMul)
+    assert up.group_count == read
+    (change,) = result.simulated.changes
+    assert (change.key, str(change.after)) == (said, override.partition("=")[2])

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from podsim.activity.probes import ForwardProbe, GenerationProbe, TrainingProbe
+from podsim.activity.forward import ForwardProbe
+from podsim.activity.generation import GenerationProbe
+from podsim.activity.training import TrainingProbe
 from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
 from podsim.influence import Measure, Probe

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model of which forward passes are wanted, with what is to be told of it.
+    """A model for forward passes, with its warnings and files.
 
     Attributes:
         workload: The model for one batch.
@@ -114,9 +114,15 @@ class GeneratorSpec(BuiltModelSpec):
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
-    """The numbers of a published size under what is written out."""
+    """The keys of a model, with the numbers of a published size for those that are left out, in mappings as well."""
     size = raw.get("size") if isinstance(raw, dict) else None
-    return dict(presets[size]) | raw if isinstance(size, str) and size in presets else raw
+    return _under(presets[size], raw) if isinstance(size, str) and size in presets else raw
+
+
+def _under(preset: Any, written: Any) -> Any:
+    if not isinstance(preset, Mapping) or not isinstance(written, Mapping):
+        return written
+    return {**preset, **{key: _under(preset.get(key), value) for key, value in written.items()}}
 
 
 def named(kind: str, size: str | None) -> str:

@@ -172,7 +172,7 @@ class BertSpec(BuiltModelSpec):
         return bert(shape, named("BERT", self.size))
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """What is wrong with positions, masks and packs."""
+        """Problems of positions, masks and packs."""
         data: DataSpec = spec.data
         if self.position_count is not None and self.position_count < data.sequence_length:
             yield (
