@@ -28,7 +28,7 @@ from podsim.specs.ipu import Ipu
 from podsim.specs.software import Software
 from podsim.validation.compare import Progress
 from podsim.validation.least_squares import least_squares
-from podsim.validation.points import Point, best_shift, call_points, sampling_points
+from podsim.validation.points import Point, best_shift, call_points, streaming_and_sampling
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
 
 _MS_PER_S = 1000
@@ -39,7 +39,7 @@ _EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "ev
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
-_TERA = 1e12
+_TERA, _GIGA = 1e12, 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         *_pytorch_fits(),
         _evaluation_call(),
         _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
-        _shifted("sampling_per_logit", lambda software: software.sampling_per_logit_s, sampling_points()),
+        *_generation_fits(),
     )
 
 
@@ -105,6 +105,26 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
         raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
     add, error = best_shift(points)
     return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
+
+
+def _generation_fits() -> tuple[Fit, Fit]:
+    """What a machine's streaming memory delivers and what the host takes for a logit, fitted together."""
+    titles, found, (byte_s, sampling_s) = streaming_and_sampling()
+    where, fitted_byte_s = " and ".join(titles), byte_s + found.values[0]
+    error = found.standard_errors[0]
+    bandwidth_error = None if error is None else error / fitted_byte_s**2 / _GIGA
+    bandwidths = (1 / byte_s / _GIGA, 1 / fitted_byte_s / _GIGA)
+    return (
+        Fit("streaming_memory.bandwidth_per_machine", *bandwidths, "GB/s", where, bandwidth_error),
+        Fit(
+            "software.sampling_per_logit",
+            sampling_s,
+            sampling_s + found.values[1],
+            "s",
+            where,
+            found.standard_errors[1],
+        ),
+    )
 
 
 def _evaluation_call() -> Fit:

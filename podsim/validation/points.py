@@ -9,11 +9,12 @@ from podsim.activity import generate, simulate
 from podsim.errors import InfeasibleError
 from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_scenario
-from podsim.validation.least_squares import least_squares
+from podsim.validation.least_squares import Solution, least_squares
 from podsim.validation.reference_data import CALIBRATION, CALLED, submissions
 
 _MS_PER_S, _NS_PER_S = 1000, 1e9
-_CALL, _SAMPLING = "host_call", "sampling_per_logit"
+_CALL = "host_call"
+_GIGA, _MORE = 1e9, 1.02
 _TOKEN_TIME = "batched token time"
 
 
@@ -69,21 +70,36 @@ def _call_point(title: str, published_s: float) -> Point | None:
         return None
 
 
-def sampling_points() -> tuple[Point, ...]:
-    """Decode steps whose sequences are computed anew; the host chooses from all their logits."""
-    chosen = (row for row in rows("published_throughput") if row["role"] == CALIBRATION and row["framework"] == "PopXL")
-    return tuple(_sampling_point(row) for row in chosen)
+def streaming_and_sampling() -> tuple[tuple[str, ...], Solution, tuple[float, float]]:
+    """Decode steps whose weights are streamed and whose sequences are computed anew.
+
+    Returns:
+        The scenarios; what to add to the time that the streaming memory of a machine takes per byte, and to the time
+        that the host takes per logit; and the committed values of both. [s]
+    """
+    declared = [r for r in rows("published_throughput") if r["role"] == CALIBRATION and r["framework"] == "PopXL"]
+    published = [_step_s(row) for row in declared]
+    titles = tuple(row["scenario"] for row in declared)
+    spec = load_scenario(titles[0].partition("@")[0]).spec
+    byte_s = 1 / spec.system.machine.streaming_memory.machine_bytes_per_s
+    committed = byte_s, float(spec.software.sampling_per_logit_s or 0)
+    slopes, misses = [], []
+    for title, published_s in zip(titles, published, strict=True):
+        here = _decode_s(title, *committed)
+        changed = (
+            _decode_s(title, committed[0] * _MORE, committed[1]),
+            _decode_s(title, committed[0], committed[1] * _MORE),
+        )
+        slopes.append([(each - here) / (value * (_MORE - 1)) for each, value in zip(changed, committed, strict=True)])
+        misses.append(published_s - here)
+    return titles, least_squares(slopes, misses, [1 / each for each in published]), committed
 
 
-def _sampling_point(row: dict[str, str]) -> Point:
-    name, _, variant = row["scenario"].partition("@")
-    committed_s = float(load_scenario(name).spec.software.sampling_per_logit_s or 0)
-
-    def predict(sampling_s: float) -> float:
-        overrides = [f"software.{_SAMPLING}={sampling_s * _NS_PER_S} ns"]
-        return generate(name, variant=variant or None, overrides=overrides).decode.time_s
-
-    return _point(row["scenario"], _step_s(row), committed_s, predict)
+def _decode_s(title: str, byte_s: float, sampling_s: float) -> float:
+    name, _, variant = title.partition("@")
+    bandwidth = f"system.machine.streaming_memory.bandwidth_per_machine={1 / byte_s / _GIGA} GB/s"
+    sampling = f"software.sampling_per_logit={sampling_s * _NS_PER_S} ns"
+    return generate(name, variant=variant or None, overrides=[bandwidth, sampling]).decode.time_s
 
 
 def _step_s(row: dict[str, str]) -> float:
