@@ -163,9 +163,7 @@ def plan_step(asked: Generation, name: StepName, model: CostModel) -> Plan:
 def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Iterator[IpuMemory]:
     job, decode, ipu = asked.job("decode"), steps[-1], model.ipu
     streaming = job.system.machine.streaming_memory.capacity_per_ipu_bytes
-    running = max(
-        (temporaries_of_step(step.stages, step.workload, ipu) for step in steps), key=lambda tenant: tenant.byte_count
-    )
+    running = max((temporaries_of_step(step.stages) for step in steps), key=lambda tenant: tenant.byte_count)
     for cost in decode.stages:
         tenants: tuple[Tenant, ...] = (
             *weights([cost], decode.workload, job),

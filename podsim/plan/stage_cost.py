@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
+from podsim.plan.alive import Needs, needs, tasks
 from podsim.plan.stage import Segment, Stage
 from podsim.workload import Workload
 
@@ -21,6 +22,7 @@ class BlockCost:
         backward: Operations of the backward pass.
         forward_account: Sum of the forward pass. [cycles]
         backward_account: Sum of the backward pass. [cycles]
+        needs: Memory while it runs.
     """
 
     block: str
@@ -28,6 +30,7 @@ class BlockCost:
     backward: tuple[OpCost, ...]
     forward_account: Account
     backward_account: Account
+    needs: Needs
 
     @property
     def temporary_bytes_per_tile(self) -> int:
@@ -101,8 +104,9 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
     block = workload.blocks[name]
     forward = model.sequence(block.forward, proportion)
     backward = model.sequence(block.backward, proportion)
-    sums = (total(cost.account for cost in costs) for costs in (forward, backward))
-    return BlockCost(name, forward, backward, *sums)
+    memory = needs(workload, name, *(tasks(costs, model.ipu.tile.count) for costs in (forward, backward)))
+    first, second = (total(cost.account for cost in costs) for costs in (forward, backward))
+    return BlockCost(name, forward, backward, first, second, memory)
 
 
 def stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...] = ()) -> StageCost:

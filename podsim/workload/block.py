@@ -44,7 +44,8 @@ class Block:
         output_elements: Elements handed to the next block per micro-batch.
         saved_elements: Elements that the backward pass needs from the forward pass per micro-batch,
             the block's input excluded; what recomputation saves.
-        live_elements: The most elements alive at once inside the block beside its input.
+        live_elements: The most elements alive at once inside the block beside its input, where its operations
+            do not name each other's results; None where they do.
         partial_sums: Names of its operations whose results are partial sums over the shards of a layer,
             which these have to add up before anything reads them.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
@@ -57,7 +58,7 @@ class Block:
     parameters: tuple[Parameter, ...]
     output_elements: int
     saved_elements: int
-    live_elements: int
+    live_elements: int | None = None
     partial_sums: tuple[str, ...] = ()
     cache_read_elements: int = 0
     cache_written_elements: int = 0

@@ -197,13 +197,13 @@ def test_checkpoints_need_as_little_as_any_subset_of_blocks() -> None:
         recompute=True,
         recompute_last=False,
     )
-    none = dict.fromkeys(order, 0)
+    bare = slices.chain.needs[0]
 
     def need(starts: tuple[int, ...], depth: int) -> int:
         ends = (*starts[1:], size)
         segments = [Segment(order[start:stop]) for start, stop in zip(starts, ends, strict=True)]
         kept = sum(kept_elements(each, workload, recompute=True) for each in segments) * workload.activation_bytes
-        return depth * kept + max(segment_peak_bytes(each, workload, none, recompute=True) for each in segments)
+        return depth * kept + max(segment_peak_bytes(each, workload, bare, recompute=True) for each in segments)
 
     every = [
         (0, *(place + 1 for place, taken in enumerate(choice) if taken))

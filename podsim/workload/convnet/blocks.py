@@ -12,9 +12,6 @@ from podsim.workload.convnet.norm import Norm
 from podsim.workload.layers import GraphBuilder, softmax
 from podsim.workload.op import DType
 
-# In the backward pass of a norm: its input, whitened, the gradient and their product.
-LIVE_TENSORS: Final = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Formats:
@@ -121,7 +118,6 @@ def _block(
         parameters=layers.parameters,
         output_elements=(out or layers.out).element_count,
         saved_elements=kept,
-        live_elements=LIVE_TENSORS * layers.widest_elements,
     )
 
 
