@@ -15,6 +15,7 @@ from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.outputs import inputs_of_import, tell_written
 from podsim.command_line.running import (
     Format,
+    Misfit,
     Wishes,
     check_not_inputs,
     check_paths,
@@ -87,6 +88,7 @@ def run(
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
     influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
+    fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
@@ -94,7 +96,7 @@ def run(
     check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot)
-    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, influence))
+    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, influence, fit))
 
 
 @app.command()

@@ -16,6 +16,7 @@ from podsim.plan import Job, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.job import training_job
+from podsim.plan.layout import Fit
 from podsim.plan.plan import cost_model
 from podsim.program.compile import compile_program
 from podsim.program.forward import compile_calls, compile_one_batch
@@ -100,6 +101,7 @@ class TrainingProbe(_Probe):
         self._traces.first = known
         self._workload_of: Callable[[int], Workload] | None = job.workload_of
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
+        self._fit = job.fit
         self.metric = "time_to_train_s" if ends else "throughput_samples_per_s"
 
     def __getstate__(self) -> dict[str, object]:
@@ -108,7 +110,7 @@ class TrainingProbe(_Probe):
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
         """One weight update and the run it belongs to."""
-        job = training_job(spec, self._workload_of)
+        job = training_job(spec, self._workload_of, self._fit)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
         if model is None:
@@ -162,21 +164,22 @@ class ForwardProbe(_Probe):
     """Forward passes: samples per second of session calls."""
 
     metric = "throughput_samples_per_s"
-    _KEPT = ("_workload",)
+    _KEPT = ("_workload", "_fit")
 
-    def __init__(self, workload: Workload, model: CostModel) -> None:
+    def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:
         """Repeat what has been planned.
 
         Args:
             workload: The model for one batch, as it was read.
             model: What its operations cost.
+            fit: What becomes of a job that does not fit.
         """
         super().__init__(model)
-        self._workload = workload
+        self._workload, self._fit = workload, fit
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
         """One batch, and a session call of many."""
-        job = forward_job(spec, self._workload)
+        job = forward_job(spec, self._workload, self._fit)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:
             return None

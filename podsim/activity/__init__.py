@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.activity.settings import Settings
+from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.activity import Activity
@@ -32,6 +33,7 @@ def run(
     influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
+    fit: Fit = "refuse",
 ) -> Result:
     """Simulate what a scenario asks of its model: training, text generation or forward passes.
 
@@ -44,6 +46,7 @@ def run(
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+        fit: `warn` simulates a given division that does not fit all the same, and says by how much.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -52,7 +55,7 @@ def run(
         MissingDataError: A number that is needed is not known.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    return run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
+    return run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit))
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
@@ -82,11 +85,14 @@ def simulate(
     influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
+    fit: Fit = "refuse",
 ) -> RunResult:
     """Simulate one weight update of a scenario of training, and the run it belongs to; see `run`."""
     from podsim.activity.training import training
 
-    return training(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))
+    return training(
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit)
+    )
 
 
 def generate(
@@ -98,11 +104,14 @@ def generate(
     record: bool = False,
     influence: bool = False,
     watch: Watch = silent,
+    fit: Fit = "refuse",
 ) -> GenerationResult:
     """Simulate the step that takes in a prompt, and the step that makes one more token; see `run`."""
     from podsim.activity.generation import generation
 
-    return generation(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch))
+    return generation(
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, fit=fit)
+    )
 
 
 def infer(
@@ -115,8 +124,11 @@ def infer(
     influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
+    fit: Fit = "refuse",
 ) -> ForwardResult:
     """Simulate one batch through an idle replica, and session calls of many batches; see `run`."""
     from podsim.activity.forward import passes
 
-    return passes(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))
+    return passes(
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit)
+    )

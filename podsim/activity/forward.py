@@ -25,6 +25,7 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
+from podsim.report.warnings import misfits
 from podsim.specs import ForwardScenario, LoadedScenario
 from podsim.specs.models.base import Reading
 
@@ -36,14 +37,14 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     spec = loaded.of(ForwardScenario)
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
-        job = forward_job(spec, model.workload)
+        job = forward_job(spec, model.workload, settings.fit)
         costs = cost_model(job)
         plan = make_plan(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
         call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
-    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs), anew=settings.influence)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs, settings.fit), anew=settings.influence)
     return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
@@ -67,7 +68,11 @@ def _result(
     peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
         **shared(
-            loaded, replicas_in_use(spec), stands_on, warnings=(*model.warnings, *_waits(call)), files=model.files
+            loaded,
+            replicas_in_use(spec),
+            stands_on,
+            warnings=(*model.warnings, *misfits(plan.memory), *_waits(call)),
+            files=model.files,
         ),
         samples_per_batch=plan.workload.samples_per_micro_batch,
         batches_per_call=layout.accumulation_factor,

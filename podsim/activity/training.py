@@ -35,7 +35,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(TrainingScenario)
-        job = training_job(spec)
+        job = training_job(spec, fit=settings.fit)
         model = cost_model(job)
         plan = make_plan(job, model)
         seen = _followed(plan, settings)

@@ -32,6 +32,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Misfit(StrEnum):
+    """What becomes of a division that does not fit."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+
+
 def check_paths(trace: Path | None, plot: Path | None) -> None:
     """Before anything is read or simulated."""
     if trace is not None:
@@ -68,6 +75,7 @@ class Wishes:
         trace: Where the timeline goes.
         plot: Where the chart goes.
         influence: Whether all that the result stands on is measured.
+        fit: What becomes of a division that does not fit.
     """
 
     output_format: Format
@@ -75,6 +83,7 @@ class Wishes:
     trace: Path | None
     plot: Path | None
     influence: bool
+    fit: Misfit = Misfit.REFUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,7 @@ def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
         record=wishes.trace is not None or wishes.plot is not None,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
+        fit=wishes.fit.value,
     )
     if wishes.plot is not None:
         shown.draw(result, wishes.plot)

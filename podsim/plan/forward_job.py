@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from podsim.plan.changes import longer_pipelines, smaller_temporaries
-from podsim.plan.layout import Job, Layout, Precision
+from podsim.plan.layout import Fit, Job, Layout, Precision
 from podsim.specs import ForwardScenario
 from podsim.workload import Workload
 
 
-def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
+def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> Job:
     """The job that a scenario describes.
 
     Args:
         spec: The scenario.
         workload: Its model, for one batch.
+        fit: What becomes of it where it does not fit.
     """
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     layout = Layout(
@@ -31,4 +32,5 @@ def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
         layout=layout,
         precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
         changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order))),
+        fit=fit,
     )

@@ -11,7 +11,7 @@ from podsim.cost.model import CostModel
 from podsim.plan.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.plan.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.plan.fit import does_not_fit
-from podsim.plan.layout import WEIGHT_BITS, Change, Job, Layout, Precision
+from podsim.plan.layout import WEIGHT_BITS, Change, Fit, Job, Layout, Precision
 from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.specs.hardware import System
@@ -36,6 +36,7 @@ class Generation:
         dtype: That of activations, keys and values.
         prompt_tokens: Tokens of a prompt.
         output_tokens: Tokens generated for it.
+        fit: What becomes of it where it does not fit.
     """
 
     system: System
@@ -46,6 +47,7 @@ class Generation:
     dtype: DType
     prompt_tokens: int
     output_tokens: int
+    fit: Fit = "refuse"
 
     @property
     def sequence_length(self) -> int:
@@ -137,7 +139,7 @@ def plan_generation(asked: Generation, model: CostModel | None = None, *, advise
     """
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)
-    if not all(ipu.fits for ipu in steps.memory):
+    if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):
         raise does_not_fit(
             steps.memory, asked, _changes(asked), lambda changed: draft_steps(changed, costs).memory, advise=advise
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from podsim.plan.generation import Generation, generation_layout
-from podsim.plan.layout import ON_CHIP, STREAMING, Precision
+from podsim.plan.layout import ON_CHIP, STREAMING, Fit, Precision
 from podsim.specs import GenerationScenario
 
 
-def generation_job(spec: GenerationScenario) -> Generation:
-    """What a scenario asks."""
+def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
+    """What a scenario asks, and what becomes of it where it does not fit."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
     return Generation(
         system=spec.system,
@@ -29,4 +29,5 @@ def generation_job(spec: GenerationScenario) -> Generation:
         dtype=spec.precision.activations,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,
+        fit=fit,
     )

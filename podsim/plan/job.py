@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from podsim.errors import ModelError
 from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
-from podsim.plan.layout import Change, Job, Layout, Optimizer, Precision
+from podsim.plan.layout import Change, Fit, Job, Layout, Optimizer, Precision
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import ImageParallelismSpec
 from podsim.specs.division import ParallelismSpec, StageSpec
@@ -22,12 +22,15 @@ from podsim.workload.op import DTYPE_BYTES
 from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
 
 
-def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None) -> Job:
+def training_job(
+    spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None, fit: Fit = "refuse"
+) -> Job:
     """The job that a scenario describes.
 
     Args:
         spec: The scenario.
         workload_of: Its model, where another job has it already.
+        fit: What becomes of it where it does not fit.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
@@ -43,6 +46,7 @@ def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] 
         precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
+        fit=fit,
     )
 
 

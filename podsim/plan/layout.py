@@ -13,6 +13,8 @@ from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES, DType
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
+Fit = Literal["refuse", "warn"]
+"""What becomes of a job that is larger than the memories: an error, or a warning and a result all the same."""
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8
@@ -152,6 +154,7 @@ class Job:
         precision: Its number formats.
         optimizer: What updates its weights; None where nothing is trained.
         changes: What the scenario leaves open where the job does not fit.
+        fit: What becomes of it where it does not fit.
     """
 
     system: System
@@ -161,6 +164,7 @@ class Job:
     precision: Precision
     optimizer: Optimizer | None = None
     changes: tuple[Change, ...] = ()
+    fit: Fit = "refuse"
 
     @property
     def workload(self) -> Workload:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from podsim.engine import Trace
 from podsim.plan import Plan
+from podsim.plan.fit import misfit_text, overflow
+from podsim.plan.memory import IpuMemory
 from podsim.program.compile import replicas_of
 from podsim.program.feed import HOST_WAIT, Feed
 from podsim.report.format import format_percent
@@ -19,8 +21,16 @@ _CURES: Final = {
 _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 
+def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
+    """By how much a division does not fit that is simulated all the same."""
+    if not all(ipu.fits for ipu in memory):
+        share = format_percent(overflow(memory) - 1)
+        yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
+
+
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
     """All that there is to say about a weight update."""
+    yield from misfits(plan.memory)
     lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
