@@ -53,6 +53,11 @@ class Chain:
         """What each block reads from the one before it. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.activation_bytes
 
+    @property
+    def stashed_bytes(self) -> Costs:
+        """What is kept of that for the backward pass. [B]"""
+        return self.per_block(self.workload.input_elements) * self.workload.stash_bytes
+
     def held_bytes(self, job: Job) -> Costs:
         """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
         one = job.precision.weight_bytes(1) + job.precision.accumulator_bytes

@@ -11,8 +11,8 @@ import numpy as np
 from podsim.parallelism.chain import Chain, ranges
 from podsim.parallelism.split import Costs, Places
 from podsim.plan.alive import Needs
-from podsim.plan.memory import kept_elements, segment_peak_bytes
-from podsim.plan.stage import Segment
+from podsim.plan.memory import segment_peak_bytes
+from podsim.plan.stage import Segment, kept_elements
 
 SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
 """Segments of blocks `i` up to `j`."""
@@ -61,7 +61,7 @@ class Slices:
         """Kept per micro-batch in flight, by part. [B]"""
         workload = self.chain.workload
         kept = cache(lambda segment: kept_elements(segment, workload, recompute=self._recompute))
-        return self._table(lambda segments: sum(map(kept, segments))) * float(workload.activation_bytes)
+        return self._table(lambda segments: sum(map(kept, segments))) * float(workload.stash_bytes)
 
     @cached_property
     def peak_bytes(self) -> Costs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from podsim.errors import ModelError
@@ -36,7 +37,7 @@ def training_job(
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
     """
     system, software, precision = spec.system, spec.software, spec.precision
-    workload_of = workload_of or lru_cache(partial(spec.model.workload, spec.data, spec.formats))
+    workload_of = workload_of or lru_cache(partial(_workload, spec))
     layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
     return Job(
         system=system,
@@ -48,6 +49,11 @@ def training_job(
         changes=tuple(_changes(spec, layout)),
         fit=fit,
     )
+
+
+def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
+    workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
+    return replace(workload, stash_dtype=spec.precision.stash)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:

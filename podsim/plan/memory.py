@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsim.plan.alive import Needs
 from podsim.plan.layout import ON_CHIP, STREAMING, Job
-from podsim.plan.stage import Segment, stash_depth
+from podsim.plan.stage import Segment, kept_elements, stash_depth
 from podsim.plan.stage_cost import StageCost
 from podsim.plan.update import state_bytes, updated_sizes
 from podsim.specs.ipu import Ipu
@@ -148,13 +148,7 @@ def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: 
         for cost in held
         for segment in cost.stage.segments
     )
-    return Tenant("stash", elements * workload.activation_bytes)
-
-
-def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
-    """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
-    saved = 0 if recompute else sum(workload.blocks[name].saved_elements for name in segment.blocks)
-    return segment.count * (workload.input_elements(segment.blocks[0]) + saved)
+    return Tenant("stash", elements * workload.stash_bytes)
 
 
 def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
@@ -181,7 +175,9 @@ def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str,
         needs: What each block needs while it runs.
         recompute: Whether the forward pass is redone before the backward pass.
     """
-    size, recomputed, peak = workload.activation_bytes, 0, 0
+    size, peak = workload.activation_bytes, 0
+    # The input is back in the format of activations while the segment runs.
+    recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0
     # The backward pass runs from the last block to the first and frees what lies behind it.
     for name in segment.blocks:
         one = needs[name]

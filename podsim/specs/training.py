@@ -18,6 +18,7 @@ from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory
 from podsim.workload.convnet import Formats
+from podsim.workload.op import DTYPE_BYTES
 
 
 class TrainingDataSpec(Spec):
@@ -167,6 +168,15 @@ class PrecisionSpec(Spec):
     """Accumulated gradients."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+    stash: Literal["fp8", "fp16", "fp32"] | None = None
+    """Activations kept from the forward to the backward pass; as `activations` if left out."""
+
+    @model_validator(mode="after")
+    def _stash_is_no_wider(self) -> PrecisionSpec:
+        if self.stash is not None and DTYPE_BYTES[self.stash] > DTYPE_BYTES[self.activations]:
+            what = f"a stash in {self.stash} for activations in {self.activations}"
+            raise BadValueError(what, "use a format that is no wider, or leave `stash` out")
+        return self
 
     @model_validator(mode="after")
     def _one_format(self) -> PrecisionSpec:

@@ -91,6 +91,7 @@ class Workload:
         host_input_bytes: Sent from the host per micro-batch. [B]
         host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
+        stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
         undivided: The same for all shards together, if this is one of several.
     """
@@ -102,6 +103,7 @@ class Workload:
     host_input_bytes: int
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
+    stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     undivided: Workload | None = None
 
@@ -145,6 +147,11 @@ class Workload:
     def training_flop(self) -> int:
         """Model work of forward and backward pass: three times the forward pass, recomputation excluded. [FLOP]"""
         return 3 * self.forward_flop
+
+    @property
+    def stash_bytes(self) -> int:
+        """Bytes per element that is kept from the forward to the backward pass. [B]"""
+        return DTYPE_BYTES[self.stash_dtype or self.activation_dtype]
 
     @property
     def activation_bytes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsim import DoesNotFitError
+from podsim import DoesNotFitError, SpecError
 from podsim.plan.memory import IpuMemory
 from podsim.specs import shipped_names
 from podsim.units import parse_quantity
@@ -172,3 +172,32 @@ def test_every_mlperf_scenario_fits(name: str) -> None:
 
 def test_there_are_sixteen_mlperf_scenarios() -> None:
     assert len([name for name in shipped_names()["scenarios"] if "_v1." in name]) == 16
+
+
+# The format of the stash
+
+
+def test_a_stash_in_eight_bits_is_half_as_large_and_takes_two_passes() -> None:
+    """4·32·64 elements per segment, in half precision otherwise; the input is back in full while a layer is redone."""
+    scenario = small_bert(small_pod(), [1, 1])
+    half, eight = plan_of(scenario), plan_of(scenario, "precision.stash=fp8")
+    one = 4 * 32 * 64
+    assert tenants(half.memory[1])["stash"] == 3 * one * 2
+    assert tenants(eight.memory[1])["stash"] == 3 * one
+    assert tenants(eight.memory[1])["temporaries"] == tenants(half.memory[1])["temporaries"] + one * 2
+    # 8,192 elements are 6 on a tile and 1 for a worker: 11 + 6·(37 + 1) cycles and a superstep of 275, there and back.
+    extra = [after.cycles - before.cycles for before, after in zip(half.stages, eight.stages, strict=True)]
+    assert extra == [2 * (239 + 275)] * 3, "a layer, a layer, and the head"
+
+
+def test_a_stash_in_the_format_of_activations_changes_nothing() -> None:
+    scenario = small_bert(small_pod(), [1, 1])
+    same, left_out = (plan_of(scenario, *sets) for sets in (["precision.stash=fp16"], []))
+    assert same.memory == left_out.memory
+    assert [each.cycles for each in same.stages] == [each.cycles for each in left_out.stages]
+
+
+def test_a_stash_is_no_wider_than_activations() -> None:
+    with pytest.raises(SpecError, match="a stash in fp32 for activations in fp16") as caught:
+        plan_of(small_bert(small_pod(), [1, 1]), "precision.stash=fp32")
+    assert "leave `stash` out" in str(caught.value)

@@ -21,9 +21,9 @@ from podsim.parallelism.factors import accumulation, divisors
 from podsim.parallelism.search import Search
 from podsim.parallelism.split import least_maximum, most_even
 from podsim.plan.job import training_job
-from podsim.plan.memory import kept_elements, segment_peak_bytes
+from podsim.plan.memory import segment_peak_bytes
 from podsim.plan.plan import cost_model, job_memory
-from podsim.plan.stage import Segment
+from podsim.plan.stage import Segment, kept_elements
 from podsim.report.choice_table import choice_table
 from podsim.report.choice_text import choice_yaml
 from podsim.specs import TrainingScenario
