@@ -14,7 +14,7 @@ def main() -> None:
     received: list[int] = []
 
     def unwind(number: int, _frame: FrameType | None) -> None:
-        """So that a file that is being written is removed."""
+        """Turn a signal into an exit, so that a file that is being written is removed."""
         received.append(number)
         sys.unraisablehook = lambda _: None  # where it cannot go up, as in the callback of a weak reference
         sys.exit(_BY_SIGNAL + number)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +15,12 @@ from podsim.command_line.outputs import inputs_of_import, tell_written
 from podsim.command_line.running import (
     Format,
     Misfit,
-    Wishes,
+    RunOptions,
     check_not_inputs,
     check_paths,
     echo,
-    print_result,
     run_scenario,
+    show_result,
 )
 from podsim.command_line.usage import Commands
 
@@ -96,7 +95,7 @@ def run(
     check_paths(trace, plot)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot)
-    run_scenario(loaded, Wishes(output_format, explicit, trace, plot, influence, fit))
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, fit))
 
 
 @app.command()
@@ -128,7 +127,7 @@ def serve(
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
     from podsim.report.progress import track
-    from podsim.report.serving_table import print_serving
+    from podsim.report.serving_table import serving_tables
     from podsim.specs import load_scenario
 
     check_paths(None, plot)
@@ -144,11 +143,12 @@ def serve(
         tell=say,
     )
     if plot is not None:
-        from podsim.report.serving_plot import write_serving_plot
+        from podsim.report.chart_frame import write_chart
+        from podsim.report.serving_plot import plot_serving
 
-        write_serving_plot(result, plot)
+        write_chart(result, plot, plot_serving)
     tell_written(plot)
-    print_result(result.to_json, output_format, partial(print_serving, result))
+    show_result(result, serving_tables, output_format)
 
 
 @app.command("import")

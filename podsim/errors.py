@@ -46,7 +46,6 @@ class PodsimError(_PortableError):
     """
 
     def __init__(self, message: str, *, where: str | None = None, do: str | None = None) -> None:
-        """Keep the three parts; `str()` joins them."""
         super().__init__(message)
         self.message, self.where, self.do = message, where, do
 
@@ -56,7 +55,7 @@ class PodsimError(_PortableError):
         return f"{first}\n  do: {self.do}" if self.do else first
 
     def at(self, where: str) -> Self:
-        """The same error with a place, unless it has one."""
+        """Return this error with a place, unless it has one."""
         self.where = self.where or where
         return self
 
@@ -85,14 +84,13 @@ class Problem:
 
 
 class BadValueError(_PortableError, ValueError):
-    """A value that cannot be; whoever knows its place makes it a `Problem`.
+    """A value that is not possible; the caller that knows its place turns it into a `Problem`.
 
     Attributes:
         do: The cure.
     """
 
     def __init__(self, message: str, do: str) -> None:
-        """Keep what is wrong and the cure."""
         super().__init__(message)
         self.do = do
 
@@ -105,7 +103,6 @@ class SpecError(PodsimError):
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Report all problems together."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
@@ -118,7 +115,6 @@ class ModelError(PodsimError):
     """
 
     def __init__(self, message: str, *, key: str, do: str) -> None:
-        """Keep the key for whoever knows the file."""
         super().__init__(message, do=do)
         self.key = key
 
@@ -145,7 +141,6 @@ class MissingDataError(PodsimError):
     def __init__(
         self, message: str, *, where: str | None = None, do: str | None = None, key: str = "parallelism"
     ) -> None:
-        """Keep the key for whoever knows the file."""
         super().__init__(message, where=where, do=do)
         self.key = key
 

@@ -25,7 +25,7 @@ _Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a run comes to.
+    """The outcome of a run.
 
     Attributes:
         headline: The figure that stands for it; None if it was left out because it takes long.
@@ -95,25 +95,20 @@ class StandsOn(Sequence[_Row]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        """One or some of them."""
         return self._rows[index]
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._rows)
 
     def __iter__(self) -> Iterator[_Row]:
-        """All, in order."""
         return iter(self._rows)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other lists the same."""
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """As a tuple."""
         return repr(self._rows)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ pickled. A program that equals the last one is not simulated again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from podsim.cost.model import CostModel
 from podsim.engine import Pieces, Trace, execute
@@ -35,7 +35,7 @@ class _Traces:
     """Traces of programs that differ little: most are equal to the first, or in most of their pieces."""
 
     first: tuple[Program, Trace] | None = None
-    pieces: Pieces = field(default_factory=Pieces)
+    pieces: Pieces | None = None
 
     def of(self, program: Program, *, anew: bool) -> Trace | None:
         """The trace of a program; None if it would take long and `anew` does not allow it."""
@@ -46,6 +46,9 @@ class _Traces:
             return trace
         if trace.event_count > _MANY_EVENTS and not anew:
             return None
+        if self.pieces is None:
+            self.pieces = Pieces()
+            self.pieces.trace(known)  # what the others are compared with, piece by piece
         return self.pieces.trace(program) or execute(program, explicit=False)
 
 
@@ -89,7 +92,7 @@ class TrainingProbe(_Probe):
         outcome: TrainingOutcome,
         known: tuple[Program, Trace] | None = None,
     ) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             job: What was planned.
@@ -109,7 +112,7 @@ class TrainingProbe(_Probe):
         return super().__getstate__() | {"_workload_of": None}
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
-        """One weight update and the run it belongs to."""
+        """Run one weight update, and the run that it belongs to."""
         job = training_job(spec, self._workload_of, self._fit)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
@@ -134,7 +137,7 @@ class GenerationProbe(_Probe):
     _KEPT = ("_job_of",)
 
     def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             job_of: What is planned for a scenario.
@@ -144,7 +147,7 @@ class GenerationProbe(_Probe):
         self._job_of = job_of
 
     def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
-        """Both kinds of step."""
+        """Run both kinds of step."""
         asked = self._job_of(spec)
         model = self._costs(generation_cost_model(asked), anew=anew)
         if model is None:
@@ -167,7 +170,7 @@ class ForwardProbe(_Probe):
     _KEPT = ("_workload", "_fit")
 
     def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:
-        """Repeat what has been planned.
+        """Prepare to repeat what was planned.
 
         Args:
             workload: The model for one batch, as it was read.
@@ -178,7 +181,7 @@ class ForwardProbe(_Probe):
         self._workload, self._fit = workload, fit
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
-        """One batch, and a session call of many."""
+        """Run one batch, and a session call of many."""
         job = forward_job(spec, self._workload, self._fit)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:

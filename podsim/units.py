@@ -93,7 +93,7 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
 
 
 def seconds_to_ps(seconds: float) -> int:
-    """Seconds as a whole number of picoseconds, rounded half to even.
+    """Seconds as a whole number of picoseconds, rounded half to even. [ps]
 
     >>> seconds_to_ps(1.5e-6)
     1500000
@@ -102,7 +102,7 @@ def seconds_to_ps(seconds: float) -> int:
 
 
 def cycles_to_ps(cycles: float, clock_hz: float) -> int:
-    """Clock cycles as a whole number of picoseconds, rounded half to even.
+    """Clock cycles as a whole number of picoseconds, rounded half to even. [ps]
 
     >>> cycles_to_ps(1.33e6, 1.33e9)
     1000000000

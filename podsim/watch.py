@@ -1,4 +1,4 @@
-"""Somebody who watches long work: names of its steps pass through, and may be shown on the way."""
+"""Watching long work: the names of its steps pass through a function that may show them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PORTION = 1000
 
 
 def silent(names: Sequence[str]) -> Iterable[str]:
-    """Watch nothing."""
+    """Pass names on without showing them."""
     return names
 
 

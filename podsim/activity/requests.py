@@ -16,7 +16,7 @@ _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson"
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked.
+    """The requests of a run: their prompts, their outputs, and when they come.
 
     Attributes:
         load: Requests that can come at any rate; of a file, its lengths in random order.

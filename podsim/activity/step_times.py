@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import Final
 
 from podsim.cost.model import CostModel
-from podsim.engine import execute
+from podsim.engine import Pieces, execute
 from podsim.errors import InfeasibleError
 from podsim.plan import Plan
 from podsim.plan.generation import (
@@ -64,6 +64,7 @@ class PlannedSteps:
         """
         self._asked, self._in_flight = asked, in_flight
         self._model: CostModel = like._model if like else generation_cost_model(asked)
+        self._pieces: Pieces = like._pieces if like else Pieces()
         batch, length = asked.layout.micro_batch_size, asked.sequence_length
         self._grids = {
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
@@ -116,7 +117,7 @@ class PlannedSteps:
         asked = self._asked.laid_out(micro_batch_size=batch)
         if asked.layout.kv_cache != "none":
             asked = replace(asked, prompt_tokens=tokens, output_tokens=1)
-        return _simulated(asked, lambda changed: plan_step(changed, name, self._model))
+        return _simulated(asked, lambda changed: plan_step(changed, name, self._model), self._pieces)
 
 
 def _grid(last: int, points: int) -> _Grid:
@@ -190,7 +191,7 @@ class _Runs:
         return base + (self.longer.step_ps(in_flight) - base) * layers // stages
 
 
-def _simulated(asked: Generation, planned: Callable[[Generation], Plan]) -> _Runs:
+def _simulated(asked: Generation, planned: Callable[[Generation], Plan], pieces: Pieces) -> _Runs:
     """One step through all stages.
 
     Loads that run under computation keep layers from being folded; the time is then that of a few layers,
@@ -199,13 +200,14 @@ def _simulated(asked: Generation, planned: Callable[[Generation], Plan]) -> _Run
     plan = planned(asked)
     stages = len(plan.stages)
     if not loads_overlap(plan) or asked.shape.layer_count <= stages * _SETTLED_LAYERS:
-        return _Runs(_run(plan))
-    few, longer = (_run(planned(with_layers(asked, count))) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
+        return _Runs(_run(plan, pieces))
+    few, longer = (_run(planned(with_layers(asked, count)), pieces) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
     return _Runs(few, longer, (asked.shape.layer_count - stages * _SETTLED_LAYERS, stages))
 
 
-def _run(plan: Plan) -> _Run:
-    trace = execute(compile_step(plan), explicit=False)
+def _run(plan: Plan, pieces: Pieces) -> _Run:
+    program = compile_step(plan)
+    trace = pieces.trace(program) or execute(program, explicit=False)
     return _Run(trace.makespan_ps, longest_stage_ps(plan, trace))
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 
 class TableConsole(Console):
-    """Leaves it to the end of the command what becomes of it when whoever read its output has gone."""
+    """A console that raises an error when the reader of its output has gone; `run_to_the_end` decides what follows."""
 
     def on_broken_pipe(self) -> NoReturn:
         """Pass the error on instead of ending the process."""

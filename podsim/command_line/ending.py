@@ -12,7 +12,7 @@ from typing import Final, TextIO
 
 import typer
 
-from podsim.command_line.usage import UsageError, told
+from podsim.command_line.usage import UsageError, usage_message
 from podsim.errors import InfeasibleError, PodsimError
 
 EXIT_CODES: Final = {
@@ -29,7 +29,7 @@ _ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
 
 
 class _ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that was closed from the start: writing to it is an error, not nothing."""
+    """Stands for a standard output that was closed from the start, so that writing to it is an error."""
 
     encoding = "utf-8"
 
@@ -50,7 +50,7 @@ def run_to_the_end(command: Callable[[], object]) -> int:
     except PodsimError as error:
         return _complain(f"error: {error}", _INFEASIBLE if isinstance(error, InfeasibleError) else _ERROR)
     except UsageError as error:
-        return _complain(told(error), _ERROR)
+        return _complain(usage_message(error), _ERROR)
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except BrokenPipeError:
@@ -88,7 +88,7 @@ def print_data(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tell on standard error, if it can be told there."""
+    """Write a message to standard error, if that can be written to."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -113,7 +113,7 @@ def _of_the_system(error: OSError) -> str:
 
 
 def _discard(stream: TextIO | None) -> None:
-    """Let what is still buffered go nowhere, so that the interpreter does not complain of it at its end."""
+    """Drop what is still buffered, so that the interpreter does not complain about it when it ends."""
     if stream is None:
         return
     with suppress(OSError, ValueError):

@@ -15,7 +15,7 @@ def listing(words: Sequence[str], *, as_json: bool) -> str:
     Raises:
         PodsimError: Nothing has.
     """
-    found = catalogue().about(words)
+    found = catalogue().matching(words)
     if not any((found.scenarios, found.systems, found.software)):
         what = f"nothing that is shipped has {' and '.join(f'`{word}`' for word in words)} in its name or description"
         raise PodsimError(what, do="use fewer or shorter words; `podsim list` shows all")

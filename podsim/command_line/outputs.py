@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def inputs_of(loaded: LoadedScenario) -> Iterator[tuple[str, Path]]:
-    """What each file is that a run of a scenario reads, and its path."""
+    """Purpose and path of every file that a run of a scenario reads."""
     from podsim.report.files import files_read
 
     yield from files_read(loaded.inputs)
@@ -27,7 +27,7 @@ def inputs_of(loaded: LoadedScenario) -> Iterator[tuple[str, Path]]:
 
 
 def inputs_of_import(model: str, system: str, output: Path) -> Iterator[tuple[str, Path]]:
-    """What each file is that an import reads, as far as the output could be one of them."""
+    """Purpose and path of every file that an import reads and that its output could overwrite."""
     from podsim.report.files import files_read
     from podsim.specs import load_hardware
 
@@ -38,7 +38,7 @@ def inputs_of_import(model: str, system: str, output: Path) -> Iterator[tuple[st
 
 
 def tell_written(path: Path | None) -> None:
-    """Say on standard error which file was written and how large it is."""
+    """Report on standard error which file was written and how large it is."""
     from podsim.report.format import format_bytes
 
     if path is not None and path.is_file():

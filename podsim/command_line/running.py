@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,13 @@ from podsim.command_line.outputs import inputs_of, tell_written
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import Console
+    from matplotlib.figure import Figure
 
+    from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
+    from podsim.report.tables import Tables
     from podsim.specs import LoadedScenario
     from podsim.specs.activity import Activity
 
@@ -40,7 +41,7 @@ class Misfit(StrEnum):
 
 
 def check_paths(trace: Path | None, plot: Path | None) -> None:
-    """Before anything is read or simulated."""
+    """Refuse paths that cannot be written, before anything is read or simulated."""
     if trace is not None:
         from podsim.report.files import check_writable
 
@@ -57,7 +58,7 @@ def check_paths(trace: Path | None, plot: Path | None) -> None:
 def check_not_inputs(
     scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None
 ) -> None:
-    """Once it is known what is read, and before anything is simulated."""
+    """Refuse outputs that would overwrite what a run reads, before anything is simulated."""
     from podsim.report.files import check_outputs
 
     given = {"the scenario": scenario, "the arrivals": arrivals}
@@ -66,8 +67,8 @@ def check_not_inputs(
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a run is asked for.
+class RunOptions:
+    """Options of a run.
 
     Attributes:
         output_format: How the result is printed.
@@ -92,16 +93,16 @@ class _Shown:
 
     Attributes:
         watched: What is watched while it runs, in front of the names of steps.
-        show: Prints the table.
-        draw: Writes the chart.
+        tables: Makes the tables.
+        draw: Draws the chart.
     """
 
     watched: str
-    show: Callable[[Any, Console], None]
-    draw: Callable[[Any, Path], object]
+    tables: Callable[..., Tables]
+    draw: Callable[[Any], Figure]
 
 
-def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
+def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
     """Simulate a scenario, write what is asked for, tell of it, and print."""
     from podsim.activity import run
     from podsim.report.progress import follow, track
@@ -109,67 +110,70 @@ def run_scenario(loaded: LoadedScenario, wishes: Wishes) -> None:
     shown = _shown(loaded.spec.activity)
     result = run(
         loaded,
-        explicit=wishes.explicit,
-        influence=wishes.influence,
-        record=wishes.trace is not None or wishes.plot is not None,
+        explicit=options.explicit,
+        influence=options.influence,
+        record=options.trace is not None or options.plot is not None,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
-        fit=wishes.fit.value,
+        fit=options.fit.value,
     )
-    if wishes.plot is not None:
-        shown.draw(result, wishes.plot)
-        tell_written(wishes.plot)
-    if wishes.trace is not None:
+    if options.plot is not None:
+        from podsim.report.chart_frame import write_chart
+
+        write_chart(result, options.plot, shown.draw)
+        tell_written(options.plot)
+    if options.trace is not None:
         from podsim.report.perfetto import write_trace
 
-        write_trace(result, wishes.trace)
-        tell_written(wishes.trace)
-    print_result(result.to_json, wishes.output_format, partial(shown.show, result))
+        write_trace(result, options.trace)
+        tell_written(options.trace)
+    show_result(result, shown.tables, options.output_format)
 
 
 def _shown(activity: Activity) -> _Shown:
-    """Tables and charts of an activity, of which only these are imported."""
+    """How results of an activity are shown; modules of other activities are not imported."""
     from podsim.specs.activity import Activity
 
     match activity:
         case Activity.TRAINING:
-            from podsim.report.table import print_result
+            from podsim.report.table import training_tables
 
-            return _Shown("choosing: trying", print_result, _draw)
+            return _Shown("choosing: trying", training_tables, _draw)
         case Activity.GENERATION:
-            from podsim.report.generation_table import print_generation
+            from podsim.report.generation_table import generation_tables
 
-            return _Shown("choosing: trying", print_generation, _draw_generation)
+            return _Shown("choosing: trying", generation_tables, _draw_generation)
         case Activity.FORWARD:
-            from podsim.report.forward_table import print_forward
+            from podsim.report.forward_table import forward_tables
 
-            return _Shown("reading:", print_forward, _draw)
-
-
-def _draw(result: RunResult | ForwardResult, path: Path) -> None:
-    from podsim.report.plot import write_plot
-
-    write_plot(result, path)
+            return _Shown("reading:", forward_tables, _draw)
 
 
-def _draw_generation(result: GenerationResult, path: Path) -> None:
-    from podsim.report.generation_plot import write_generation_plot
+def _draw(result: RunResult | ForwardResult) -> Figure:
+    from podsim.report.plot import plot_run
 
-    write_generation_plot(result, path)
+    return plot_run(result)
 
 
-def print_result(to_json: Callable[[], str], output_format: Format, show: Callable[[Console], None]) -> None:
-    """Print a result as a table or as JSON."""
+def _draw_generation(result: GenerationResult) -> Figure:
+    from podsim.report.generation_plot import plot_generation
+
+    return plot_generation(result)
+
+
+def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:
+    """Print a result as tables or as JSON."""
     if output_format is Format.JSON:
-        print_data(f"{to_json()}\n")
+        print_data(f"{result.to_json()}\n")
     else:
         from podsim.command_line.console import TableConsole
+        from podsim.report.page import print_result
 
-        show(TableConsole())
+        print_result(result, tables, TableConsole())
 
 
 def echo(text: str, for_programs: bool) -> None:
-    """Print a text that ends its own lines."""
+    """Print a text that brings its own line ends."""
     if for_programs:
         print_data(text)
     else:

@@ -1,4 +1,4 @@
-"""Command lines that are no commands: what is wrong and what to do, as for every other error."""
+"""Errors in command lines: what is wrong and what to do, as for every other error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 class Commands(TyperGroup):
-    """Commands of which an unknown one is an error like any other."""
+    """A group of commands that reports an unknown command like any other error."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names.
@@ -33,8 +33,8 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def told(error: Any) -> str:
-    """An error of the parser in the words of the house; where nothing was asked, the help alone."""
+def usage_message(error: Any) -> str:
+    """The parser's error as podsim words it; only the help where no command was given."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         return str(error.format_message())
@@ -77,7 +77,7 @@ def _closest(written: str, known: Iterable[str]) -> str:
 
 
 def _choice(message: str) -> str:
-    """The closest of the values that a message names, if it names some."""
+    """The closest of the values that a message lists, if it lists any."""
     written, *known = _QUOTED.findall(message) or [""]
     close = difflib.get_close_matches(written, known, n=1)
     return f"did you mean `{close[0]}`? " if close else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +31,13 @@ class Account:
 
     @property
     def cycles(self) -> float:
-        """All kinds together. [cycles]"""
+        """Cycles of all kinds together. [cycles]"""
         compute = self.matmul + self.vector + self.reduction
         return compute + self.exchange + self.rearrange + self.superstep + self.all_reduce
 
     def parts(self) -> tuple[tuple[str, float], ...]:
         """(kind, cycles) of every kind that is not zero."""
-        pairs = ((name, getattr(self, name)) for name in _KINDS)
-        return tuple((name, value) for name, value in pairs if value)
+        return tuple([pair for pair in zip(_KINDS, _cycles_by_kind(self), strict=True) if pair[1]])
 
     def __add__(self, other: Account) -> Account:
         """Kind by kind."""
@@ -53,10 +53,11 @@ class Account:
 
     def times(self, factor: float) -> Account:
         """The same work `factor` times."""
-        return Account(*(getattr(self, name) * factor for name in _KINDS))
+        return Account(*[cycles * factor for cycles in _cycles_by_kind(self)])
 
 
 _KINDS = tuple(field.name for field in fields(Account))
+_cycles_by_kind = attrgetter(*_KINDS)
 
 
 def total(accounts: Iterable[Account]) -> Account:

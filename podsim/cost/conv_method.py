@@ -45,7 +45,7 @@ class Method:
 
 
 def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
-    """All ways worth costing."""
+    """All methods worth costing."""
     hmac = ipu.vertices.hmac
     direct, moved = shape.without_empty_positions(), _compacted_count(shape) + _unarranged_count(shape)
     if dtype == "fp16":

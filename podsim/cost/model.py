@@ -164,7 +164,8 @@ class CostModel:
             case ReplicaSum() if self.neighbours:
                 seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
                 return OpCost(op, Account(all_reduce=seconds * self.ipu.clock_hz))
-        raise MissingDataError(f"no cost formula for operation {op.name} of kind {type(op).__name__}")
+        what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
+        raise MissingDataError(what, do="add a case to CostModel.op in podsim/cost/model.py")
 
     def layout_change(self, byte_count: float) -> Account:
         """A tensor moves to another layout: exchange, and copies before and after it."""

@@ -14,6 +14,9 @@ from podsim.cost.vector import ceil_div, elementwise_cycles
 from podsim.specs.ipu import Ipu
 from podsim.workload.op import DTYPE_BYTES
 
+_ROUNDING = 1e-9
+"""More than roots of whole numbers are off."""
+
 SERIAL_SLICES = (*((columns, 1) for columns in (1, 2, 4, 8, 16)), *((1, inner) for inner in (2, 4, 8)))
 """Serial slices of (columns, contracted axis)."""
 ROW_PART_DIVISORS = (1, 2, 4)
@@ -43,7 +46,7 @@ def sum_partials(
     """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile."""
     vertex = ipu.vertices.reduction
     stage_count = 1 + (depth >= vertex.two_stage_depth) + (depth >= vertex.three_stage_depth)
-    step = np.ceil(depth ** (1 / stage_count) - 1e-9).astype(int)
+    step = np.ceil(depth ** (1 / stage_count) - _ROUNDING).astype(int)
     held, left = out.copy(), depth.copy()
     cycles, exchange, stages = (np.zeros_like(out) for _ in range(3))
     for stage in (1, 2, 3):

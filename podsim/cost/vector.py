@@ -25,7 +25,7 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
 
 
 def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, backward: bool) -> int:
-    """Maximum or mean over windows, for the elements of the busiest tile. [cycles]
+    """Maximum or mean over windows, for the elements of the busiest tile. Source: [poplibs_estimators]. [cycles]
 
     Args:
         ipu: The chip.

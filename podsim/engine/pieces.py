@@ -1,20 +1,25 @@
-"""Programs of which all lanes meet again and again, run piece by piece, and no piece twice.
+"""Programs of which all lanes meet again and again, run piece by piece, and nothing twice.
 
 Whenever all lanes of a program have met, nothing is on a channel, so that what follows depends on nothing before:
-the time of the program is the sum of the times of its pieces. Programs that differ little share most of them.
+the time of the program is the sum of the times of its pieces. In a piece, lanes that share no channel run apart, and
+a lane that has its channels to itself needs no engine. Programs that differ little share most of the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from podsim.engine.executor import execute
 from podsim.engine.trace import Trace
-from podsim.program.task import Barrier, Group, Phase, Program, Step, Work
+from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
 
-_Accounts = tuple[dict[str, int], ...]
-_Ran = tuple[int, _Accounts]
+_Steps = tuple[Step, ...]
+_Account = dict[str, int]
+_Ran = tuple[int, list[_Account]]
+_OTHERS = ""
+"""Kind of time that waiting at the end is accounted as until it is known how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +31,16 @@ class _Piece:
         wait_kind: Kind of time that waiting for the others is accounted as.
     """
 
-    lanes: tuple[tuple[Step, ...], ...]
+    lanes: tuple[_Steps, ...]
     wait_kind: str
 
 
 @dataclass
 class Pieces:
-    """What came of the pieces that were run."""
+    """What came of the pieces of the first program, by their places in it, and of lanes that share channels."""
 
-    _known: dict[_Piece, _Ran] = field(default_factory=dict)
+    _first: dict[tuple[int, int], tuple[_Piece, _Ran]] = field(default_factory=dict)
+    _known: dict[tuple[_Steps, ...], tuple[_Account, ...]] = field(default_factory=dict)
 
     def trace(self, program: Program) -> Trace | None:
         """What `execute` finds out about a program without its repetitions; phases and number of events are left out.
@@ -45,23 +51,55 @@ class Pieces:
         group = program.groups[0]
         if len(program.groups) > 1 or program.semaphores or group.warm_up or not _meet_alike(group):
             return None
-        makespan, accounts = 0, tuple[dict[str, int], ...]({} for _ in group.lanes)
-        for phase in group.phases:
-            for piece in _pieces(phase, group.lanes):
-                duration, parts = self._run(piece, group)
-                makespan += duration * phase.count
-                for account, part in zip(accounts, parts, strict=True):
-                    _add(account, part, phase.count)
+        makespan, accounts = 0, tuple[_Account, ...]({} for _ in group.lanes)
+        for number, phase in enumerate(group.phases):
+            lanes = tuple(phase.steps.get(lane, ()) for lane in group.lanes)
+            for place, (piece, times) in enumerate(_pieces(lanes, phase.wait_kind)):
+                duration, parts = self._at((number, place), piece)
+                makespan += duration * times * phase.count
+                _add(accounts, parts, times * phase.count)
         return Trace(makespan, dict(zip(group.lanes, accounts, strict=True)), (), frozenset(), (), 0)
 
-    def _run(self, piece: _Piece, group: Group) -> _Ran:
-        if all(isinstance(step, Work) for steps in piece.lanes for step in steps):
-            return _of_work(piece)
-        if piece not in self._known:
-            phase = Phase("", 1, dict(zip(group.lanes, piece.lanes, strict=True)), piece.wait_kind)
-            trace = execute(Program((Group(group.name, group.lanes, (phase,)),)), explicit=False)
-            self._known[piece] = trace.makespan_ps, tuple(dict(trace.lanes[lane]) for lane in group.lanes)
-        return self._known[piece]
+    def _at(self, place: tuple[int, int], piece: _Piece) -> _Ran:
+        """A piece that the first program has at the same place is not run again."""
+        first, ran = self._first.get(place, (None, None))
+        if ran is None or first != piece:
+            ran = self._run(piece)
+            self._first.setdefault(place, (piece, ran))
+        return ran
+
+    def _run(self, piece: _Piece) -> _Ran:
+        """How long a piece takes, and the account of each lane: all wait for the slowest."""
+        accounts: list[_Account] = [{} for _ in piece.lanes]
+        for together in _together(piece.lanes):
+            for place, account in zip(together, self._ran([piece.lanes[place] for place in together]), strict=True):
+                accounts[place] = account
+        times = [sum(account.values()) for account in accounts]
+        longest = max(times)
+        for account, time in zip(accounts, times, strict=True):
+            if time < longest:
+                account[piece.wait_kind] = account.get(piece.wait_kind, 0) + longest - time
+        return longest, accounts
+
+    def _ran(self, lanes: Sequence[_Steps]) -> Sequence[_Account]:
+        """The accounts of lanes up to the end of each."""
+        if len(lanes) == 1 and (alone := _alone(lanes[0])) is not None:
+            return (alone,)
+        pieces = list(_pieces(lanes, _OTHERS))
+        if len(pieces) == 1:
+            return self._in_engine(tuple(lanes))
+        accounts = tuple[_Account, ...]({} for _ in lanes)
+        for piece, times in pieces:
+            _add(accounts, self._run(piece)[1], times)
+        return [_without_waiting(account) for account in accounts]
+
+    def _in_engine(self, lanes: tuple[_Steps, ...]) -> Sequence[_Account]:
+        if (known := self._known.get(lanes)) is None:
+            steps = {str(number): each for number, each in enumerate(lanes)}
+            group = Group("", tuple(steps), (Phase("", 1, steps, _OTHERS),))
+            accounts = execute(Program((group,)), explicit=False).lanes
+            known = self._known[lanes] = tuple(_without_waiting(accounts[lane]) for lane in steps)
+        return [dict(account) for account in known]
 
 
 def _meet_alike(group: Group) -> bool:
@@ -78,17 +116,21 @@ def _meet_alike(group: Group) -> bool:
     return True
 
 
-def _pieces(phase: Phase, lanes: Sequence[str]) -> list[_Piece]:
-    """A phase cut where all its lanes meet; whole if only some of them do."""
-    steps = tuple(phase.steps.get(lane, ()) for lane in lanes)
-    pieces = []
-    for parts in zip(*map(_cut, steps), strict=False):
-        ends = {end for _, end in parts}
-        if len(ends) > 1:
-            return [_Piece(steps, phase.wait_kind)]
-        (end,) = ends
-        pieces.append(_Piece(tuple(part for part, _ in parts), phase.wait_kind if end is None else end.kind))
-    return pieces
+def _pieces(lanes: Sequence[_Steps], wait_kind: str) -> Iterator[tuple[_Piece, int]]:
+    """Lanes cut where all of them meet, or whole if only some do; with how often a piece comes in a row, as in a ring.
+
+    Args:
+        lanes: Their steps.
+        wait_kind: Kind of time that waiting at the end is accounted as.
+    """
+    cut = [
+        (tuple(part for part, _ in parts), {end for _, end in parts}) for parts in zip(*map(_cut, lanes), strict=False)
+    ]
+    if any(len(ends) > 1 for _, ends in cut):
+        yield _Piece(tuple(lanes), wait_kind), 1
+        return
+    for (parts, (end,)), alike in groupby(cut):
+        yield _Piece(parts, wait_kind if end is None else end.kind), sum(1 for _ in alike)
 
 
 def _cut(steps: Sequence[Step]) -> Iterator[tuple[tuple[Step, ...], Barrier | None]]:
@@ -101,22 +143,64 @@ def _cut(steps: Sequence[Step]) -> Iterator[tuple[tuple[Step, ...], Barrier | No
     yield tuple(steps[begin:]), None
 
 
-def _of_work(piece: _Piece) -> _Ran:
-    """A piece in which every lane works for itself: the slowest sets the time."""
-    accounts: _Accounts = tuple({} for _ in piece.lanes)
-    for account, steps in zip(accounts, piece.lanes, strict=True):
-        for step in steps:
-            assert isinstance(step, Work)
+def _together(lanes: Sequence[_Steps]) -> list[list[int]]:
+    """Places of lanes that share channels or barriers, be it by way of others."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for place, steps in enumerate(lanes):
+        names, members, apart = set(_shared(steps)), [place], []
+        for group in groups:
+            if names.isdisjoint(group[0]):
+                apart.append(group)
+            else:
+                names, members = names | group[0], group[1] + members
+        groups = [*apart, (names, members)]
+    return [sorted(members) for _, members in groups]
+
+
+def _shared(steps: _Steps) -> Iterator[str]:
+    """Names of channels and barriers."""
+    for step in steps:
+        if isinstance(step, Exchange):
+            yield from (channel for each in step.transfers for channel, _ in each.channels)
+        elif isinstance(step, Barrier):
+            yield step.key
+
+
+def _alone(steps: _Steps) -> _Account | None:
+    """The account of a lane that has its channels to itself; None if its own transfers share one, or it waits."""
+    account: _Account = {}
+    for step in steps:
+        if isinstance(step, Work):
             for kind, duration in step.parts:
                 account[kind] = account.get(kind, 0) + duration
-    times = [sum(account.values()) for account in accounts]
-    longest = max(times)
-    for account, time in zip(accounts, times, strict=True):
-        if time < longest:
-            account[piece.wait_kind] = account.get(piece.wait_kind, 0) + longest - time
-    return longest, accounts
+        elif isinstance(step, Exchange) and _are_apart(step.transfers):
+            if step.transfers:
+                last = max(sorted(step.transfers, key=_latency), key=_time)
+                account[last.kind] = account.get(last.kind, 0) + _time(last)
+        else:
+            return None
+    return account
 
 
-def _add(account: dict[str, int], part: Mapping[str, int], count: int) -> None:
-    for kind, duration in part.items():
-        account[kind] = account.get(kind, 0) + duration * count
+def _are_apart(transfers: Sequence[Transfer]) -> bool:
+    names = [channel for each in transfers for channel, _ in each.channels]
+    return len(names) == len(set(names))
+
+
+def _latency(transfer: Transfer) -> int:
+    return transfer.latency_ps
+
+
+def _time(transfer: Transfer) -> int:
+    """Of a transfer that shares no channel: the slowest of its channels sets its speed. [ps]"""
+    return transfer.latency_ps + max((time for _, time in transfer.channels), default=0)
+
+
+def _without_waiting(account: Mapping[str, int]) -> _Account:
+    return {kind: time for kind, time in account.items() if kind != _OTHERS}
+
+
+def _add(accounts: Sequence[_Account], parts: Sequence[_Account], count: int) -> None:
+    for account, part in zip(accounts, parts, strict=True):
+        for kind, duration in part.items():
+            account[kind] = account.get(kind, 0) + duration * count

@@ -1,4 +1,4 @@
-"""What an execution leaves behind: accounts that add up, and the records of a timeline."""
+"""The trace of an execution: accounts that add up, and the records of a timeline."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Unmapped:
     unit: str
 
     def __str__(self) -> str:
-        """In words.
+        """The operator in words.
 
         >>> str(Unmapped("TopK", 2, "", 0.012, "elements"))
         'TopK (2 times, about 1.2 % of elements)'
@@ -62,7 +62,7 @@ class Graph:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a result that stands on the graph has to say."""
+        """Warnings for results that are based on the graph."""
         return tuple(self._warnings())
 
     def _warnings(self) -> Iterator[str]:

@@ -66,7 +66,7 @@ class Node:
 
     @property
     def read(self) -> tuple[Tensor, ...]:
-        """All that it reads."""
+        """All tensors that the node reads."""
         return tuple(each for each in self.inputs if each is not None) + self.captured
 
     @property

@@ -129,7 +129,7 @@ def mapper_of(node: Node) -> Mapper | None:
 
 
 def _free(node: Node, g: GraphBuilder) -> None:
-    """Nothing to do."""
+    """A mapper of nodes that cost nothing."""
 
 
 def _shape(tensor: Tensor) -> Shape:

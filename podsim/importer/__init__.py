@@ -27,7 +27,7 @@ def import_model(
     Args:
         path: The file; one whose name ends in `.onnx` is read as such.
         request: What is asked of the model.
-        warn: Takes what a reader must know, such as operators that are not simulated; the comments say it too.
+        warn: Takes what a reader must know, such as what is not modelled; the comments say it too.
         watch: Passes on the names of portions of a graph, or of the divisions that are tried.
 
     Returns:
@@ -43,10 +43,16 @@ def import_model(
     if path.suffix.lower() == _ONNX:
         from podsim.importer.graph import graph_scenario
 
-        text, warnings = graph_scenario(path, request, watch)
-        for warning in warnings:
-            warn(warning)
-        return text
+        text, told = graph_scenario(path, request, watch)
+    else:
+        text, told = _from_config(path, request, watch)
+    for each in told:
+        warn(each)
+    return text
+
+
+def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
+    """The scenario of a `config.json`, and what a reader must know."""
     if request.dimensions:
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")

@@ -17,8 +17,8 @@ _SOFTWARE = "popxl_sdk_3.3"
 _MS_PER_S = 1000
 
 
-def decoder_scenario(model: Imported, request: Request, watch: Watch) -> str:
-    """The scenario as commented YAML, with the division that has the shortest time per output token.
+def decoder_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
+    """The scenario as commented YAML, with the division that has the shortest time per output token, and its notes.
 
     Raises:
         SpecError: The pod is not known, or a number is beyond reason.
@@ -36,7 +36,7 @@ def decoder_scenario(model: Imported, request: Request, watch: Watch) -> str:
     token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S
     words = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
     lines = division_lines(choice, f"{words} that were considered: IPUs that share every layer x pipeline stages.")
-    return scenario_text(header(model, parameters, notes), sections, lines)
+    return scenario_text(header(model, parameters, notes), sections, lines), tuple(notes)
 
 
 def _asked(model: Imported, request: Request, notes: list[str]) -> tuple[Entry, Entry, Entry]:

@@ -8,6 +8,7 @@ from podsim.importer.imported import (
     MOST_LAYERS,
     MOST_ROWS,
     MOST_WIDTH,
+    ConfigFamily,
     Imported,
     always,
     architectures,
@@ -32,12 +33,12 @@ _MASKED_PERCENT = 15
 _COLOURS = 3
 
 
-def bert(reader: Reader) -> Imported:
+def _bert(reader: Reader) -> Imported:
     """A BERT."""
     return _bert_like(reader, rows=30522, paired=True, reserved=0)
 
 
-def roberta(reader: Reader) -> Imported:
+def _roberta(reader: Reader) -> Imported:
     """A RoBERTa: no pairs of sentences, and positions for padding."""
     return _bert_like(reader, rows=50265, paired=False, reserved=_PADDED_POSITIONS)
 
@@ -126,7 +127,7 @@ def _sequences(task: str, usable: int) -> tuple[Entry, ...]:
     return length, Entry("masked_token_count", masked, f"{_MASKED_PERCENT} % of them, as in [devlin2018]")
 
 
-def vit(reader: Reader) -> Imported:
+def _vit(reader: Reader) -> Imported:
     """A vision transformer that classifies."""
     dimensions = _dimensions(reader)
     image = reader.whole("image_size", ["image_size"], 224, most=MOST_WIDTH)
@@ -147,3 +148,10 @@ def vit(reader: Reader) -> Imported:
     model = (*dimensions, image, patch, class_count(reader))
     data, notes = _dropout(reader, default=0.0), tuple(reader.notes)
     return Imported(reader.config, reader.family, "vit", "training to classify images", model, notes, data)
+
+
+FAMILIES = {
+    "bert": ConfigFamily("Bert", _bert),
+    "roberta": ConfigFamily("Roberta", _roberta),
+    "vit": ConfigFamily("ViT", _vit),
+}

@@ -148,4 +148,4 @@ def _largest_failure(spec: TrainingScenario, batch: int) -> InfeasibleError:
             make_plan(training_job(divided))
     except InfeasibleError as error:
         return error
-    return DoesNotFitError("the batch has too few samples for a pipeline")
+    return DoesNotFitError("the batch has too few samples for a pipeline", do="use a larger --batch-size")

@@ -62,7 +62,7 @@ def longest_failure(job: Job) -> InfeasibleError:
         make_plan(most)
     except InfeasibleError as error:
         return error
-    return DoesNotFitError("the pipelines that were tried do not fit")
+    return DoesNotFitError("the pipelines that were tried do not fit", do="use a smaller model, or a larger pod")
 
 
 def _pipelines(job: Job) -> Iterator[Job]:

@@ -6,28 +6,18 @@ Source: [hf_transformers] for names and defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from podsim.errors import Problem, SpecError
+from podsim.importer import encoder_config, gpt_config, llama_config, t5_config
 from podsim.importer.config_file import ConfigFile, printable
-from podsim.importer.decoder_config import gpt2, gptj, llama, mistral
-from podsim.importer.encoder_config import bert, roberta, vit
 from podsim.importer.imported import Imported, architectures
+from podsim.importer.left_out import note_left_out
 from podsim.importer.reader import Reader
-from podsim.importer.t5_config import t5
 from podsim.specs.wording import shown
 
-_CLASS = re.compile(r"(Llama|Mistral|GPT2|GPTJ|Bert|Roberta|ViT|T5)(?:For|Model|LMHead|DoubleHeads|Encoder)")
-_FAMILIES: dict[str, Callable[[Reader], Imported]] = {
-    "bert": bert,
-    "gpt2": gpt2,
-    "gptj": gptj,
-    "llama": llama,
-    "mistral": mistral,
-    "roberta": roberta,
-    "t5": t5,
-    "vit": vit,
-}
+_FAMILIES = llama_config.FAMILIES | gpt_config.FAMILIES | encoder_config.FAMILIES | t5_config.FAMILIES
+_BY_CLASS = {each.class_name: name for name, each in _FAMILIES.items()}
+_CLASS = re.compile(rf"({'|'.join(_BY_CLASS)})(?:For|Model|LMHead|DoubleHeads|Encoder)")
 
 
 def imported(config: ConfigFile) -> Imported:
@@ -40,7 +30,8 @@ def imported(config: ConfigFile) -> Imported:
     reader = Reader(config, family)
     if family != "t5":
         _refuse_encoder_decoder(reader)
-    result = _FAMILIES[family](reader)
+    note_left_out(reader)
+    result = _FAMILIES[family].read(reader)
     reader.check()
     return result
 
@@ -58,7 +49,7 @@ def family_of(config: ConfigFile) -> str:
     """
     written = config.data.get("model_type")
     names = architectures(config)
-    classes = {match[1].lower() for match in map(_CLASS.match, names) if match}
+    classes = {_BY_CLASS[match[1]] for match in map(_CLASS.match, names) if match}
     if written is None and len(classes) == 1:
         return classes.pop()
     known = ", ".join(known_families())

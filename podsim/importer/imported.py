@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,18 +41,31 @@ class Imported:
     positions_bind: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigFamily:
+    """An architecture of Hugging Face Transformers.
+
+    Attributes:
+        class_name: How the names of its classes start.
+        read: Reads the keys of a file of this architecture.
+    """
+
+    class_name: str
+    read: Callable[[Reader], Imported]
+
+
 def always(reader: Reader) -> str:
     """Where a value comes from that the family decides."""
     return f"in every {reader.family} model"
 
 
-def check_heads(reader: Reader, hidden: Entry, heads: Entry, kv: Entry) -> None:
-    """Complain where heads do not divide the width, or those of keys and values not the others."""
+def check_heads(reader: Reader, hidden: Entry, heads: Entry, kv: Entry, size: Entry | None = None) -> None:
+    """Complain where heads do not divide the width and have none of their own, or those of keys not the others."""
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
     where = reader.given("num_attention_heads", "n_head") or ""
-    if width % count:
+    if size is None and width % count:
         reader.complain(where, f"{count} heads do not divide a width of {width}", "correct one of the two")
     elif count % kv_count:
         what = f"{kv_count} key and value heads do not divide {count} query heads"

@@ -11,7 +11,7 @@ from podsim.errors import Problem, SpecError
 from podsim.importer.config_file import ConfigFile, printable
 from podsim.specs.wording import shown
 
-Value = int | float | str | bool | tuple[int, ...] | dict[str, int]
+Value = int | float | str | bool | tuple[int, ...] | tuple[str, ...] | dict[str, int]
 _MOST = 10**9
 _PLAIN_FLAG = "write `true` or `false`"
 
@@ -57,6 +57,10 @@ class Reader:
         inside = key if key in self.config.places else ""
         self._problems.append(Problem(self.config.where(key), inside, message, do))
 
+    def refuse(self, key: str, needs: str, do: str) -> None:
+        """Note a value that is of the wrong kind."""
+        self.complain(key, f"{needs}, not {_show(self.config.data[key])}", do)
+
     def check(self) -> None:
         """Raise everything that was noted.
 
@@ -96,7 +100,7 @@ class Reader:
         """
         name = self.given(*names)
         if name is None:
-            return Entry(key, default, self._default(names[0], why))
+            return Entry(key, default, self.absent(names[0], why))
         value = self.config.data[name]
         if value is None and null is not None:
             return Entry(key, null, f"{name} is null: {why}")
@@ -109,32 +113,35 @@ class Reader:
     def flag(self, key: str, name: str, *, default: bool) -> Entry:
         """True or false."""
         if name not in self.config.data:
-            return Entry(key, default, self._default(name))
+            return Entry(key, default, self.absent(name))
         value = self.config.data[name]
         if not isinstance(value, bool):
-            self.complain(name, f"needs true or false, not {_show(value)}", _PLAIN_FLAG)
+            self.refuse(name, "needs true or false", _PLAIN_FLAG)
             return Entry(key, default)
         return Entry(key, value, name)
 
-    def share(self, key: str, name: str, *, default: float) -> Entry:
-        """A number from 0 to below 1."""
+    def share(self, key: str, name: str, *, default: float, one: bool = False) -> Entry:
+        """A number from 0 to below 1, or to 1."""
         if name not in self.config.data:
-            return Entry(key, default, self._default(name))
+            return Entry(key, default, self.absent(name))
         value = self.config.data[name]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-            self.complain(name, f"needs a number from 0 to below 1, not {_show(value)}", "write for example `0.1`")
-            return Entry(key, default)
-        return Entry(key, float(value), name)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and (0 <= value < 1 or (one and value == 1)):
+            return Entry(key, float(value), name)
+        needs, example = ("0 to 1", default) if one else ("0 to below 1", 0.1)
+        self.refuse(name, f"needs a number from {needs}", f"write for example `{example}`")
+        return Entry(key, default)
 
     def word(self, name: str, default: str) -> str:
         """A text, or the default's."""
         value = self.config.data.get(name, default)
         if isinstance(value, str):
             return printable(value)
-        self.complain(name, f"needs text, not {_show(value)}", f'write for example `"{default}"`')
+        self.refuse(name, "needs text", f'write for example `"{default}"`')
         return default
 
-    def _default(self, name: str, why: str = "") -> str:
+    def absent(self, name: str, why: str = "") -> str:
+        """Where a value comes from that the file leaves out."""
         return f"{name} is not in the file: {why or f'default of {self.family}'}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsim.importer.imported import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, Imported, architectures
+from podsim.importer.imported import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, ConfigFamily, Imported, architectures
 from podsim.importer.reader import Entry, Reader
 
 _ACTIVATIONS = {"relu": False, "gated-gelu": True}
@@ -12,7 +12,7 @@ _LENGTHS = (
 )
 
 
-def t5(reader: Reader) -> Imported:
+def _t5(reader: Reader) -> Imported:
     """An encoder-decoder of the T5 family."""
     _refuse_encoder_alone(reader)
     layers = reader.whole("layer_count", ["num_layers", "num_hidden_layers"], 6, most=MOST_LAYERS)
@@ -51,3 +51,6 @@ def _gated(reader: Reader) -> Entry:
         reader.notes.append(f"{name} is `{word}`; {'gelu' if gated else 'relu'} is simulated")
     given = name in reader.config.data
     return Entry("gated", gated, name if given else f"{name} is not in the file: default of {reader.family}")
+
+
+FAMILIES = {"t5": ConfigFamily("T5", _t5)}

@@ -24,8 +24,8 @@ _PRETRAINED_BERT = ("popart_sdk_2.3", "lamb")
 _OTHERS = ("pytorch_sdk_3.1", "adamw")
 
 
-def training_scenario(model: Imported, request: Request, watch: Watch) -> str:
-    """The scenario as commented YAML: the fastest division that fits; of a T5 or a deep model, the first.
+def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
+    """The scenario as commented YAML, and its notes; divided as is fastest, a T5 or a deep model as fits first.
 
     Raises:
         SpecError: The pod is not known.
@@ -51,7 +51,7 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> str:
         loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
         spec, lines = loaded.of(TrainingScenario), division_lines(choice, _reason(model, batch, choice))
     parameters = training_job(spec).workload_of(1).parameter_count
-    return scenario_text(header(model, parameters, model.notes), sections, lines)
+    return scenario_text(header(model, parameters, model.notes), sections, lines), model.notes
 
 
 def _layers(model: Imported) -> int:

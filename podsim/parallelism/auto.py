@@ -64,7 +64,7 @@ def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice
 
 
 def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> Search:
-    """All groups explored, with little memory for temporaries where nothing fits otherwise."""
+    """Explore all groups; where nothing fits, once more with little memory for temporaries."""
     search = Search(loaded, spec)
     _check_size(search)
     for tight in (False, True):
@@ -80,7 +80,7 @@ def _searched(loaded: LoadedScenario, spec: TrainingScenario, watch: Watch) -> S
 
 
 def _affordable(search: Search, shortlist: list[Found]) -> list[Found]:
-    """The best, and what comes next as far as simulating it takes no minutes."""
+    """The best divisions, as many as can be simulated without taking minutes."""
     passes = list(accumulate(passes_one_by_one(found.plan) for found in shortlist))
     if passes[0] > _MOST_PASSES:
         what = (

@@ -35,7 +35,7 @@ class Chain:
     needs: tuple[dict[str, Needs], ...]
 
     def share_of(self, proportion: float) -> int:
-        """Where the costs with a share of memory are; one that is left out costs what the next smaller one does."""
+        """Index of the costs with a share of memory; one that is left out costs as much as the next smaller one."""
         return max(index for index, each in enumerate(self.proportions) if each <= proportion)
 
     @property
@@ -70,7 +70,7 @@ class Chain:
         return ranges(self.per_block(held))
 
     def least_cycles(self, *, recompute: bool) -> tuple[float, float]:
-        """All blocks, and the longest of them, with as much memory as they like. [cycles]"""
+        """Cycles of all blocks, and of the longest, with unlimited memory. [cycles]"""
         cycles = self.forward[-1] * (2 if recompute else 1) + self.backward[-1]
         return float(cycles.sum()), float(cycles.max())
 

@@ -52,7 +52,7 @@ class Choice:
 
     @property
     def chosen(self) -> Candidate:
-        """What is simulated."""
+        """The division that was chosen."""
         return self.candidates[0]
 
 
@@ -62,7 +62,7 @@ def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memo
 
 
 def slower_by(best: float, other: float) -> str:
-    """How much longer something takes, in words.
+    """How much longer a candidate takes, in words.
 
     >>> slower_by(2.0, 2.5), slower_by(2.0, 2.0)
     ('25.0 % slower', 'as fast')

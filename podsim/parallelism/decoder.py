@@ -52,7 +52,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
     divisions = list(_divisions(loaded, spec))
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
-        raise NoPlanError(what, do="pin less; shards must divide heads and feed-forward width")
+        raise NoPlanError(what, do="pin less; there can be no more shards than heads")
     tried = _all_tried(generation_job(spec), divisions, watch)
     fitting = sorted(
         ((each.step_s, each.layout.ipus_per_replica, each) for each in tried if each.step_s is not None),
@@ -71,7 +71,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
 
 
 def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:
-    """Divisions that can be planned, but for longer pipelines that cannot be faster.
+    """Try the divisions that can be planned, except longer pipelines that cannot be faster.
 
     Raises:
         NoPlanError: None can be planned.

@@ -1,4 +1,4 @@
-"""How long a weight update of a plan takes if nothing gets in each other's way: a bound, without the engine."""
+"""A lower bound for the time of a weight update of a plan, without the engine: no transfer waits for another."""
 
 from __future__ import annotations
 

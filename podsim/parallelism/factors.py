@@ -9,7 +9,7 @@ from podsim.plan.stage import stash_depth
 
 
 def divisors(number: int, most: int) -> list[int]:
-    """Those up to `most`, smallest first.
+    """Divisors of a number up to `most`, smallest first.
 
     >>> divisors(12, 6)
     [1, 2, 3, 4, 6]

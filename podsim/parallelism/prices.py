@@ -130,7 +130,7 @@ def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
         ends = _shared(slices, held, stages[0][0], stages[-1][0], len(stages))
         stages = stages[1:-1]
     else:
-        ends = _nothing(slices)
+        ends = _single_part(slices)
     return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
 
 
@@ -152,7 +152,7 @@ def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, count: int) 
     return front[:, 0, :, None] + back[:, None, :, -1], used
 
 
-def _nothing(slices: Slices) -> tuple[Costs, Costs]:
+def _single_part(slices: Slices) -> tuple[Costs, Costs]:
     """The ends of a pipeline that reaches from the first block to the last."""
     costs = np.full_like(slices.cycles, np.inf)
     costs[:, 0, -1] = 0.0

@@ -82,7 +82,7 @@ class Search:
         return list(self.space.groups(self._job.layout))
 
     def explore(self, group: Layout) -> None:
-        """Try micro-batches of a group, the largest first, but for those that cannot fit or cannot win."""
+        """Try the micro-batches of a group, the largest first, except those that cannot fit or cannot win."""
         settings = list(self.space.micro_batches(group))
         fitting = bisect_left(settings, True, key=lambda setting: not self._fits_bare(setting))
         self.considered_count += len(settings)
@@ -101,14 +101,14 @@ class Search:
                 self._keep(found)
 
     def _keep(self, found: Found) -> None:
-        """Of divisions that differ in the place of optimizer state alone, the fastest."""
+        """Keep the fastest of the divisions that differ in the place of optimizer state only."""
         layout = found.plan.layout
         key = (layout.ipus_per_replica, layout.replication_factor, layout.micro_batch_size, layout.recompute)
         if key not in self.found or found.estimate_s < self.found[key].estimate_s:
             self.found[key] = found
 
     def fits(self) -> bool:
-        """Whether anything does, with micro-batches as small as may be."""
+        """Whether any division fits, with the smallest micro-batches."""
         return any(self._fits_with(setting) for group in self.groups() for setting in self._smallest(group))
 
     def _smallest(self, group: Layout) -> list[Layout]:
@@ -141,7 +141,7 @@ class Search:
         return cycles / self._job.system.machine.ipu.clock_hz
 
     def _least_s(self, setting: Layout) -> float:
-        """At the peak of the chip; nothing is costed for that. [s]"""
+        """Time of a weight update at the peak of the chip, without costing any operation. [s] [s]"""
         workload, ipu = self._job.workload_of(setting.micro_batch_size), self._job.system.machine.ipu
         flop = workload.training_flop * setting.accumulation_factor / setting.ipus_per_replica
         return flop / ipu.peak_flop_per_s(workload.activation_dtype)
@@ -181,12 +181,12 @@ class Search:
         """
         pipeline = self._prices(setting).fastest()
         if pipeline is None:
-            raise DoesNotFitError("no way to cut the model fits")
+            raise DoesNotFitError("no way to cut the model fits", do="use a smaller micro-batch, or more IPUs")
         plan = make_plan(replace(self._job, layout=pipeline.layout), self._model)
         return Found(plan, least_s(plan), update_s(plan))
 
     def _fits_bare(self, setting: Layout) -> bool:
-        """Whether it would fit if operations needed no temporaries; nothing is costed for that."""
+        """Whether it would fit if operations needed no temporaries, which is known without costing them."""
         return self._prices(setting, bare=True).fastest() is not None
 
     def _prices(self, setting: Layout, *, bare: bool = False) -> Prices:

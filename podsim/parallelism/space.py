@@ -59,7 +59,7 @@ class Space:
 
     @property
     def proportion_per_ipu(self) -> tuple[float, ...]:
-        """Those that are pinned one per IPU."""
+        """Shares that are pinned one per IPU."""
         return self.proportions if isinstance(self.spec.memory.available_memory_proportion, tuple) else ()
 
     @property
@@ -110,7 +110,7 @@ class Space:
             yield group
 
     def _stage_count(self, ipus: int) -> int:
-        """A last block that shares weights with the first makes one more stage on the first IPU."""
+        """Pipeline stages; a last block that shares weights with the first makes one more, on the first IPU."""
         return ipus + (1 if ipus > 1 and is_tied(self._workload) else 0)
 
     def _ipu_counts(self) -> Iterator[int]:
@@ -134,7 +134,7 @@ class Space:
         return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
 
     def _is_legal(self, ipus: int, replicas: int) -> bool:
-        """Whether so many replicas can be placed, fed, and go together for batch norm."""
+        """Whether this number of replicas can be placed, fed, and grouped for batch norm."""
         if self.auto.replication_factor not in (None, replicas):
             return False
         order, size = self._workload.order, self._stage_count(ipus)

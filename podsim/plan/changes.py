@@ -1,4 +1,4 @@
-"""Changes of a layout that may make it fit."""
+"""Changes of a layout that may make a model fit."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _longer(system: System, stages: int, replicas: int) -> Callable[[Layout], La
 
 
 def with_stages(layout: Layout, system: System, pipeline_stages: int, replication_factor: int) -> Layout:
-    """The same with another number of stages, each on one IPU."""
+    """The job with another number of stages, each on one IPU."""
     return replace(
         layout,
         ipus_per_replica=pipeline_stages,

@@ -55,7 +55,7 @@ class Generation:
         return self.prompt_tokens + self.output_tokens
 
     def laid_out(self, **fields: Any) -> Generation:
-        """The same with another layout in some fields."""
+        """The question with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))
 
     def job(self, name: StepName) -> Job:
@@ -78,9 +78,8 @@ class Generation:
             context_length=context,
             cached=self.layout.kv_cache != "none",
         )
-        shards = self.layout.tensor_parallel
-        workload = causal_decoder(self.shape, batch, shards=shards)
-        return unpacking(workload, self.dtype, shards) if self.precision.is_narrow else workload
+        workload = causal_decoder(self.shape, batch, shards=self.layout.tensor_parallel)
+        return unpacking(workload, self.dtype) if self.precision.is_narrow else workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class Precision:
 
     @classmethod
     def of(cls, weights: str, partials: str, accumulation: str | None = None) -> Self:
-        """From the names of formats."""
+        """A precision from the names of formats."""
         return cls(WEIGHT_BITS[weights], DTYPE_BYTES[accumulation] if accumulation else 0, partials)
 
     @property
@@ -116,13 +116,13 @@ class Precision:
         """Whether weights have to be unpacked for the matrix unit."""
         return self.weight_bits < WEIGHT_BITS["fp16"]
 
-    def weight_bytes(self, element_count: int, shards: int = 1) -> int:
-        """Bytes of one shard of so many weights. [B]
+    def weight_bytes(self, element_count: int) -> int:
+        """Bytes of so many weights. [B]
 
-        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4).weight_bytes(9, shards=4)
-        (20, 5, 2)
+        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9)
+        (20, 5)
         """
-        return -(-element_count * self.weight_bits // _BITS_PER_BYTE // shards)
+        return -(-element_count * self.weight_bits // _BITS_PER_BYTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,5 +177,5 @@ class Job:
         return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
 
     def laid_out(self, **fields: Any) -> Job:
-        """The same with another layout in some fields."""
+        """The job with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))

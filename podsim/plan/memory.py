@@ -1,4 +1,4 @@
-"""What sits in each IPU's memory, and whether it fits."""
+"""What each IPU's memory holds, and whether it fits."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
 
 def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator[Tenant]:
     """The weights of the stages of an IPU; if they are streamed, room on the chip for what is loaded at once."""
-    owners, shards = _owners(held), len(held[0].stage.ipus) if workload.undivided else 1
+    owners = _owners(held)
 
     def stored(segment: Segment, there: Collection[str]) -> int:
-        """A shard of the weights of a segment, but for those that are tied to blocks that are there. [B]"""
-        count = sum(_stored_elements(workload.whole.blocks[name], there) for name in segment.blocks)
-        return job.precision.weight_bytes(count, shards)
+        """The weights of a segment, but for those that are tied to blocks that are there. [B]"""
+        count = sum(_stored_elements(workload.blocks[name], there) for name in segment.blocks)
+        return job.precision.weight_bytes(count)
 
     segments = [segment for cost in held for segment in cost.stage.segments]
     every = sum(segment.count * stored(segment, owners) for segment in segments)

@@ -45,7 +45,7 @@ class Plan:
     updates: tuple[UpdateCost, ...] = ()
 
     def handed_over_bytes(self, stage: int) -> int:
-        """What a stage hands on for one micro-batch. [B]"""
+        """Bytes that a stage hands to the next for one micro-batch. [B]"""
         block = self.workload.blocks[self.stages[stage].stage.last_block]
         return block.output_elements * self.workload.activation_bytes
 
@@ -110,7 +110,7 @@ def _draft(job: Job, model: CostModel) -> Plan:
 
 
 def costed(job: Job, model: CostModel) -> Plan:
-    """Stages with their costs, and nothing else."""
+    """The stages with their costs; no memory and no weight update."""
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)
     recompute_last = job.software.recompute_last_segment

@@ -1,4 +1,4 @@
-"""What the passes of each pipeline stage cost on its IPU."""
+"""Costs of the passes of each pipeline stage on its IPU."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class BlockCost:
         backward: Operations of the backward pass.
         forward_account: Sum of the forward pass. [cycles]
         backward_account: Sum of the backward pass. [cycles]
+        temporary_bytes_per_tile: Largest temporaries of any operation. [B]
         needs: Memory while it runs.
     """
 
@@ -31,12 +32,8 @@ class BlockCost:
     backward: tuple[OpCost, ...]
     forward_account: Account
     backward_account: Account
+    temporary_bytes_per_tile: int
     needs: Needs
-
-    @property
-    def temporary_bytes_per_tile(self) -> int:
-        """Largest temporaries of any operation. [B]"""
-        return max((cost.temporary_bytes_per_tile for cost in self.forward + self.backward), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +117,15 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
     forward = model.sequence(block.forward, proportion)
     backward = model.sequence(block.backward, proportion)
     memory = needs(workload, name, *(tasks(costs, model.ipu.tile.count) for costs in (forward, backward)))
-    first, second = (total(cost.account for cost in costs) for costs in (forward, backward))
-    return BlockCost(name, forward, backward, first, second, memory)
+    return BlockCost(
+        name,
+        forward,
+        backward,
+        forward_account=total(cost.account for cost in forward),
+        backward_account=total(cost.account for cost in backward),
+        temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
+        needs=memory,
+    )
 
 
 def stage_cost(stage: Stage, blocks: Mapping[str, BlockCost], recomputed: tuple[Segment, ...] = ()) -> StageCost:

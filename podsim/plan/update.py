@@ -134,7 +134,12 @@ def _norms(optimizer: Optimizer) -> tuple[str, ...]:
 
 
 def _tensor_cost(elements: int, model: CostModel, optimizer: Optimizer) -> Account:
-    return total(cost.account for cost in model.sequence(_passes(elements, optimizer), 1.0))
+    """The update of a shard; IPUs hold many that are equal."""
+    return model.once(
+        optimizer,
+        (elements,),
+        lambda: total(cost.account for cost in model.sequence(_passes(elements, optimizer), 1.0)),
+    )
 
 
 def _passes(elements: int, optimizer: Optimizer) -> Iterator[Op]:

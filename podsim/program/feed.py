@@ -60,7 +60,7 @@ class Feed:
         return totals
 
     def input_steps(self, replica: int) -> tuple[Step, ...]:
-        """What the first IPU of a replica does to get a micro-batch."""
+        """Steps with which the first IPU of a replica gets a micro-batch."""
         load = self._load(replica)
         if not self.is_live:
             return load

@@ -125,7 +125,7 @@ class _Replica:
         )
 
     def _host_transfer(self, direction: str, latency_s: float = 0.0) -> Transfer:
-        """All the way between host and IPU, streaming through the gateway."""
+        """A transfer between host and IPU that streams through the gateway."""
         system = self._plan.system
         reads = direction == "read"
         ipu = self._ipus[0 if reads else -1]

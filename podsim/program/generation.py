@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from podsim.cost.account import Account
 from podsim.errors import MissingDataError
 from podsim.plan.layout import STREAMING
 from podsim.plan.plan import Plan
 from podsim.plan.stage import Segment, Stage
+from podsim.plan.stage_cost import BlockCost
 from podsim.program.passes import BUBBLE, INTER_IPU, work
-from podsim.program.rings import peripheral_ring, step_latency_s
+from podsim.program.rings import ring_of, step_latency_s
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, link_transfer, streaming_transfer
 from podsim.units import seconds_to_ps
@@ -69,6 +69,7 @@ class _StepProgram:
         self._stages = [cost.stage for cost in plan.stages]
         self._blocks = {name: block for cost in plan.stages for name, block in cost.blocks.items()}
         self._sums = [self._all_reduce(stage) for stage in self._stages]
+        self._works = {name: self._work(name.replace("_", "-"), block) for name, block in self._blocks.items()}
 
     def program(self) -> Program:
         """The step, after another one if loads begin under it."""
@@ -125,20 +126,20 @@ class _StepProgram:
             )
         return software.token_call_s
 
-    def _run(self, stage: Stage, segment: Segment, ipu: int) -> Iterator[Step]:
+    def _run(self, stage: Stage, segment: Segment, ipu: int) -> list[Step]:
         """Blocks one after the other, once their weights are there."""
-        yield from self._load(ipu, segment)
+        steps = list(self._load(ipu, segment))
         for name in segment.blocks:
             block = self._workload.blocks[name]
-            yield from self._cache(ipu, "read", block.cache_read_elements)
-            yield self._work(name.replace("_", "-"), self._blocks[name].forward_account)
-            yield from self._cache(ipu, "write", block.cache_written_elements)
+            steps += self._cache(ipu, "read", block.cache_read_elements)
+            steps.append(self._works[name])
+            steps += self._cache(ipu, "write", block.cache_written_elements)
             if block.partial_sums:
-                yield from self._sums[stage.index][ipu]
-        yield from self._unload(ipu)
+                steps += self._sums[stage.index][ipu]
+        return [*steps, *self._unload(ipu)]
 
-    def _work(self, name: str, account: Account) -> Work:
-        return work(name, account, self._plan.system.machine.ipu.clock_hz)
+    def _work(self, name: str, block: BlockCost) -> Work:
+        return work(name, block.forward_account, self._plan.system.machine.ipu.clock_hz)
 
     def _load(self, ipu: int, segment: Segment) -> Iterator[Step]:
         """Weights that are not on the chip."""
@@ -148,9 +149,9 @@ class _StepProgram:
             yield from self._stream("weights", ipu, "read", self._read_bytes(segment))
 
     def _read_bytes(self, segment: Segment) -> int:
-        """A shard of the weights that blocks read. [B]"""
-        read = sum(self._workload.whole.blocks[name].read_parameter_count for name in segment.blocks)
-        return self._plan.precision.weight_bytes(read, self._plan.layout.tensor_parallel)
+        """The weights that blocks read. [B]"""
+        read = sum(self._workload.blocks[name].read_parameter_count for name in segment.blocks)
+        return self._plan.precision.weight_bytes(read)
 
     def _cache(self, ipu: int, direction: str, element_count: int) -> Iterator[Step]:
         """Keys and values that are not on the chip."""
@@ -188,7 +189,7 @@ class _StepProgram:
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
         """The steps of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
-        ring = peripheral_ring(stage.ipus)
+        ring = ring_of(self._plan.system, stage.ipus)
         count = len(ring)
         if count == 1:
             return {ring[0]: []}

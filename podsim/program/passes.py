@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
@@ -23,6 +24,7 @@ from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
 from podsim.units import cycles_to_ps
 
+_Stages = frozenset[int]
 INTER_IPU, IMBALANCE, BUBBLE, SYNC = "inter_ipu", "imbalance", "bubble", "sync"
 
 
@@ -42,7 +44,7 @@ class StageWork:
 
 
 def stage_work(plan: Plan) -> tuple[StageWork, ...]:
-    """All stages."""
+    """The work of all stages."""
     return tuple(_passes(cost, plan.system.machine.ipu.clock_hz) for cost in plan.stages)
 
 
@@ -67,6 +69,10 @@ class Pipeline:
         last = len(stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
+        self._held = [
+            [each for each in stages if local in each.stage.ipus] for local in range(plan.layout.ipus_per_replica)
+        ]
+        self._steps_of = cache(self._make_steps)
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update."""
@@ -86,37 +92,42 @@ class Pipeline:
         last = len(self._stages) - 1
         forward = {index for index in range(last + 1) if self._active(cycle - index)}
         backward = {index for index in range(last + 1) if self._active(cycle - 2 * last + index)}
-        barrier = Barrier(f"replica{self._replica}/cycle", wait)
-        rounds = [(forward, backward)]
+        rounds: list[tuple[set[int], set[int]]] = [(forward, backward)]
         if self._plan.software.schedule == "grouped":
             rounds = [(forward, set()), (set(), backward)]
-        steps: dict[str, tuple[Step, ...]] = {}
-        for local in range(self._plan.layout.ipus_per_replica):
-            lane = self._replicas.lane(self._replica, local)
-            steps[lane] = ()
-            for ahead, back in rounds:
-                # What the round before sent has arrived everywhere.
-                meet = (barrier,) if steps[lane] else ()
-                steps[lane] += (*meet, *self._stage_steps(local, ahead, back), barrier)
-                steps[lane] += tuple(self._hand_over(local, ahead, back))
+        steps = {}
+        for local, held in enumerate(self._held):
+            mine = {each.stage.index for each in held}
+            active = tuple((frozenset(mine & ahead), frozenset(mine & back)) for ahead, back in rounds)
+            steps[self._replicas.lane(self._replica, local)] = self._steps_of(local, active, wait)
         return Phase(name, count, steps, wait)
 
     def _active(self, micro_batch: int) -> bool:
         return 0 <= micro_batch < self._plan.layout.accumulation_factor
 
-    def _stage_steps(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
+    def _make_steps(self, local: int, rounds: Sequence[tuple[_Stages, _Stages]], wait: str) -> tuple[Step, ...]:
+        """What one IPU does in a cycle in which these of its stages are active; the same in many cycles."""
+        barrier = Barrier(f"replica{self._replica}/cycle", wait)
+        steps: tuple[Step, ...] = ()
+        for forward, backward in rounds:
+            # What the round before sent has arrived everywhere.
+            meet = (barrier,) if steps else ()
+            steps += (*meet, *self._stage_steps(local, forward, backward), barrier)
+            steps += tuple(self._hand_over(local, forward, backward))
+        return steps
+
+    def _stage_steps(self, local: int, forward: _Stages, backward: _Stages) -> Iterator[Step]:
         """Host load and stage passes of one IPU, forward stages first."""
-        mine = [each for each in self._stages if local in each.stage.ipus]
-        for each in mine:
+        for each in self._held[local]:
             if each.stage.index in forward:
                 if each.stage.index == 0 and local == each.stage.ipus.start:
                     yield from self._input
                 yield each.forward
-        for each in reversed(mine):
+        for each in reversed(self._held[local]):
             if each.stage.index in backward:
                 yield from each.backward
 
-    def _hand_over(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Step]:
+    def _hand_over(self, local: int, forward: _Stages, backward: _Stages) -> Iterator[Step]:
         """Sync and merged exchange: activations to the next stage, gradients to the one before."""
         if self._plan.layout.ipus_per_replica == 1:
             return
@@ -125,11 +136,9 @@ class Pipeline:
         if transfers:
             yield Exchange(transfers)
 
-    def _outgoing(self, local: int, forward: set[int], backward: set[int]) -> Iterator[Transfer]:
-        for each in self._stages:
+    def _outgoing(self, local: int, forward: _Stages, backward: _Stages) -> Iterator[Transfer]:
+        for each in self._held[local]:
             index = each.stage.index
-            if local not in each.stage.ipus:
-                continue
             if index in forward and index < len(self._activations):
                 yield from self._activations[index].get(local, ())
             if index in backward and index > 0:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from podsim.plan.layout import Layout
-from podsim.program.rings import peripheral_ring
+from podsim.program.rings import ring_of
 from podsim.specs.hardware import System
 
 
@@ -73,14 +73,14 @@ class Replicas:
         """IPUs that reduce with this one inside its link domain, in ring order.
 
         Replicas of several IPUs form one ring per IPU straight along the ladder; single-IPU replicas
-        form one ring up one side of the ladder and down the other. Source: [gcl_topologies].
+        form one ring of neighbours, as the topology has it. Source: [gcl_topologies].
         """
         first = self.domain(replica) * self.layout.replicas_per_domain
         last = min(first + self.layout.replicas_per_domain, self.layout.replication_factor)
         members = tuple(self.ipu(number, local) for number in range(first, last))
         if self.layout.ipus_per_replica > 1:
             return members
-        return peripheral_ring(members)
+        return ring_of(self.system, members)
 
     def peers_in_domains(self, replica: int, local: int) -> tuple[int, ...]:
         """The corresponding IPU of every link domain that takes part."""

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
-from podsim.system import route
+from podsim.system import route, topology_of
 
 
-def peripheral_ring(members: Sequence[int]) -> tuple[int, ...]:
-    """Neighbouring IPUs up one side of the ladder and down the other.
-
-    >>> peripheral_ring(range(6))
-    (0, 2, 4, 5, 3, 1)
-    """
-    return (*members[0::2], *members[1::2][::-1])
+def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
+    """Neighbouring IPUs in the order of a ring."""
+    return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
 
 
 def step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:

@@ -1,4 +1,4 @@
-"""How much there is to do in a program, before it is done."""
+"""The size of a program, before it is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Follow = Callable[[int], Iterable[int]]
 
 
 def unseen(_event_count: int) -> Iterable[int]:
-    """Nobody follows the run."""
+    """Follow nothing: the run has no watcher."""
     return ()
 
 

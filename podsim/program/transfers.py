@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsim.program.task import Transfer
-from podsim.specs.hardware import System
+from podsim.specs.hardware import System, given
 from podsim.system import Channel, gw_route, route, streaming_channels
 from podsim.units import seconds_to_ps
 
@@ -57,7 +57,8 @@ def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_
     """
     up, link, down = gw_route(system, source, target).channels
     machine = system.machine
-    gateway_s, link_s = (tensor_count * each.latency_s for each in (machine.gateway_link, machine.gw_link))
+    parts = (given(machine.gateway_link), given(machine.gw_link))
+    gateway_s, link_s = (tensor_count * each.latency_s for each in parts)
     return (
         transfer("to gateway", GW_LINK, (up,), byte_count, gateway_s),
         transfer("gateway to gateway", GW_LINK, (link,), byte_count, link_s),

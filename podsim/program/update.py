@@ -22,6 +22,7 @@ from podsim.program.replicas import Replicas
 from podsim.program.rings import step_latency_s
 from podsim.program.task import Barrier, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, gw_hops, link_transfer, streaming_transfer
+from podsim.system import topology_of
 from podsim.units import seconds_to_ps
 
 ALL_REDUCE, OPTIMIZER, HOST, UPDATE_WAIT = "all_reduce", "optimizer", "host", "update_wait"
@@ -53,7 +54,7 @@ class _Turn:
         self._latency_s = cache(lambda ring: step_latency_s(plan.system, plan.software, ring))
 
     def phases(self) -> Iterator[Phase]:
-        """All of them, in order."""
+        """All phases of the turn, in order."""
         layout, precision = self._plan.layout, self._plan.precision
         yield self._phase("gather gradients", lambda cost: [self._work("gather", cost.gather)])
         yield from self._ring("reduce-scatter gradients", precision.accumulator_bytes)
@@ -99,9 +100,9 @@ class _Turn:
         return [Exchange(transfers), Barrier(f"ring of ipu{ring[0]}", ALL_REDUCE)]
 
     def _both_ways(self, ring: Sequence[int]) -> bool:
-        """A ring that closes along a torus is used in both directions, half the data each."""
+        """A ring that closes along the topology is used in both directions, half the data each."""
         full = len(ring) * self._plan.layout.ipus_per_replica == self._plan.system.domain_ipu_count
-        return self._plan.system.topology == "torus" and full and self._plan.layout.ipus_per_replica > 1
+        return full and self._plan.layout.ipus_per_replica > 1 and topology_of(self._plan.system).CLOSED
 
     def _across_domains(self) -> Iterator[Phase]:
         """All-reduce of every shard between the corresponding IPUs of the link domains."""

@@ -24,7 +24,7 @@ _IMPOSSIBLE: Final = "impossible"
 
 
 def assumption_table(assumptions: Sequence[Mapping[str, object]]) -> Group | None:
-    """Those that move the headline of the result, the most influential first."""
+    """The assumptions that move the headline of the result, the most influential first."""
     if not assumptions:
         return None
     counts = Counter(str(each.get("basis", "")) for each in assumptions)
@@ -38,7 +38,7 @@ def assumption_table(assumptions: Sequence[Mapping[str, object]]) -> Group | Non
 
 
 def _metric(assumptions: Sequence[Mapping[str, object]]) -> str:
-    """What all of them are measured by."""
+    """The headline by which influences are measured."""
     names = [str(found["metric"]) for each in assumptions if isinstance(found := each.get("influence"), Mapping)]
     return _METRICS.get(names[0], names[0]) if names else "influence"
 
@@ -62,7 +62,7 @@ def _broken(key: str) -> str:
 
 
 def _lines(assumptions: Sequence[Mapping[str, object]], moving: Sequence[Mapping[str, object]]) -> list[str]:
-    """What the table leaves out."""
+    """Lines about what the table leaves out."""
     lines = ["at the ends of its range, or a tenth either way; products keep their splits"]
     if any(_influence(each) == _UNKNOWN for each in moving):
         lines.append("not measured: what needs new splits or long simulations; `--influence` measures it")

@@ -1,4 +1,4 @@
-"""What results of every kind have in common: what they are about, what they stand on, and how they are written."""
+"""The common part of all results: what they are about, what they stand on, and how they are written."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Result:
 
     @abstractmethod
     def own(self) -> Mapping[str, object]:
-        """What only this kind of result tells, in a fixed order of keys."""
+        """The numbers of this kind of result, in a fixed order of keys."""
 
     def predicted(self, quantity: str) -> float | None:
-        """One of its numbers, if it has it."""
+        """The predicted value of a quantity, or None if the result does not have it."""
         value = getattr(self, quantity)
         return None if value is None else float(value)
 

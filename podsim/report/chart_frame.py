@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
-from typing import Final
+from typing import Final, TypeVar
 
 from matplotlib import rc_context, rcdefaults, rcParams
 from matplotlib.axes import Axes
@@ -20,8 +20,9 @@ from matplotlib.figure import Figure, SubFigure
 
 from podsim.errors import OutputError
 from podsim.report.base import Result
-from podsim.report.files import check_writable, write_atomically
+from podsim.report.files import check_not_read, check_writable, write_atomically
 
+R = TypeVar("R", bound=Result)
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
 WIDTH_INCHES: Final = 14.0
 
@@ -89,12 +90,18 @@ def check_plot_path(path: str | Path) -> None:
     check_writable(path)
 
 
-def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
-    """Write a figure as the suffix says, undated; it is drawn once the path has been checked.
+def write_chart(result: R, path: str | Path, draw: Callable[[R], Figure]) -> None:
+    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same pixels for the same result.
+
+    Args:
+        result: What to show.
+        path: File to make or replace.
+        draw: Draws such a result; called once the path has been checked.
 
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
+    check_not_read(path, "plot", result.inputs)
     check_plot_path(path)
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
@@ -102,7 +109,7 @@ def save_figure(path: str | Path, draw: Callable[[], Figure]) -> None:
     with rc_context():
         rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
         rcParams["svg.hashsalt"] = "podsim"
-        draw().savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
+        draw(result).savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, _with_numbered_clips(buffer.getvalue()) if suffix == ".svg" else buffer.getvalue())
 
 
@@ -119,7 +126,7 @@ def plain_frame(axes: Axes) -> None:
     axes.tick_params(axis="x", labelsize=8.5)
 
 
-def ink(background: str) -> str:
-    """Black or white, whichever reads better."""
+def text_colour(background: str) -> str:
+    """Black or white, whichever is easier to read on a background."""
     luminance = sum(weight * part for weight, part in zip(_LUMINANCE, to_rgb(background), strict=True))
     return "white" if luminance < 0.5 else "black"

@@ -52,7 +52,7 @@ def _slower_note(choice: Choice) -> Iterator[str]:
 
 
 def _margin_note(chosen: Candidate) -> Iterator[str]:
-    """Memory that is as good as full, and what leaves room."""
+    """A note if memory is nearly full: what leaves room."""
     if chosen.used_bytes > _NEARLY_FULL * chosen.capacity_bytes:
         keys = "parallelism.micro_batch_size, or a smaller memory.available_memory_proportion,"
         if "replication_factor" not in chosen.parallelism:

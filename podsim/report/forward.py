@@ -12,7 +12,7 @@ from podsim.report.step import StepReport
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardResult(Result):
-    """What simulated forward passes tell.
+    """The result of simulated forward passes.
 
     Attributes:
         samples_per_batch: Samples that go through the network together.
@@ -76,7 +76,7 @@ class ForwardResult(Result):
         return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
 
     def own(self) -> Mapping[str, object]:
-        """What only forward passes tell, in a fixed order of keys."""
+        """The numbers of forward passes, in a fixed order of keys."""
         return {
             "latency_s": self.latency_s,
             "throughput_samples_per_s": self.throughput_samples_per_s,

@@ -1,46 +1,31 @@
-"""A result of forward passes for a person at a terminal."""
+"""Tables of forward passes."""
 
 from __future__ import annotations
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
-from podsim.report.assumption_table import assumption_table
 from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
-from podsim.report.table import breakdown_table, memory_lines, of_pod, operation_table
-from podsim.report.tables import heading, headline, page, plain_table, titled
+from podsim.report.table import breakdown_table, memory_lines, operation_table, share_of_pod
+from podsim.report.tables import Tables, headline, plain_table, titled
 
 _DIGITS = 4
 _MOST_IPUS = 16
 
 
-def print_forward(result: ForwardResult, console: Console | None = None) -> None:
-    """Print the tables of a result.
-
-    Args:
-        result: What to show.
-        console: Where; standard output if left out.
-    """
-    target = console or Console()
-    target.print(_page(result, ascii_only=target.options.ascii_only))
-
-
-def _page(result: ForwardResult, *, ascii_only: bool) -> Group:
+def forward_tables(result: ForwardResult, *, ascii_only: bool) -> Tables:
+    """The headline, where the time of a batch and of a call goes, stages, operations and memory."""
     batch, call = result.batch, result.call
     one = f"Where one batch goes: {format_duration_s(batch.time_s, _DIGITS)}, bound by {batch.bound}"
     many = f"Where a call of {result.batches_per_call} batches goes: {format_duration_s(call.time_s, _DIGITS)}"
-    return page(
-        [
-            heading(result),
-            headline(result, _headline(result)),
-            breakdown_table(one, batch.breakdown, ascii_only=ascii_only),
-            breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, ascii_only=ascii_only),
-            _stages(result),
-            operation_table(result.operations),
-            memory_lines(result.memory),
-            assumption_table(result.assumptions),
-        ]
+    return (
+        headline(result, _headline(result)),
+        breakdown_table(one, batch.breakdown, ascii_only=ascii_only),
+        breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, ascii_only=ascii_only),
+        _stages(result),
+        operation_table(result.operations),
+        memory_lines(result.memory),
     )
 
 
@@ -50,7 +35,7 @@ def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
         ("Latency", "latency_s", f"{latency} for a batch of {format_count(result.samples_per_batch)}"),
         ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Utilization", "utilization", format_percent(result.utilization)),
-        *of_pod(result, result.utilization_of_pod),
+        *share_of_pod(result, result.utilization_of_pod),
         ("IPUs", "", f"{result.replication_factor} x {len(result.ipus)}"),
         ("Parameters", "", format_count(result.parameter_count)),
         ("Work", "", f"{result.flop_per_batch / 1e9:,.3g} GFLOP per batch"),
@@ -58,7 +43,7 @@ def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
 
 
 def _stages(result: ForwardResult) -> Group | None:
-    """How even the stages are; nothing to say about a single one."""
+    """How evenly the work is spread over the stages; None for a single stage."""
     if len(result.ipus) == 1:
         return None
     table = plain_table(">IPU", "holds", ">busy", ">used", ">free")

@@ -30,7 +30,7 @@ def breakdown_frame(result: "RunResult") -> pd.DataFrame:
 
 
 def ipu_frame(result: "RunResult") -> pd.DataFrame:
-    """How each IPU spends a weight update, indexed by its number."""
+    """How each IPU spends a weight update, by its number."""
     kinds = in_kind_order(kind for account in result.ipus for kind in account.time_ps)
     rows = [
         {

@@ -13,7 +13,7 @@ from podsim.units import ps_to_seconds
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationResult(Result):
-    """What simulated text generation tells.
+    """The result of simulated text generation.
 
     Attributes:
         batch_size: Sequences that go through the network together.
@@ -58,7 +58,7 @@ class GenerationResult(Result):
         return self.time_to_first_token_s + (self.output_tokens - 1) * self.time_per_output_token_s
 
     def own(self) -> Mapping[str, object]:
-        """What only text generation tells, in a fixed order of keys."""
+        """The numbers of text generation, in a fixed order of keys."""
         return {
             "time_to_first_token_s": self.time_to_first_token_s,
             "time_per_output_token_s": self.time_per_output_token_s,

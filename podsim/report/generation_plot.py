@@ -4,15 +4,13 @@ Figures are made directly, without pyplot and its global state.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
-from podsim.report.chart_frame import framed, ink, plain_frame, save_figure
-from podsim.report.files import check_not_read
+from podsim.report.chart_frame import framed, plain_frame, text_colour
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -32,16 +30,6 @@ _MEMORIES: Final = {
     IN_PROCESSOR: ("In-Processor-Memory", "MiB", 2**20),
     STREAMING: ("Streaming Memory", "GiB", 2**30),
 }
-
-
-def write_generation_plot(result: GenerationResult, path: str | Path) -> None:
-    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same pixels for the same result.
-
-    Raises:
-        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
-    """
-    check_not_read(path, "plot", result.inputs)
-    save_figure(path, lambda: plot_generation(result))
 
 
 def plot_generation(result: GenerationResult) -> Figure:
@@ -119,7 +107,7 @@ def _draw_memory(axes: Axes, memory: MemoryReport, ipus: Sequence[int], where: s
 
 
 def _write(axes: Axes, x: float, y: float, text: str, background: str) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=ink(background))
+    axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=text_colour(background))
 
 
 def _legend(figure: SubFigure, handles: Sequence[Patch], title: str | None) -> None:

@@ -1,41 +1,26 @@
-"""A result of text generation for a person at a terminal."""
+"""Tables of text generation."""
 
 from __future__ import annotations
 
-from rich.console import Console, Group
+from rich.console import Group
 
-from podsim.report.assumption_table import assumption_table
 from podsim.report.choice_table import choice_table
 from podsim.report.format import format_count, format_duration_s, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.step import StepReport
 from podsim.report.table import breakdown_table, memory_lines
-from podsim.report.tables import heading, headline, page
+from podsim.report.tables import Tables, headline
 
 _DIGITS = 4
 
 
-def print_generation(result: GenerationResult, console: Console | None = None) -> None:
-    """Print the tables of a result.
-
-    Args:
-        result: What to show.
-        console: Where; standard output if left out.
-    """
-    target = console or Console()
-    target.print(_page(result, ascii_only=target.options.ascii_only))
-
-
-def _page(result: GenerationResult, *, ascii_only: bool) -> Group:
-    return page(
-        [
-            heading(result),
-            headline(result, _headline(result)),
-            choice_table(result.choice) if result.choice else None,
-            *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
-            memory_lines(result.memory),
-            assumption_table(result.assumptions),
-        ]
+def generation_tables(result: GenerationResult, *, ascii_only: bool) -> Tables:
+    """The headline, the division that was chosen, where the time of both steps goes, and memory."""
+    return (
+        headline(result, _headline(result)),
+        choice_table(result.choice) if result.choice else None,
+        *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
+        memory_lines(result.memory),
     )
 
 

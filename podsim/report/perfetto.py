@@ -228,7 +228,7 @@ def _length_us(each: Slice, *, nested: bool) -> float:
 
 
 def _start_us(start_ps: int) -> float:
-    """Microseconds that stay whole nanoseconds if they are.
+    """A start in microseconds; whole nanoseconds stay whole.
 
     The viewer cuts times down to whole nanoseconds. A start at 1003 ns written as 1.003 us would be cut to
     1002 ns, so that it overlaps the event before and is dropped; the next larger number is safe.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from textwrap import fill
 from typing import Final
 
@@ -18,8 +17,7 @@ from matplotlib.patches import Patch
 from podsim.engine.trace import Trace
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
-from podsim.report.chart_frame import framed, ink, plain_frame, save_figure
-from podsim.report.files import check_not_read
+from podsim.report.chart_frame import framed, plain_frame, text_colour
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -68,16 +66,6 @@ class _Subject:
     def slowest(self) -> IpuAccount | None:
         """The IPU that waits least, the first of equals."""
         return max(self.ipus, key=lambda account: account.busy_s, default=None)
-
-
-def write_plot(result: RunResult | ForwardResult, path: str | Path) -> None:
-    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same bytes for the same result.
-
-    Raises:
-        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
-    """
-    check_not_read(path, "plot", result.inputs)
-    save_figure(path, lambda: plot_run(result))
 
 
 def plot_run(result: RunResult | ForwardResult) -> Figure:
@@ -161,7 +149,7 @@ def _draw_breakdown(axes: Axes, subject: _Subject, accounts: Sequence[IpuAccount
                     ha="center",
                     va="center",
                     fontsize=8.5,
-                    color=ink(look.colour),
+                    color=text_colour(look.colour),
                 )
             left += length
     axes.set_yticks(range(len(bars)), [label for label, _ in bars], fontsize=8.5)

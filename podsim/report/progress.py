@@ -1,4 +1,4 @@
-"""Progress of work that takes longer than a reader likes to wait."""
+"""Progress of work that takes long."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
 
 
 def follow(event_count: int, say: Callable[[str], None]) -> Iterable[int]:
-    """Say at once how long a simulation will take if that is long, and follow it with a bar.
+    """Estimate the time of a simulation; if it is long, say so at once and show a bar.
 
     Args:
         event_count: Events to simulate, roughly.

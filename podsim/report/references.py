@@ -20,12 +20,12 @@ _SCOPES: Final = {"whole run": "average of a whole run with compilation, loading
 
 
 def references_of(loaded: LoadedScenario) -> tuple[Reference, ...]:
-    """What is known of a scenario; nothing of one that is not the shipped one, or was changed."""
+    """Published figures for a scenario; none unless it is a shipped one, unchanged."""
     return () if loaded.shipped_name is None else references_for(loaded.shipped_name)
 
 
 def references_for(name: str) -> tuple[Reference, ...]:
-    """What was measured for the scenario called `name`; empty if nothing is known."""
+    """Figures for the scenario called `name`; empty if none are known."""
     return (*_submitted(name), *_published(name))
 
 
@@ -40,7 +40,7 @@ def _submitted(name: str) -> Iterator[Reference]:
 
 
 def _published(name: str) -> Iterator[Reference]:
-    """Of figures for several scenarios together none has a share."""
+    """Figures for one scenario; those for several scenarios together have no share for each."""
     for row in rows("published_throughput"):
         if row["scenario"].split() == [name]:
             value = float(row["value"]) * _SECONDS.get(row["unit"], 1)

@@ -34,7 +34,7 @@ _OWN_KEYS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(Result):
-    """What a simulated training run tells.
+    """The result of a simulated training run.
 
     A result is its own proof: the breakdown adds up to the weight update exactly, and assumptions, hashes of
     the inputs and the version say what the numbers stand on.
@@ -92,14 +92,14 @@ class RunResult(Result):
         return self.mfu * self.simulated.ipus_used / self.simulated.ipu_count
 
     def predicted(self, quantity: str) -> float | None:
-        """One of its numbers, if it has it; of a drawn time to train the median."""
+        """The predicted value of a quantity, if there is one; the median of a drawn time to train."""
         drawn = self.time_to_train_percentiles
         if quantity == "time_to_train_s" and self.time_to_train_s is None and drawn:
             return drawn["p50"]
         return super().predicted(quantity)
 
     def own(self) -> Mapping[str, object]:
-        """What only training tells, in a fixed order of keys."""
+        """The numbers of training, in a fixed order of keys."""
         ipus = [_ipu_dict(account) for account in self.ipus]
         return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus}
 

@@ -109,7 +109,7 @@ class MemoryReport:
         return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
 
     def used_bytes(self, ipu: int, where: str = IN_PROCESSOR) -> int:
-        """What all tenants together take. [B]"""
+        """Sum of all tenants. [B]"""
         return sum(self.tenants(ipu, where).values())
 
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:

@@ -15,7 +15,7 @@ _MEANS = ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization",
 
 @dataclass(frozen=True, kw_only=True)
 class ServingResult(Result):
-    """What simulated serving tells.
+    """The result of simulated serving.
 
     Attributes:
         batching: `static` or `continuous`.
@@ -56,7 +56,7 @@ class ServingResult(Result):
         return max(self.outcome.queue.peak)
 
     def own(self) -> Mapping[str, object]:
-        """What only serving tells, in a fixed order of keys."""
+        """The numbers of serving, in a fixed order of keys."""
         saturation = self.saturation
         return {
             "service": {

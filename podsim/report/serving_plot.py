@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from podsim.report.chart_frame import framed, plain_frame, save_figure
-from podsim.report.files import check_not_read
+from podsim.report.chart_frame import framed, plain_frame
 from podsim.report.format import format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
 from podsim.serving import LoadPoint
@@ -24,16 +22,6 @@ _PANELS: Final = (
     ("time_per_output_token", "Time per output token"),
     ("latency", "Latency"),
 )
-
-
-def write_serving_plot(result: ServingResult, path: str | Path) -> None:
-    """Draw a result into a PNG, SVG or PDF file, as the suffix says; the same bytes for the same result.
-
-    Raises:
-        OutputError: The suffix is not one that can be drawn, or the path cannot be written.
-    """
-    check_not_read(path, "plot", result.inputs)
-    save_figure(path, lambda: plot_serving(result))
 
 
 def plot_serving(result: ServingResult) -> Figure:

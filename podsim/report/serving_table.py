@@ -1,4 +1,4 @@
-"""A result of serving for a person at a terminal."""
+"""Tables of serving."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from podsim.report.assumption_table import assumption_table
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
-from podsim.report.tables import heading, page, plain_table, titled
+from podsim.report.tables import Tables, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
 _DIGITS: Final = 4
@@ -24,15 +23,9 @@ _SPARKS: Final = 60
 _NONE: Final = "-"
 
 
-def print_serving(result: ServingResult, console: Console | None = None) -> None:
-    """Print the tables of a result.
-
-    Args:
-        result: What to show.
-        console: Where; standard output if left out.
-    """
-    target = console or Console()
-    target.print(_page(result, ascii_only=target.options.ascii_only))
+def serving_tables(result: ServingResult, *, ascii_only: bool) -> Tables:
+    """The headline, percentiles, the queue over time and the load curve."""
+    return (_headline(result), _percentiles(result), _queue(result, ascii_only=ascii_only), _load_curve(result))
 
 
 def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _SPARKS) -> str:
@@ -46,19 +39,6 @@ def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _
     peaks = [max(counts[start:end]) for start, end in pairwise(edges)]
     bars = _ASCII_BARS if ascii_only else _BARS
     return "".join(bars[-(-(len(bars) - 1) * peak // max(1, *peaks))] for peak in peaks)
-
-
-def _page(result: ServingResult, *, ascii_only: bool) -> Group:
-    return page(
-        [
-            heading(result),
-            _headline(result),
-            _percentiles(result),
-            _queue(result, ascii_only=ascii_only),
-            _load_curve(result),
-            assumption_table(result.assumptions),
-        ]
-    )
 
 
 def _headline(result: ServingResult) -> Table:

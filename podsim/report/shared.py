@@ -40,13 +40,13 @@ def shared(
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
 ) -> Shared:
-    """What results of every kind say about a scenario.
+    """The fields of a result that every kind has, from a scenario.
 
     Args:
         loaded: The scenario, its division chosen.
         usage: IPUs that the figures stand for.
         stands_on: Inputs that are neither published nor measured, by their influence.
-        warnings: What this kind of result has to say, beside what is said of all.
+        warnings: Warnings of this kind of result, beside those of all.
         files: (path, SHA-256) of what was read beside the scenario.
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.

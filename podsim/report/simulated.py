@@ -17,7 +17,7 @@ _LONGEST_VALUE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What a result is about.
+    """What was simulated.
 
     Attributes:
         system: Name of the pod.
@@ -68,7 +68,7 @@ class Simulated:
 
 
 def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...] = ()) -> Simulated:
-    """What a scenario asks for.
+    """What was simulated, from a scenario.
 
     Args:
         loaded: The scenario, its division chosen.

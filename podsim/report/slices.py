@@ -49,7 +49,7 @@ class Slice:
 
     @property
     def count(self) -> int:
-        """Itself and all inside."""
+        """How many stretches it consists of, itself included."""
         return 1 + sum(each.count for each in self.inside)
 
     @property
@@ -61,7 +61,7 @@ class Slice:
             yield from each.leaves
 
     def once(self, shift_ps: int = 0) -> Slice:
-        """One repetition alone, later by so much."""
+        """One repetition alone, moved by an offset."""
         inside = tuple(each.once(shift_ps) for each in self.inside)
         start_ps, end_ps = self.start_ps + shift_ps, self.end_ps + shift_ps
         return replace(self, start_ps=start_ps, end_ps=end_ps, repeat_count=1, repeat_period_ps=0, inside=inside)

@@ -42,7 +42,7 @@ class StepReport:
 
     @property
     def time_s(self) -> float:
-        """The same. [s]"""
+        """Time of the stretch. [s]"""
         return ps_to_seconds(self.time_ps)
 
     @property

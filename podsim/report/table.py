@@ -1,14 +1,12 @@
-"""A result for a person at a terminal: plain text in a file or a pipe, with colours on a screen."""
+"""Tables of a training run, and those that other results share with it."""
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from itertools import groupby
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
-from podsim.report.assumption_table import assumption_table
 from podsim.report.base import Result
 from podsim.report.choice_table import choice_table
 from podsim.report.format import (
@@ -21,7 +19,7 @@ from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
 from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
-from podsim.report.tables import heading, headline, page, plain_table, titled
+from podsim.report.tables import Tables, headline, plain_table, titled
 
 _HEADLINE_DIGITS: Final = 4
 _BAR_WIDTH: Final = 14
@@ -32,38 +30,16 @@ _MEMORY_NAMES: Final = {IN_PROCESSOR: "In-Processor-Memory", STREAMING: "Streami
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
-def print_result(result: RunResult, console: Console | None = None) -> None:
-    """Print the tables of a result.
-
-    Args:
-        result: What to show.
-        console: Where; standard output if left out.
-    """
-    target = console or Console()
-    target.print(_page(result, ascii_only=target.options.ascii_only))
-
-
-def result_text(result: RunResult, width: int = 80) -> str:
-    """The tables of a result as plain text, no line longer than `width`."""
-    buffer = StringIO()
-    console = Console(file=buffer, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    console.print(_page(result, ascii_only=False))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
-
-
-def _page(result: RunResult, *, ascii_only: bool) -> Group:
-    return page(
-        [
-            heading(result),
-            headline(result, _headline(result)),
-            choice_table(result.choice) if result.choice else None,
-            _breakdown(result, ascii_only=ascii_only),
-            _phases(result.phases),
-            _ipus(result),
-            operation_table(result.operations),
-            memory_lines(result.memory),
-            assumption_table(result.assumptions),
-        ]
+def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
+    """The headline, the division that was chosen, where time goes, IPUs, operations and memory."""
+    return (
+        headline(result, _headline(result)),
+        choice_table(result.choice) if result.choice else None,
+        _breakdown(result, ascii_only=ascii_only),
+        _phases(result.phases),
+        _ipus(result),
+        operation_table(result.operations),
+        memory_lines(result.memory),
     )
 
 
@@ -73,12 +49,12 @@ def _headline(result: RunResult) -> list[tuple[str, str, str]]:
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
         *_time_to_train(result),
         ("MFU", "mfu", format_percent(result.mfu)),
-        *of_pod(result, result.mfu_of_pod),
+        *share_of_pod(result, result.mfu_of_pod),
     ]
 
 
-def of_pod(result: Result, share: float) -> Sequence[tuple[str, str, str]]:
-    """How far the whole pod is made use of, if not all of its IPUs are in use."""
+def share_of_pod(result: Result, share: float) -> Sequence[tuple[str, str, str]]:
+    """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
     count = result.simulated.ipu_count
     return (
         []

@@ -7,7 +7,6 @@ from typing import Final
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -15,6 +14,8 @@ from podsim.report.base import Result
 from podsim.report.format import format_count, format_duration_s, format_error, format_percent
 from podsim.report.rows import Reference
 
+Tables = Sequence[RenderableType | None]
+"""Tables in the order in which they are shown; those that are None are left out."""
 _DIGITS: Final = 4
 
 
@@ -37,12 +38,6 @@ def heading(result: Result) -> Group:
     title, about = Text(result.title, style="bold"), "\n".join(result.about)
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
     return Group(title, Text(about, style="dim"), *warnings)
-
-
-def page(sections: Sequence[RenderableType | None]) -> Group:
-    """Sections with an empty line between them; those without content are left out."""
-    shown = [section for section in sections if section is not None]
-    return Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1])
 
 
 def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:

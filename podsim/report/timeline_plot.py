@@ -100,7 +100,7 @@ def draw_timeline(figure: SubFigure, trace: Trace, passes: Passes, accounts: Seq
 
 
 def _widths(windows: Sequence[Window]) -> list[float]:
-    """Wider for longer stretches, within reason."""
+    """Widths of windows: wider for longer stretches, within limits."""
     lengths = [window.end_ps - window.start_ps for window in windows]
     return [max(0.6, length / max(lengths)) for length in lengths]
 

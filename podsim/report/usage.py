@@ -1,4 +1,4 @@
-"""IPUs in use, and what would use the others."""
+"""IPUs in use, and how the others could be used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Usage:
 
     @property
     def ipus_used(self) -> int:
-        """All of them."""
+        """IPUs of all replicas."""
         return self.ipus_per_copy * self.copies
 
 
@@ -81,7 +81,7 @@ def _ipus(spec: Scenario, usage: Usage, copies: int) -> str:
 
 
 def _more_replicas(spec: Any, usage: Usage, room: int) -> str:
-    """What would give all replicas work, in a batch that grows and in the same batch."""
+    """How all replicas would get work: with a larger batch, and with the same batch."""
     factor, micro = spec.parallelism.accumulation_factor, spec.parallelism.micro_batch_size
     batch = micro * factor * usage.copies
     replicas = next((each for each in _halves(room, usage.copies) if _is_valid(spec, each, factor)), None)

@@ -1,4 +1,4 @@
-"""What a reader must know before using the numbers of a result."""
+"""Warnings: what a reader must know before using the numbers of a result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
 
 
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
-    """All that there is to say about a weight update."""
+    """All warnings about a weight update."""
     yield from misfits(plan.memory)
     lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.

@@ -101,7 +101,7 @@ class Load:
         return self._with_lengths(tuple(map(seconds_to_ps, times)))
 
     def at_once(self) -> Requests:
-        """The same requests, all there at the start."""
+        """The same requests, all of which arrive at the start."""
         return self._with_lengths((0,) * self.request_count)
 
     def _unit_times(self) -> Iterator[float]:
@@ -133,7 +133,7 @@ def check_rate(rate_per_s: float) -> None:
 
 
 def check_request_count(count: int) -> None:
-    """Refuse no requests, and more than a run is made for.
+    """Refuse zero requests, and more than a run can handle.
 
     Raises:
         PodsimError: The count is not within 1 to `MAX_REQUESTS`.

@@ -90,7 +90,7 @@ class StepTable:
     """
 
     def __init__(self, steps: StepTimes) -> None:
-        """Nothing is asked of the steps until it is needed, and then once."""
+        """Keep the steps, whose times are asked for when they are first needed."""
         self._steps = steps
         self._prefill: dict[tuple[int, int], int] = {}
         self._decode: dict[int, _Sums] = {}

@@ -1,4 +1,4 @@
-"""What came of serving: times that requests saw, and what the replicas did meanwhile."""
+"""Outcome of serving: times that requests saw, and what the replicas did meanwhile."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ServingOutcome:
 
     @property
     def warning(self) -> str | None:
-        """What to know before reading the percentiles, if there is anything."""
+        """A warning to read before the percentiles, if there is one."""
         if not self.queue_grows:
             return None
         return (

@@ -1,4 +1,4 @@
-"""One batch at a time: what it does next, decided whenever it is idle or has come to the end of a step.
+"""The next action of a batch, decided when it is idle or at the end of a step.
 
 Between two decisions nothing changes but the length of contexts, so a stretch of decode steps is one sum.
 """
@@ -104,7 +104,7 @@ class Slot(ABC):
             self.due_ps = self._since_ps + self._table.decode_ps(self._running, self._context, self._stretch)
 
     def _take(self, most: int, now_ps: int) -> None:
-        """Take in those who have waited longest."""
+        """Take in the requests that have waited longest."""
         queue, start_ps = self._queue, self._stamps.start_ps
         self._joining = [queue.popleft() for _ in range(min(most, len(queue)))]
         for number in self._joining:

@@ -1,4 +1,4 @@
-"""A service at many rates, and the largest rate that it can serve.
+"""A service at several rates, and the largest rate that it can serve.
 
 Source: [baccelli1995]: a queue is stable below the rate at which it serves when requests always wait.
 Assumes: who comes earlier makes nobody later. Batches can break that, so a run on either side confirms it.

@@ -24,7 +24,7 @@ from podsim.watch import Watch, in_portions, silent
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What serves.
+    """Replicas with their batching and times of steps.
 
     Attributes:
         steps: Time of the steps of a batch that a replica works on alone.
@@ -78,7 +78,7 @@ def serve(service: Service, requests: Requests, watch: Watch = silent) -> Servin
 
 
 def timeline_of(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
-    """The same without its figures."""
+    """Serve all requests, and return when everything happened, without figures."""
     return _Run(service, requests).timeline(watch)
 
 

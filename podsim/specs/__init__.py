@@ -1,4 +1,4 @@
-"""The door: text in, checked and frozen specifications out."""
+"""Specifications: text goes in, checked and frozen objects come out."""
 
 from podsim.specs.activity import Activity
 from podsim.specs.assumptions import Assumption, assumptions

@@ -14,7 +14,7 @@ class Activity(StrEnum):
 
     @property
     def words(self) -> str:
-        """In a sentence.
+        """The activity as it is called in a sentence.
 
         >>> Activity.FORWARD.words
         'forward passes'

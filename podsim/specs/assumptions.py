@@ -41,7 +41,7 @@ class Assumption:
     bounds: tuple[float, float] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The assumption as plain data."""
         plain = asdict(self)
         del plain["bounds"]
         return plain

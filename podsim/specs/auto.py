@@ -1,4 +1,4 @@
-"""`parallelism: auto`: the division is left to a search, but for what is pinned."""
+"""`parallelism: auto`: a search chooses the division, apart from what is pinned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AutoSpec(Spec):
 
     @abstractmethod
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """What no division can have, whatever is chosen for the rest."""
+        """Problems of the pins that no choice of the rest can solve."""
 
 
 class AutoTrainingSpec(AutoSpec):
@@ -60,7 +60,7 @@ class AutoTrainingSpec(AutoSpec):
     """IPUs of one data-parallel copy."""
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """A batch or replicas beyond what can be."""
+        """A batch, a number of IPUs or of replicas that is not possible."""
         yield from batch_pins(getattr(spec, BATCH))
         yield from ipu_pins(spec.system, "ipus_per_replica", self.ipus_per_replica)
         yield from replica_pins(spec.system, self.replication_factor or 1, self.ipus_per_replica or 1)
@@ -87,7 +87,7 @@ def spelled_out(document: Document) -> Document:
     return document
 
 
-def give_way(base: Document, over: Document) -> Document:
+def without_given_division(base: Document, over: Document) -> Document:
     """The base without its division, if a division that is to be chosen is laid over a given one.
 
     What the search chooses is dropped with it; its batch size stays, unless another was written.
@@ -107,12 +107,12 @@ def give_way(base: Document, over: Document) -> Document:
 
 
 def undivided(document: Document, division: Mapping[str, Any]) -> Document:
-    """The same with a stand-in for the division."""
+    """The document with a stand-in for the division."""
     return _with(document, {PARALLELISM: dict(division)})
 
 
 def missing_batch(document: Document) -> list[Problem]:
-    """A division of a training run needs something to divide."""
+    """A batch size that is missing: a division of a training run needs something to divide."""
     if document.data.get(BATCH) is not None:
         return []
     what = "key `batch_size` is missing: `parallelism: auto` divides it among micro-batches and replicas"

@@ -1,4 +1,4 @@
-"""The bases of all models at the door."""
+"""Base classes of all specifications."""
 
 from __future__ import annotations
 

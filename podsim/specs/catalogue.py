@@ -1,4 +1,4 @@
-"""What is shipped, with a line about each: read without checking, since a list must come at once.
+"""What is shipped, with a line about each; files are read without checks, so that a list appears at once.
 
 Of a file, only those of its top-level keys are parsed that are listed; most of the time goes to the rest.
 """
@@ -63,8 +63,8 @@ class Catalogue:
     systems: tuple[ListedPart, ...]
     software: tuple[ListedPart, ...]
 
-    def about(self, words: Sequence[str]) -> Catalogue:
-        """What has all of some words in it, in capitals or not."""
+    def matching(self, words: Sequence[str]) -> Catalogue:
+        """The entries that contain all of these words, in any case."""
         return Catalogue(
             tuple(each for each in self.scenarios if _has(asdict(each), words)),
             tuple(each for each in self.systems if _has(asdict(each), words)),
@@ -72,7 +72,7 @@ class Catalogue:
         )
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
-        """For JSON."""
+        """The catalogue as plain data, for JSON."""
         return {kind: list(map(asdict, getattr(self, kind))) for kind in ("scenarios", "systems", "software")}
 
 
@@ -130,7 +130,7 @@ def _kind(data: Mapping[str, Any]) -> str:
 
 
 def _outline(path: Path) -> dict[str, Any]:
-    """Those top-level keys of a file that a list is made of."""
+    """The top-level keys of a file that a list shows."""
     outline: dict[str, Any] = {}
     rest = []
     for block in _KEY.split(path.read_text(encoding="utf-8")):

@@ -27,7 +27,7 @@ class Change:
     after: object
 
     def to_dict(self) -> dict[str, object]:
-        """As plain data."""
+        """The change as plain data."""
         return asdict(self)
 
 
@@ -68,7 +68,7 @@ def _leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _at(data: Any, path: KeyPath) -> Any:
-    """What stands at a path; of a whole file its name, of a number with its source the number."""
+    """The value at a path: the name of a whole file, the number of a sourced number."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     if isinstance(data, Mapping):

@@ -81,9 +81,9 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         """Processes on all hosts."""
         return -(-self.replication_factor // self.replicas_per_process)
 
-    def merged_bytes(self, otherwise: int) -> int:
-        """As the scenario says, or else the software stack."""
-        return otherwise if self.reduction_merge_size is None else int(self.reduction_merge_size)
+    def merged_bytes(self, default_bytes: int) -> int:
+        """As the scenario says, or else the software stack. [B]"""
+        return default_bytes if self.reduction_merge_size is None else int(self.reduction_merge_size)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
         """Epochs in equal calls, without rounding: a sample bears the same part of a call whatever the batch."""

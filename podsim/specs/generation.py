@@ -49,7 +49,7 @@ class AutoInferenceSpec(AutoSpec):
     """Batches that go through the stages one behind the other; not chosen."""
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """Shards or stages that no link domain has, or that do not divide the model."""
+        """Shards or stages that no link domain has, or that the model is too small for."""
         wrong = [
             *ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel),
             *ipu_pins(spec.system, "pipeline_stages", self.pipeline_stages),
@@ -95,7 +95,10 @@ class InferenceParallelismSpec(Spec):
         return self
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """What the pod has no room for, and what does not divide the model."""
+        """What the pod has no room for, and what leaves IPUs without a part of the model.
+
+        Shards may be unequal: the largest one sets the time, and has to fit.
+        """
         need, domain = self.ipu_count, spec.system.domain_ipu_count
         if need > domain:
             yield (
@@ -106,9 +109,9 @@ class InferenceParallelismSpec(Spec):
             )
         shape = spec.model.shape
         for key, count in (("head_count", shape.head_count), ("feed_forward_size", shape.feed_forward_size)):
-            if count % self.tensor_parallel:
-                what = f"{self.tensor_parallel} shards do not divide {key} {count}"
-                yield (PARALLELISM, "tensor_parallel"), what, "use fewer shards"
+            if count < self.tensor_parallel:
+                what = f"{self.tensor_parallel} shards are more than {key} {count}; some would hold nothing"
+                yield (PARALLELISM, "tensor_parallel"), what, f"use at most {1 << count.bit_length() - 1}"
         if self.pipeline_stages > shape.layer_count:
             what = f"{self.pipeline_stages} stages for {shape.layer_count} layers"
             yield (PARALLELISM, "pipeline_stages"), what, "use fewer stages"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -105,8 +106,17 @@ class HostLink(HardwareSpec):
         return self.raw_bytes_per_s * self.efficiency
 
 
+_Part = TypeVar("_Part")
+
+
+def given(part: _Part | None) -> _Part:
+    """A part of a machine that is there where it is asked for: the checks of a pod have seen to it."""
+    assert part is not None
+    return part
+
+
 class Machine(HardwareSpec):
-    """A machine: IPUs, links between them, gateway and streaming memory."""
+    """A machine: IPUs, links between them, gateway and streaming memory; a card has one IPU and no links."""
 
     kind: Literal["machine"] = "machine"
     """What the file describes."""
@@ -114,38 +124,49 @@ class Machine(HardwareSpec):
     """Its name."""
     ipu: Ipu
     """Its chip."""
-    ipu_count: Annotated[Whole, Quantity("count", ("2", "1024"), usual=("2", "16"))]
-    """IPUs; two per rung."""
-    rung_link_count: _Links
+    ipu_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "16"))]
+    """IPUs; two per rung, or one alone."""
+    rung_link_count: _Links | None = None
     """IPU-Links between the partners of a rung."""
-    rail_link_count: _Links
+    rail_link_count: _Links | None = None
     """IPU-Links to the neighbouring rung, per side and direction."""
-    ipu_link: IpuLink
+    ipu_link: IpuLink | None = None
     """One IPU-Link."""
-    gateway_link: GatewayLink
+    gateway_link: GatewayLink | None = None
     """Between IPU and gateway."""
     streaming_memory: StreamingMemory
     """Off-chip memory."""
-    gw_link: GwLink
+    gw_link: GwLink | None = None
     """Between link domains."""
     host_link: HostLink
     """To the host."""
 
     @property
     def rung_bytes_per_s(self) -> float:
-        """All IPU-Links between two partners on a rung, one direction. [B/s]"""
-        return self.rung_link_count * self.ipu_link.bandwidth_bytes_per_s
+        """All IPU-Links between two partners on a rung, one direction; no limit where there are none. [B/s]"""
+        return self._over(self.rung_link_count)
 
     @property
     def rail_bytes_per_s(self) -> float:
         """All IPU-Links between neighbouring rungs on one side, one direction. [B/s]"""
-        return self.rail_link_count * self.ipu_link.bandwidth_bytes_per_s
+        return self._over(self.rail_link_count)
+
+    def _over(self, links: int | None) -> float:
+        return links * self.ipu_link.bandwidth_bytes_per_s if links and self.ipu_link else math.inf
 
     @model_validator(mode="after")
     def _rungs_are_whole(self) -> Machine:
-        if self.ipu_count % 2:
+        if self.ipu_count % 2 and self.ipu_count > 1:
             what = f"ipu_count {self.ipu_count.provenance.text} is odd; a rung holds two IPUs"
-            raise BadValueError(what, "use an even number")
+            raise BadValueError(what, "use an even number, or one IPU")
+        return self
+
+    @model_validator(mode="after")
+    def _ipus_are_joined(self) -> Machine:
+        missing = [key for key in ("ipu_link", "rung_link_count", "rail_link_count") if getattr(self, key) is None]
+        if self.ipu_count > 1 and missing:
+            what = f"a machine of {self.ipu_count} IPUs has no {' and no '.join(missing)}"
+            raise BadValueError(what, "add it, or use a `base` that has it")
         return self
 
 
@@ -180,8 +201,8 @@ class System(HardwareSpec):
     """How many."""
     link_domain_machine_count: Count
     """Machines whose IPUs reach each other by IPU-Links."""
-    topology: Literal["ladder", "torus"]
-    """`torus` when the ends of the ladder are joined."""
+    topology: Literal["ladder", "torus"] | None = None
+    """`torus` when the ends of the ladder are joined; left out for one IPU alone."""
     host_count: Annotated[int, Field(strict=True, ge=1, le=_MOST_IPUS)]
     """Host servers."""
     host: Host
@@ -195,6 +216,27 @@ class System(HardwareSpec):
                 f"{self.link_domain_machine_count} machines of a link domain",
                 "use a multiple, or change link_domain_machine_count",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _machines_are_joined(self) -> System:
+        if self.machine.ipu_count == 1 and self.machine_count > 1:
+            what = f"{self.machine_count} machines of one IPU each; nothing joins them"
+            raise BadValueError(what, "use `machine_count: 1`, or a machine with several IPUs")
+        missing = [key for key in ("gateway_link", "gw_link") if getattr(self.machine, key) is None]
+        if self.domain_count > 1 and missing:
+            what = f"{self.domain_count} link domains, but the machines have no {' and no '.join(missing)}"
+            raise BadValueError(what, "add it to `machine`, or use one link domain")
+        return self
+
+    @model_validator(mode="after")
+    def _topology_is_possible(self) -> System:
+        if self.ipu_count > 1 and self.topology is None:
+            what = f"nothing says how {self.ipu_count} IPUs are joined"
+            raise BadValueError(what, "add `topology: ladder` or `topology: torus`")
+        if self.ipu_count == 1 and self.topology is not None:
+            what = f"one IPU alone is joined to none; topology is {self.topology}"
+            raise BadValueError(what, "leave `topology` out, or write `topology: null`")
         return self
 
     @model_validator(mode="after")

@@ -110,5 +110,5 @@ class Ipu(HardwareSpec):
         return tile_count * self.exchange.bytes_per_cycle * self.clock_hz
 
     def with_tiles(self, count: int) -> Ipu:
-        """The same chip with so many tiles."""
+        """The chip with another number of tiles."""
         return self.model_copy(update={"tile": self.tile.model_copy(update={"count": count})})

@@ -84,8 +84,8 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
     raise SpecError([Problem(place, key, message, _advice(_without_suffix(name), kind))])
 
 
-def shadows(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
-    """What there is to say of files that have the name of a shipped one, and are not read."""
+def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
+    """Notes on files that have the name of a shipped file and are not read."""
     shipped = _shipped(name, kind)
     for path in _candidates(name, kind, folders) if shipped is not None else ():
         if shipped is not None and _is(Path.is_file, path) and not _same(path, shipped):

@@ -109,7 +109,7 @@ class LoadedScenario:
         return self.document.at(path) is not None
 
     def divided(self, spec: Scenario) -> LoadedScenario:
-        """The same with the division that was chosen."""
+        """The scenario with the division that was chosen."""
         return replace(self, spec=spec, auto=None)
 
     def of(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
@@ -150,7 +150,7 @@ def load_scenario(
 
 
 def _check_arguments(variant: object, overrides: object) -> None:
-    """What Python lets through and the command line does not."""
+    """Refuse arguments that Python lets through and the command line does not."""
     if variant is not None and not isinstance(variant, str):
         raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):

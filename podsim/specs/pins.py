@@ -1,4 +1,4 @@
-"""Pins beside `parallelism: auto` that no division can have, whatever is chosen for the rest."""
+"""Pins beside `parallelism: auto` that no choice of the rest can satisfy."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from podsim.specs.wording import counted
 
 
 def unusual(spec: Scenario) -> Iterator[str]:
-    """What there is to say of each."""
+    """A note on each such quantity."""
     for key, number, field in quantities(spec):
         quantity = quantity_of(field)
         if quantity and quantity.usual and not quantity.is_usual(number):

@@ -48,12 +48,11 @@ class Real(float):
         return number
 
     def __getnewargs__(self) -> tuple[float, Provenance]:  # type: ignore[override]
-        """For copies."""
         return float(self), self.provenance
 
 
 class Whole(int):
-    """The same for counts and bytes; what is computed from it is a plain `int`."""
+    """A whole number of bytes or things with its source; what is computed from it is a plain `int`."""
 
     provenance: Provenance
 
@@ -64,7 +63,6 @@ class Whole(int):
         return number
 
     def __getnewargs__(self) -> tuple[int, Provenance]:  # type: ignore[override]
-        """For copies."""
         return int(self), self.provenance
 
 
@@ -82,7 +80,6 @@ class Info:
     reason: str
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """For the reference."""
         return handler(core_schema) | {INFORMATION: self.reason}
 
 
@@ -128,7 +125,6 @@ class Quantity:
         )
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
-        """A quantity alone, or with its source."""
         return _json_schema(self.dimension)
 
     def read(self, kind: type[Real | Whole], raw: Any, provenance: Callable[[Any], Provenance]) -> Sourced:

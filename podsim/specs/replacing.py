@@ -113,8 +113,8 @@ def _loss(each: Replaced) -> Problem:
     return Problem(each.by, dotted(each.key[:1]), what, f"keep it with `{keep}`, or drop it with `{drop}`")
 
 
-def stays(each: Replaced, pod: str, own: Any) -> str:
-    """What there is to say of a choice that differs from what the pod has of its own."""
+def note_on_kept(each: Replaced, pod: str, own: Any) -> str:
+    """A note on a choice that stays and differs from the pod's own."""
     at = f", as {each.place} has it" if each.place else ""
     value, drop = shown(each.value), setting(each.key, None)
     return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {shown(own)} of its own: `{drop}` takes that"

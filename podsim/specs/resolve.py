@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.specs.auto import give_way, spelled_out
+from podsim.specs.auto import spelled_out, without_given_division
 from podsim.specs.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text
-from podsim.specs.library import Name, display_path, find, shadows
+from podsim.specs.library import Name, display_path, find, unread_namesakes
 from podsim.specs.replacing import BASE, keep_choices
 from podsim.specs.wording import dotted, shown, with_article
 from podsim.specs.yaml_source import parse_value, read_yaml
@@ -89,7 +89,7 @@ def read_named(
         circle = " → ".join(each.name for each in (*chain[chain.index(resolved) :], resolved))
         raise SpecError([Problem(place, dotted(key), f"base files form a circle: {circle}", "remove one `base`")])
     document = read_yaml(path, display_path(path))
-    return replace(document, notices=tuple(shadows(name, kind, folders))), path
+    return replace(document, notices=tuple(unread_namesakes(name, kind, folders))), path
 
 
 def resolve(
@@ -152,7 +152,7 @@ def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
 
 
 def without(document: Document, *keys: str) -> Document:
-    """The same without some of its keys."""
+    """The document without some of its keys."""
     return replace(document, data={key: value for key, value in document.data.items() if key not in keys})
 
 
@@ -184,7 +184,7 @@ def merge(base: Document, over: Document) -> Document:
     of a division, whose batch size it keeps.
     """
     base, over = spelled_out(base), spelled_out(over)
-    base = give_way(base, over)
+    base = without_given_division(base, over)
     places = dict(base.places)
     data = _merge(base.data, over.data, (), places, over)
     return replace(_joined(base, over), data=data, places=places)
@@ -231,7 +231,7 @@ def _replace(document: Document, key: str, part: Document) -> Document:
 
 
 def assigned(text: Any) -> Document:
-    """What `key.path=value` says.
+    """The document that `key.path=value` stands for.
 
     Raises:
         SpecError: It is no text, has no `=` or no key, or is nested beyond reason.

@@ -77,11 +77,11 @@ class TrainingLayoutSpec(Spec):
         """Whether the forward pass is redone before the backward pass."""
         return bool(getattr(self, "recomputation", None) == self.redone)
 
-    def merged_bytes(self, otherwise: int) -> int:
+    def merged_bytes(self, default_bytes: int) -> int:
         """Up to which size gradients are reduced together, 0 for each tensor alone. [B]
 
         Args:
-            otherwise: The software stack's. [B]
+            default_bytes: The software stack's. [B]
         """
         return 0
 

@@ -15,7 +15,7 @@ from podsim.specs.training import OptimizerStateSpec, TrainingDataSpec, Training
 
 
 class DropoutDataSpec(TrainingDataSpec):
-    """The training data, with what is dropped on the way."""
+    """The training data, with dropout."""
 
     dropout: Probability = 0.1
     """Dropout after embedding and blocks."""
@@ -23,7 +23,7 @@ class DropoutDataSpec(TrainingDataSpec):
     """Dropout on attention probabilities."""
 
     def without_dropout(self) -> DropoutDataSpec:
-        """The same with dropout off."""
+        """The data without dropout."""
         return self.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0})
 
 

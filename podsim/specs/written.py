@@ -12,7 +12,7 @@ from typing import Any
 from podsim.errors import Problem, SpecError
 from podsim.specs.document import MAX_DEPTH, Document, KeyPath
 from podsim.specs.plain import plain_data
-from podsim.specs.replacing import BASE, settled, stays
+from podsim.specs.replacing import BASE, note_on_kept, settled
 from podsim.specs.resolve import assigned, base_name, lay_over, located, read_named, resolve, without
 from podsim.specs.wording import known_here, shown
 
@@ -21,7 +21,7 @@ KIND, VARIANTS = "scenario", "variants"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A scenario alone, neither laid over its base nor resolved.
+    """A scenario as it was written, neither laid over its base nor resolved.
 
     Attributes:
         name: What it is called.
@@ -84,7 +84,7 @@ def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
         pod = document.at((*each.key[:-1], BASE))
         own = _own(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
         if own is not None and own != each.value:
-            yield stays(each, pod, own)
+            yield note_on_kept(each, pod, own)
 
 
 def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:

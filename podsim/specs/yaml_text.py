@@ -94,7 +94,7 @@ _TOO_MUCH = {
 
 
 class _BoundedComposer(Composer):
-    """Stops in the middle of a file that is built to be too large."""
+    """A composer that stops in the middle of a file with too many nodes or levels."""
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)

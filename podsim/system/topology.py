@@ -1,19 +1,15 @@
 """Routes: which channels a transfer occupies, and how long before its first byte.
 
-IPUs form a ladder: two per rung, a rail on each side. A route crosses the rung first and then walks
-the rail of its target's side; on a torus it takes the shorter way round. Every connection has one
-channel per direction.
-
-Source: [poplibs_traffic_model] for the routing, [popxl_rts_tutorial] for the link counts.
+The topology of a pod says how the IPUs of a link domain are joined; gateways join link domains. Every connection
+has one channel per direction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.specs.hardware import System
-
-_SIDES = 2
+from podsim.specs.hardware import System, given
+from podsim.system.topologies import topology_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +48,22 @@ def route(system: System, source: int, target: int) -> Route:
     other, last = divmod(target, system.domain_ipu_count)
     if source == target or domain != other:
         raise ValueError(f"no IPU-Link route from IPU {source} to IPU {target}")
-    (rung, side), (last_rung, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
-    machine, channels = system.machine, []
-    if side != last_side:
-        channels.append(Channel(f"domain{domain}/rung{rung}/to{last_side}", machine.rung_bytes_per_s))
-    for here, there, direction in _rail_hops(system, rung, last_rung):
-        name = f"domain{domain}/rail{last_side}/rung{here}-{there}/{direction}"
-        channels.append(Channel(name, machine.rail_bytes_per_s))
-    latency = machine.ipu_link.first_hop_latency_s + (len(channels) - 1) * machine.ipu_link.hop_latency_s
-    return Route(tuple(channels), latency)
-
-
-def _rail_hops(system: System, start: int, end: int) -> list[tuple[int, int, str]]:
-    """(lower rung, upper rung, direction) of every rail that is walked."""
-    rungs = system.domain_ipu_count // _SIDES
-    up, down = (end - start) % rungs, (start - end) % rungs
-    wraps = system.topology == "torus"
-    go_up = up <= down if wraps else end > start
-    hops = []
-    for step in range(up if go_up else down):
-        here = (start + step) % rungs if go_up else (start - step - 1) % rungs
-        hops.append((here, (here + 1) % rungs, "up" if go_up else "down"))
-    return hops
+    walked = topology_of(system).connections(system, first, last)
+    channels = tuple(Channel(f"domain{domain}/{name}", bandwidth) for name, bandwidth in walked)
+    link = given(system.machine.ipu_link)
+    return Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s)
 
 
 def gw_route(system: System, source: int, target: int) -> Route:
     """The way between IPUs of two link domains: up to the gateway, over GW-Links, down to the IPU."""
-    machine = system.machine
+    machine, link, gateway_link = system.machine, given(system.machine.gw_link), given(system.machine.gateway_link)
     gateway, peer = (ipu // machine.ipu_count for ipu in (source, target))
     channels = (
-        Channel(f"ipu{source}/gw/up", machine.gw_link.buffer_write_bytes_per_s),
-        Channel(f"machine{gateway}-{peer}/gw_link", machine.gw_link.bandwidth_bytes_per_s),
-        Channel(f"ipu{target}/gw/down", machine.gw_link.buffer_read_bytes_per_s),
+        Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s),
+        Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s),
+        Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s),
     )
-    return Route(channels, 2 * machine.gateway_link.latency_s + machine.gw_link.latency_s)
+    return Route(channels, 2 * gateway_link.latency_s + link.latency_s)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:

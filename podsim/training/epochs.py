@@ -67,7 +67,7 @@ class EpochRun:
 
     @property
     def time_to_train_s(self) -> float:
-        """All of it. [s]"""
+        """Time of the whole run. [s]"""
         return math.fsum(self.breakdown.values())
 
     @property

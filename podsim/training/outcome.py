@@ -1,4 +1,4 @@
-"""What a scenario's run comes to."""
+"""Time-to-train of a scenario's run."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_PERCENTILES = (10, 50, 90)
+_PERCENTILES, _PER_CENT = (10, 50, 90), 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class TrainingRun:
 
     @property
     def time_to_train_s(self) -> float:
-        """All of it. [s]"""
+        """Time of the whole run. [s]"""
         return self.setup_s + self.training_s + self.evaluation_s
 
 
@@ -97,7 +97,7 @@ def run_to_convergence(schedule: Schedule, samples: float) -> TrainingRun:
 def percentiles(runs: Sequence[TrainingRun]) -> dict[str, float]:
     """`p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
     times = sorted(run.time_to_train_s for run in runs)
-    return {f"p{share}": times[math.ceil(share / 100 * len(times)) - 1] for share in _PERCENTILES}
+    return {f"p{share}": times[math.ceil(share / _PER_CENT * len(times)) - 1] for share in _PERCENTILES}
 
 
 def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:

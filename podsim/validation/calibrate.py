@@ -1,4 +1,4 @@
-"""Refits the calibrated constants on the rows marked for it, and on no other.
+"""Refits the calibrated constants on the rows marked for calibration, and on no others.
 
 Two constants of the software stack are fitted together to two weight updates: the layout-change rate,
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
@@ -102,7 +102,8 @@ def _epoch_fits() -> tuple[Fit, Fit]:
     software = load_scenario(name).spec.software
     checkpoint, validation = software.checkpoint_s, software.validation_setup_s
     if checkpoint is None or validation is None:
-        raise MissingDataError(f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with")
+        what = f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with"
+        raise MissingDataError(what, do="add both to the software stack; any value will do before they are fitted")
     # The first evaluation loads the program, too.
     setup_s = logged["validation_build_s"] + logged["first_eval_s"] - logged["eval_s_median"]
     transfer_s = _checkpoint_s(name, logged["n_evals_mean"]) - checkpoint

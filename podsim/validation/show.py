@@ -38,7 +38,7 @@ def show(comparisons: Sequence[Comparison], output_format: str, sensitivities: S
 
 
 def sensitivity_note() -> str:
-    """What the table of sensitivities is about."""
+    """A note above the table of sensitivities."""
     published = ", ".join(f"{value} ({row})" for row, value in published_rates().items())
     return (
         f"{SCENARIO}: published are {published} tokens/s.\n"

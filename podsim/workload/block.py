@@ -93,7 +93,6 @@ class Workload:
         activation_dtype: Number format of what blocks hand on.
         stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
-        undivided: The same for all shards together, if this is one of several.
     """
 
     name: str
@@ -105,12 +104,6 @@ class Workload:
     activation_dtype: str = "fp16"
     stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    undivided: Workload | None = None
-
-    @property
-    def whole(self) -> Workload:
-        """All shards together."""
-        return self.undivided or self
 
     @property
     def hidden_bytes(self) -> int:
@@ -125,7 +118,7 @@ class Workload:
         return tuple(dict.fromkeys(layer_of.get(name, (name,)) for name in self.order))
 
     def forward_only(self) -> Workload:
-        """The same without backward passes: what is not run takes neither time nor memory."""
+        """The workload without backward passes: what is not run takes neither time nor memory."""
         return replace(self, blocks={name: replace(block, backward=()) for name, block in self.blocks.items()})
 
     def input_elements(self, block_name: str) -> int:

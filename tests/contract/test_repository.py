@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from ruamel.yaml import YAML
@@ -183,7 +183,7 @@ def test_every_hardware_number_has_a_unit(path: Path) -> None:
 def _dimension(model: Any, key: tuple[str, ...]) -> str:
     field = model.model_fields[keys_of(model)[key[0]]]
     if len(key) > 1:
-        return _dimension(field.annotation, key[1:])
+        return _dimension((get_args(field.annotation) or (field.annotation,))[0], key[1:])
     quantity = quantity_of(field)
     assert quantity is not None, key
     return quantity.dimension

@@ -170,10 +170,15 @@ def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
         "kv_head_count": draw(st.sampled_from(divisors(width["head_count"], (1, 2, 4)))),
         "vocabulary_size": draw(st.sampled_from([100, 2000])),
         "gated": draw(st.booleans()),
-        "norm": draw(st.sampled_from(["rms", "layer"])),
+        "activation": draw(st.sampled_from([None, "gelu", "relu", "swish"])),
+        "head_size": draw(st.sampled_from([None, 8])),
+        "norm": draw(st.sampled_from(["rms", "rms_plus_one", "layer"])),
+        "scaled_embedding": draw(st.booleans()),
         "rotary": rotary,
         "position_count": 0 if rotary else 512,
-        "bias": draw(st.booleans()),
+        "rotary_size": draw(st.sampled_from([None, 2, 4])) if rotary else None,
+        "parallel_blocks": draw(st.sampled_from(["none", "one_norm", "two_norms"])),
+        "bias": draw(st.sampled_from([True, False, ["qkv"], ["feed_forward", "head"]])),
         "tied_embedding": draw(st.booleans()),
         **width,
     }
@@ -271,7 +276,7 @@ def convnets(draw: st.DrawFn) -> Scenario:
 
 def _generation_division(draw: st.DrawFn, pod: Scenario, heads: int) -> Scenario:
     domain = domain_ipus(pod)
-    shards = draw(st.sampled_from(divisors(heads, (1, 2, 4))))
+    shards = draw(st.sampled_from([n for n in (1, 2, 4) if n <= heads]))
     stages = draw(st.sampled_from([n for n in (1, 2, 4) if n * shards <= domain]))
     return {
         "tensor_parallel": shards,

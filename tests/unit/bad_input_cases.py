@@ -120,7 +120,7 @@ REFERENCES = {
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu: ipu_gc300}}",
         "s.yaml:1:37 [system.machine.ipu]: no IPU `ipu_gc300` was found\n"
-        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_gc200",
+        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_c600, ipu_gc200",
     ),
     "a machine in place of a pod": (
         "system: ipu_pod16",
@@ -173,7 +173,7 @@ QUANTITIES = {
     "half an IPU": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: 3.5}}",
-        "s.yaml:1:37 [system.machine.ipu_count]: `3.5` is not a whole number\n  do: write 2 to 1024, for example `4`",
+        "s.yaml:1:37 [system.machine.ipu_count]: `3.5` is not a whole number\n  do: write 1 to 1024, for example `4`",
     ),
     "an efficiency above one": (
         "system: ipu_pod16",
@@ -303,7 +303,7 @@ SUMS = {
     "an odd machine": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: 3}}",
-        "s.yaml:1:27 [system.machine]: ipu_count 3 is odd; a rung holds two IPUs\n  do: use an even number",
+        "s.yaml:1:27 [system.machine]: ipu_count 3 is odd; a rung holds two IPUs\n  do: use an even number, or one IPU",
     ),
     "a pod beyond reason": (
         "system: ipu_pod16",

@@ -17,6 +17,27 @@ LLAMA: Config = {
     "torch_dtype": "float16",
     "vocab_size": 32000,
 }
+QWEN2: Config = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_act": "silu",
+    "max_position_embeddings": 131072,
+    "max_window_layers": 28,
+    "sliding_window": 131072,
+    "tie_word_embeddings": False,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+GEMMA: Config = {
+    "architectures": ["GemmaForCausalLM"],
+    "model_type": "gemma",
+    "attention_bias": False,
+    "head_dim": 256,
+    "hidden_act": "gelu",
+    "hidden_activation": None,
+    "max_position_embeddings": 8192,
+    "vocab_size": 256000,
+}
 BERT: Config = {
     "architectures": ["BertForMaskedLM"],
     "model_type": "bert",
@@ -70,6 +91,10 @@ MODELS: dict[str, Config] = {
         "tie_word_embeddings": False,
         "vocab_size": 32000,
     },
+    "qwen2_0_5b": QWEN2 | _sizes(24, 896, 4864, 14) | {"num_key_value_heads": 2, "tie_word_embeddings": True},
+    "qwen2_7b": QWEN2 | _sizes(28, 3584, 18944, 28) | {"num_key_value_heads": 4, "vocab_size": 152064},
+    "gemma_2b": GEMMA | _sizes(18, 2048, 16384, 8) | {"num_key_value_heads": 1},
+    "gemma_7b": GEMMA | _sizes(28, 3072, 24576, 16) | {"num_key_value_heads": 16},
     "gpt2_small": GPT2 | {"n_layer": 12, "n_embd": 768, "n_head": 12},
     "gpt2_xl": GPT2 | {"n_layer": 48, "n_embd": 1600, "n_head": 25},
     "gptj_6b": {
@@ -85,6 +110,17 @@ MODELS: dict[str, Config] = {
         "tie_word_embeddings": False,
         "vocab_size": 50400,
     },
+    "gpt_neox_20b": _sizes(44, 6144, 24576, 64)
+    | {
+        "architectures": ["GPTNeoXForCausalLM"],
+        "model_type": "gpt_neox",
+        "hidden_act": "gelu_fast",
+        "max_position_embeddings": 2048,
+        "rotary_emb_base": 10000,
+        "rotary_pct": 0.25,
+        "tie_word_embeddings": False,
+        "vocab_size": 50432,
+    },
     "bert_base": BERT | _sizes(12, 768, 3072, 12),
     "bert_large": BERT | _sizes(24, 1024, 4096, 16),
     "roberta_base": BERT
@@ -97,6 +133,11 @@ MODELS: dict[str, Config] = {
         "vocab_size": 50265,
     },
 }
+MODELS["mistral_nemo"] = (
+    MODELS["mistral_7b"]
+    | _sizes(40, 5120, 14336, 32)
+    | {"head_dim": 128, "max_position_embeddings": 131072, "sliding_window": None, "vocab_size": 131072}
+)
 MODELS |= {
     "bert_base_squad": MODELS["bert_base"] | {"architectures": ["BertForQuestionAnswering"]},
     "roberta_base_mnli": MODELS["roberta_base"]
@@ -138,10 +179,15 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "llama2_13b": (13_015_864_320, 0),
     "llama2_70b": (68_976_648_192, 0),
     "mistral_7b": (7_241_732_096, 0),
+    "mistral_nemo": (12_247_782_400, 0),
+    "qwen2_0_5b": (494_032_768, 0),
+    "qwen2_7b": (7_615_616_512, 0),
+    "gemma_2b": (2_506_172_416, 0),
+    "gemma_7b": (8_537_680_896, 0),
+    "gpt_neox_20b": (20_554_567_680, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
-    # Biases in attention and a second norm in every layer, no bias of the head.
-    "gptj_6b": (6_050_882_784, 28 * 6 * 4096 - 50_400),
+    "gptj_6b": (6_050_882_784, 0),
     # Pre-training, without the bias of the decoder.
     "bert_base": (110_106_428, -30_522),
     "bert_large": (336_226_108, -30_522),

@@ -7,9 +7,14 @@ Two IPUs, times in microseconds:
     update  70..100  ipu0 all_reduce 30         ipu1 all_reduce 10, optimizer 15, update_wait 5
 """
 
+from io import StringIO
+
+from rich.console import Console
+
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.report.breakdown import mean_account
 from podsim.report.forward import ForwardResult
+from podsim.report.page import print_result
 from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import (
@@ -23,6 +28,7 @@ from podsim.report.rows import (
 )
 from podsim.report.simulated import Simulated
 from podsim.report.step import StepReport
+from podsim.report.table import training_tables
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4
@@ -140,3 +146,10 @@ def make_forward() -> ForwardResult:
         scenario={},
         trace=whole.trace,
     )
+
+
+def result_text(result: RunResult, width: int = 80) -> str:
+    """The tables of a result as plain text."""
+    buffer = StringIO()
+    print_result(result, training_tables, Console(file=buffer, width=width, color_system=None))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

@@ -41,6 +41,35 @@ CASES = {
         "s.yaml:4:8 [data.sequence_length]: 2048 tokens, the model has 1024 positions\n"
         "  do: shorten it, or raise model.position_count",
     ),
+    "a bias of nothing": (
+        GPT.replace("gpt2_small}", "gpt2_small, bias: [qkv, norm]}"),
+        "s.yaml:3:42 [model.bias]: `norm` is not one of `qkv`, `projection`, `feed_forward`, `head`\n"
+        "  do: write for example `[qkv, projection]`",
+    ),
+    "a bias twice": (
+        GPT.replace("gpt2_small}", "gpt2_small, bias: [qkv, qkv]}"),
+        "s.yaml:3:42 [model.bias]: `qkv` is in the list twice\n  do: keep one of the two",
+    ),
+    "a bias in words": (
+        GPT.replace("gpt2_small}", "gpt2_small, bias: qkv}"),
+        "s.yaml:3:42 [model.bias]: needs true, false or a list of dense layers, not `qkv`\n"
+        "  do: write for example `[qkv, projection]`",
+    ),
+    "more is turned than heads are wide": (
+        GPT.replace("gpt2_small}", "gptj_6b, rotary_size: 258}"),
+        "s.yaml:3:1 [model]: rotary_size 258 of heads that are 256 wide: pairs of elements are turned\n"
+        "  do: write an even number up to 256, or leave rotary_size out",
+    ),
+    "an odd number is turned": (
+        GPT.replace("gpt2_small}", "gptj_6b, rotary_size: 63}"),
+        "s.yaml:3:1 [model]: rotary_size 63 of heads that are 256 wide: pairs of elements are turned\n"
+        "  do: write an even number up to 256, or leave rotary_size out",
+    ),
+    "learned positions that turn": (
+        GPT.replace("gpt2_small}", "gpt2_small, rotary_size: 32}"),
+        "s.yaml:3:1 [model]: learned positions turn nothing; rotary_size is 32\n"
+        "  do: leave rotary_size out, or write `rotary: true`",
+    ),
     "too few micro-batches for a head of its own": (
         GPT.replace("16", "8"),
         "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"

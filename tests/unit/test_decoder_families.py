@@ -45,6 +45,7 @@ GPT_NEOX = DecoderShape(
 )
 FALCON = DecoderShape(32, 4544, 18176, 71, 1, 65024, gated=False, norm="layer", parallel="one_norm")
 QWEN2 = DecoderShape(28, 3584, 18944, 28, 4, 152064, biases=("qkv",))
+QWEN2_SMALL = DecoderShape(24, 896, 4864, 14, 2, 151936, biases=("qkv",), tied_embedding=True)
 GEMMA_2B = DecoderShape(
     18,
     2048,
@@ -96,6 +97,7 @@ def shape_of(block: Block, name: str) -> tuple[int, ...]:
         (FALCON, 7_217_189_760),
         (replace(FALCON, tied_embedding=True), 7_217_189_760 - 65024 * 4544),
         (QWEN2, 7_615_616_512),
+        (QWEN2_SMALL, 494_032_768),
         (GEMMA_2B, 2_506_172_416),
         (GEMMA_7B, 8_537_680_896),
         (MIXTRAL, 46_702_792_704),
@@ -336,8 +338,8 @@ def small_steps(shape: DecoderShape) -> Steps:
 
 
 def layer_read(plan: Plan) -> int:
-    """Weights of a layer that a step reads, of all shards."""
-    return sum(plan.workload.whole.blocks[name].read_parameter_count for name in ("attention", "feed_forward"))
+    """Weights of a layer that a step reads."""
+    return sum(plan.workload.blocks[name].read_parameter_count for name in ("attention", "feed_forward"))
 
 
 @pytest.mark.parametrize(("shape", "sums_per_layer"), [(LLAMA2_13B, 2), (GPT_J, 1)])
@@ -349,11 +351,11 @@ def test_a_generated_token_waits_for_each_sum(shape: DecoderShape, sums_per_laye
 
 
 def test_a_token_loads_the_experts_that_it_meets() -> None:
-    """A router of 256·8 and two norms of 256 with 2 of 8 experts of 3·256·512, attention of 2·256² + 2·256·64·4."""
+    """A shard of four: a router of 256·8, two norms; a fourth of 2 of 8 experts of 3·256·512, and of attention."""
     steps = small_steps(replace(MIXTRAL, kv_head_count=4))
-    attention = 2 * 256**2 + 2 * 256 * 4 * 32
-    assert layer_read(steps.decode) == attention + 256 * 8 + 2 * 256 + 2 * 3 * 256 * 512
-    assert layer_read(steps.prefill) == attention + 256 * 8 + 2 * 256 + 8 * 3 * 256 * 512
+    attention, expert, undivided = 2 * 256**2 + 2 * 256 * 4 * 32, 3 * 256 * 512, 256 * 8 + 2 * 256
+    assert layer_read(steps.decode) == (attention + 2 * expert) // 4 + undivided
+    assert layer_read(steps.prefill) == (attention + 8 * expert) // 4 + undivided
 
 
 def test_a_tied_head_reads_words_without_positions() -> None:

@@ -12,8 +12,9 @@ from matplotlib.patches import Rectangle
 
 from podsim.cli import main
 from podsim.errors import OutputError
+from podsim.report.chart_frame import write_chart
 from podsim.report.generation import GenerationResult, StepReport
-from podsim.report.generation_plot import generation_conclusion, plot_generation, write_generation_plot
+from podsim.report.generation_plot import generation_conclusion, plot_generation
 from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import SIMULATED
@@ -98,20 +99,20 @@ def test_a_memory_that_nobody_uses_is_left_out() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
-    write_generation_plot(make_result(), tmp_path / f"steps{suffix}")
+    write_chart(make_result(), tmp_path / f"steps{suffix}", plot_generation)
     assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
 
 
 @pytest.mark.slow
 def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
-        write_generation_plot(make_result(), tmp_path / name)
+        write_chart(make_result(), tmp_path / name, plot_generation)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"`\.gif` is not a format for charts"):
-        write_generation_plot(make_result(), tmp_path / "a.gif")
+        write_chart(make_result(), tmp_path / "a.gif", plot_generation)
 
 
 def test_the_command_draws_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from podsim.plan.job import training_job
 from podsim.specs import Activity, load_scenario
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.models.decoder import DecoderSpec
+from podsim.specs.models.decoder_sizes import PRESETS
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
 
 
@@ -29,9 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def text_of(config: Config, **request: Any) -> str:
+def text_of(config: Config, warn: Callable[[str], None] = lambda warning: None, **request: Any) -> str:
     Path("config.json").write_text(json.dumps(config, indent=2))
-    return import_model("config.json", Request(**request))
+    return import_model("config.json", Request(**request), warn)
 
 
 def spec_of(text: str) -> Any:
@@ -70,7 +72,7 @@ def test_a_public_model_has_its_published_size_and_runs(name: str, folder: Path)
     assert package.run("imported.yaml").event_count > 0
 
 
-@pytest.mark.parametrize("name", ["llama2_7b", "llama2_13b", "llama2_70b", "gpt2_small", "gpt2_xl", "gptj_6b"])
+@pytest.mark.parametrize("name", [name for name, config in MODELS.items() if name in PRESETS])
 def test_a_decoder_is_the_preset_of_its_name(name: str, folder: Path) -> None:
     preset = DecoderSpec.model_validate({"kind": "decoder", "size": name})
     assert spec_of(text_of(MODELS[name])).model == preset.model_copy(update={"size": None})
@@ -92,7 +94,14 @@ def test_values_name_the_keys_they_come_from(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "named"),
-    [("llama", "llama2_7b"), ("gpt2", "gpt2_small"), ("gptj", "gptj_6b"), ("bert", "bert_base"), ("t5", "t5_small")],
+    [
+        ("llama", "llama2_7b"),
+        ("gpt2", "gpt2_small"),
+        ("gptj", "gptj_6b"),
+        ("gemma", "gemma_7b"),
+        ("bert", "bert_base"),
+        ("t5", "t5_small"),
+    ],
 )
 def test_an_empty_file_is_the_library_s_default_model(family: str, named: str, folder: Path) -> None:
     assert spec_of(text_of({"model_type": family})).model == spec_of(text_of(MODELS[named])).model
@@ -118,11 +127,80 @@ def test_names_of_gpt2_have_aliases(folder: Path) -> None:
     assert line_of(text, "feed_forward_size") == "feed_forward_size: 4096 # n_inner is not in the file: 4 x n_embd"
 
 
+@pytest.mark.parametrize(
+    ("given", "line", "per_layer"),
+    [
+        ({"attention_bias": True, "mlp_bias": True}, "true # attention_bias", 4 * 4096 + 2 * 11008 + 4096),
+        ({"attention_bias": True}, '["qkv", "projection"] # attention_bias', 4 * 4096),
+        ({"mlp_bias": True}, '["feed_forward"] # mlp_bias', 2 * 11008 + 4096),
+    ],
+)
+def test_biases_of_llama(given: Config, line: str, per_layer: int, folder: Path) -> None:
+    """Queries, keys, values and projection of 4,096; up and gate of 11,008, and down of 4,096."""
+    text = text_of({"model_type": "llama"} | given)
+    assert line_of(text, "bias") == f"bias: {line}"
+    assert parameters_of(spec_of(text)) == 6_738_415_616 + 32 * per_layer
+
+
+def test_rotation_of_gptj(folder: Path) -> None:
+    assert line_of(text_of(MODELS["gptj_6b"]), "rotary_size") == "rotary_size: 64 # rotary_dim"
+    whole = text_of(MODELS["gptj_6b"] | {"rotary_dim": None})
+    assert line_of(whole, "rotary_size") == "rotary_size: 256 # rotary_dim is null: all of a head"
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"model_type": "gpt2", "activation_function": "relu"}, "activation: relu # activation_function"),
+        ({"model_type": "llama", "hidden_act": "gelu_pytorch_tanh"}, "activation: gelu # hidden_act"),
+        ({"model_type": "gemma"}, "activation: gelu # hidden_act is not in the file: default of gemma"),
+        ({"model_type": "gemma", "hidden_activation": "gelu"}, "activation: gelu # hidden_activation"),
+    ],
+)
+def test_an_activation_that_is_not_the_usual_one(config: Config, line: str, folder: Path) -> None:
+    assert line_of(text_of(config), "activation") == line
+
+
+@pytest.mark.parametrize("config", [{"model_type": "gpt2", "activation_function": "gelu"}, {"model_type": "llama"}])
+def test_the_usual_activation_is_not_written(config: Config, folder: Path) -> None:
+    assert "activation:" not in text_of(config)
+
+
+def test_gemma_scales_words_and_has_biases_in_attention_where_it_says_so(folder: Path) -> None:
+    text = text_of({"model_type": "gemma", "attention_bias": True})
+    assert line_of(text, "scaled_embedding") == "scaled_embedding: true # in every gemma model"
+    assert line_of(text, "bias") == 'bias: ["qkv", "projection"] # attention_bias'
+
+
+def test_gpt_neox_says_whether_blocks_are_parallel_and_what_is_turned(folder: Path) -> None:
+    """A quarter of 96."""
+    text = text_of(MODELS["gpt_neox_20b"], system="ipu_pod64")
+    assert line_of(text, "rotary_size") == "rotary_size: 24 # of 96: rotary_pct"
+    assert line_of(text, "parallel_blocks").startswith("parallel_blocks: two_norms # use_parallel_residual is not in")
+    small = {"model_type": "gpt_neox", **SMALL_SIZES, "rotary_pct": 1, "attention_bias": False}
+    text = text_of(small | {"use_parallel_residual": False})
+    assert line_of(text, "rotary_size") == "rotary_size: 32 # of 32: rotary_pct"
+    assert line_of(text, "parallel_blocks") == "parallel_blocks: none # use_parallel_residual"
+    assert line_of(text, "bias") == 'bias: ["feed_forward"] # attention_bias'
+    assert "bias: true # attention_bias is not in" in " ".join(text_of({"model_type": "gpt_neox"}).split())
+
+
+SMALL_SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
 NOTES = {
-    "another activation": ({"model_type": "gpt2", "activation_function": "relu"}, "activation_function is `relu`"),
-    "one bias of two": ({"model_type": "llama", "attention_bias": True}, "attention_bias and mlp_bias differ"),
-    "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "quantization_config is not read"),
-    "a window": ({"model_type": "mistral"}, "sliding_window `4096` is not simulated"),
+    "another activation": (
+        {"model_type": "gpt2", "activation_function": "laplace"},
+        "not modelled: activation_function `laplace`; gelu is simulated",
+    ),
+    "quantized": ({"model_type": "llama", "quantization_config": {"bits": 4}}, "not modelled: narrow weights as in"),
+    "a window": ({"model_type": "mistral"}, "not modelled: sliding window attention (sliding_window 4096)"),
+    "a window that is on": (
+        {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 2048},
+        "not modelled: sliding window attention (sliding_window 2048)",
+    ),
+    "scaled positions": (
+        {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
+        "not modelled: rope scaling (rope_scaling)",
+    ),
     "an untied head": ({"model_type": "bert", "tie_word_embeddings": False}, "tie_word_embeddings is false"),
     "a class without a head": ({"model_type": "vit", "architectures": ["ViTModel"]}, "the head of ViTModel is not mod"),
     "other channels": ({"model_type": "vit", "num_channels": 1}, "num_channels is 1; images of 3 channels"),
@@ -137,8 +215,26 @@ NOTES = {
 
 
 @pytest.mark.parametrize(("config", "note"), NOTES.values(), ids=NOTES)
-def test_what_a_scenario_cannot_say_is_noted(config: Config, note: str, folder: Path) -> None:
-    assert f"# Note: {note}" in text_of(config)
+def test_what_a_scenario_cannot_say_is_noted_and_told(config: Config, note: str, folder: Path) -> None:
+    told: list[str] = []
+    text = text_of(config, told.append)
+    assert f"# Note: {note}" in text
+    assert [each for each in told if each.startswith(note)]
+    assert text.count("# Note: ") == len(told)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rope_scaling": {"rope_type": "default"}},
+        {"rope_scaling": None},
+        {"model_type": "mistral", "sliding_window": None},
+        {"model_type": "qwen2", "sliding_window": 4096},
+        {"attn_logit_softcapping": None, "quantization_config": None},
+    ],
+)
+def test_what_asks_for_nothing_is_not_noted(more: Config, folder: Path) -> None:
+    assert "# Note: " not in text_of({"model_type": "llama"} | more)
 
 
 def test_learned_positions_shorten_prompt_and_output(folder: Path) -> None:
@@ -160,9 +256,11 @@ def test_a_decoder_takes_the_division_with_the_shortest_time_per_token(folder: P
     assert f"({chosen.time_per_output_token_s * 1000:.3g} ms)" in text
 
 
-def test_heads_that_cannot_be_shared_make_a_pipeline(folder: Path) -> None:
+def test_heads_may_be_shared_unequally(folder: Path) -> None:
+    """The 25 heads of GPT-2 XL: 13 on one shard of each stage and 12 on the other."""
     spec = spec_of(text_of(MODELS["gpt2_xl"]))
-    assert (spec.parallelism.tensor_parallel, spec.parallelism.pipeline_stages) == (1, 16)
+    assert spec.model.head_count == 25
+    assert spec.parallelism.tensor_parallel == 2
 
 
 def test_resident_weights_fit_a_larger_pod(folder: Path) -> None:

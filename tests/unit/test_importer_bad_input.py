@@ -151,10 +151,9 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "llama", "num_key_value_heads": 5},
         ":3:3 [num_key_value_heads]: 5 key and value heads do not divide 32 query heads\n  do: correct one of the two",
     ),
-    "wide heads": (
-        {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128},
-        ":4:3 [head_dim]: 32 heads of `128` are not as wide as hidden_size 5120\n"
-        "  do: import another model: such heads are not modelled",
+    "heads without width": (
+        {"model_type": "mistral", "hidden_size": 5120, "head_dim": 0},
+        ":4:3 [head_dim]: `0` is too small\n  do: write 1 or more",
     ),
     "aliases": (
         {"model_type": "gpt2", "n_layer": 12, "num_hidden_layers": 24},
@@ -199,6 +198,29 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         {"model_type": "t5", "feed_forward_proj": True, "d_kv": 0},
         ":4:3 [d_kv]: `0` is too small\n  do: write 1 or more\n"
         'config.json:3:3 [feed_forward_proj]: needs text, not `true`\n  do: write for example `"relu"`',
+    ),
+    "what is left out anyway": (
+        {"model_type": "llama", "rope_scaling": 2.0, "final_logit_softcapping": "30"},
+        ":3:3 [rope_scaling]: needs an object, or `null`, not `2.0`\n  do: write `null`\n"
+        "config.json:4:3 [final_logit_softcapping]: needs a number above zero, or `null`, not `30`\n  do: write `null`",
+    ),
+    "a window in words": (
+        {"model_type": "mistral", "sliding_window": "4096"},
+        ":3:3 [sliding_window]: needs a whole number, not `4096`\n  do: write for example `12`",
+    ),
+    "more is turned than heads are wide": (
+        {"model_type": "gptj", "rotary_dim": 512},
+        ":3:3 [rotary_dim]: 512 elements of heads that are 256 wide: pairs of them are turned\n"
+        "  do: write an even number up to 256",
+    ),
+    "too little is turned": (
+        {"model_type": "gpt_neox", "rotary_pct": 0.01},
+        ":3:3 [rotary_pct]: 0.01 of heads that are 96 wide are 0 elements: pairs of them are turned\n"
+        "  do: write for example `0.5`",
+    ),
+    "a share in words": (
+        {"model_type": "gpt_neox", "rotary_pct": "0.25"},
+        ":3:3 [rotary_pct]: needs a number from 0 to 1, not `0.25`\n  do: write for example `0.25`",
     ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},

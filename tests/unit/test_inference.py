@@ -13,9 +13,9 @@ from podsim.errors import PodsimError, SpecError
 from podsim.plan.cuts import even_layers
 from podsim.plan.generation import Steps, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.program.rings import peripheral_ring
 from podsim.report.perfetto import write_trace
 from podsim.specs import GenerationScenario, load_scenario
+from podsim.system.topologies import ladder
 from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
 from podsim.workload.op import MatMul
 
@@ -23,8 +23,8 @@ PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 FEW = ["model.layer_count=4"]
 """Layers beyond these repeat what these do."""
 LLAMA = DecoderShape(32, 4096, 11008, 32, 32, 32000)
-# Four square projections, three matrices of the feed-forward block, two norms.
-LLAMA_LAYER = 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096
+# Four square projections and three matrices of the feed-forward block, which 16 shards divide; two norms in each.
+LLAMA_SHARD = (4 * 4096**2 + 3 * 4096 * 11008) // 16 + 2 * 4096
 
 
 def step(shape: DecoderShape, batch: int, tokens: int, context: int, shards: int = 1) -> Workload:
@@ -75,6 +75,42 @@ def test_shards_divide_the_work(shards: int) -> None:
     assert shard.forward_flop * shards == whole.forward_flop
 
 
+def tenant(steps: Steps, name: str, storage: str) -> int:
+    return next(each.byte_count for each in steps.memory[0].tenants if (each.name, each.storage) == (name, storage))
+
+
+def test_the_largest_of_unequal_shards_by_hand() -> None:
+    """LLaMa2-13B's 40 heads of 128 on 16 shards: some hold 2, others 3, and these set time and memory."""
+    blocks = step(DecoderShape(40, 5120, 13824, 40, 40, 32000), 2, 1, 100, 16).blocks
+    products = {op.name.split("/")[-1]: op for op in blocks["attention"].forward if isinstance(op, MatMul)}
+    qkv, scores, projection = (products[name] for name in ("qkv", "scores", "projection"))
+    assert (qkv.inner, qkv.columns) == (5120, 3 * 3 * 128)
+    assert scores.group_count == 2 * 3
+    assert (projection.inner, projection.columns) == (3 * 128, 5120)
+    assert blocks["feed_forward"].parameter_count == 3 * 5120 * 13824 // 16 + 5120
+
+
+def test_memory_of_the_largest_of_unequal_shards_by_hand() -> None:
+    """3 of 40 heads: 4·5120·3·128 in the attention, 3·5120·864 in the feed-forward block, a norm in each."""
+    steps = plan_of("llama2_13b_pod16_shards", "model.layer_count=2")
+    layer = 4 * 5120 * 3 * 128 + 3 * 5120 * 864 + 2 * 5120
+    assert tenant(steps, "weights", "in_processor_memory") == 2 * layer
+    assert tenant(steps, "weights", "streaming_memory") == 2 * (2 * layer + 2 * 2000 * 5120 + 5120)
+    assert tenant(steps, "kv_cache", "in_processor_memory") == 2 * 2 * 1024 * 3 * 128 * 2
+
+
+def test_words_are_padded_to_the_largest_shard() -> None:
+    """50,257 words over 16 shards: 3,142 of them in the largest, of width 768."""
+    embedding = step(DecoderShape(12, 768, 3072, 12, 12, 50257), 1, 1, 8, 16).blocks["embedding"]
+    assert embedding.parameter_count == 3142 * 768
+
+
+def test_shards_that_share_a_key_head_each_hold_it() -> None:
+    """LLaMa2-70B on 16 shards: 4 of 64 query heads, and a whole one of 8 key and value heads, in each."""
+    attention = step(DecoderShape(80, 8192, 28672, 64, 8, 32000), 1, 1, 100, 16).blocks["attention"]
+    assert attention.parameter_count == 8192 * 128 * (2 * 4 + 2 * 1) + 8192
+
+
 def test_grouped_queries_share_keys() -> None:
     """64 query heads on 8 key heads, over 4 shards: 2 groups of 8 queries each per sequence."""
     scores = next(
@@ -91,7 +127,7 @@ def test_layers_are_spread_evenly() -> None:
 
 
 def test_a_ring_goes_up_one_side_and_down_the_other() -> None:
-    assert peripheral_ring(range(4, 12)) == (4, 6, 8, 10, 11, 9, 7, 5)
+    assert ladder.ring(range(4, 12)) == (4, 6, 8, 10, 11, 9, 7, 5)
 
 
 def test_streamed_weights_by_hand() -> None:
@@ -149,13 +185,13 @@ def test_memory_by_hand() -> None:
     """Keys and values: 2·32 layers·1024 tokens·(4096/16) halves. Weights: the largest of layer, words and head."""
     tenants = {(t.name, t.storage): t.byte_count for t in plan_of(PODS).memory[0].tenants}
     assert tenants["kv_cache", "in_processor_memory"] == 2 * 32 * 1024 * 256 * 2
-    assert tenants["weights", "in_processor_memory"] == LLAMA_LAYER * 2 // 16
-    assert tenants["weights", "streaming_memory"] == pytest.approx(LLAMA.parameter_count * 2 / 16, rel=1e-6)
+    assert tenants["weights", "in_processor_memory"] == LLAMA_SHARD * 2
+    assert tenants["weights", "streaming_memory"] == 2 * (32 * LLAMA_SHARD + 2 * 2000 * 4096 + 4096)
 
 
 def test_loads_under_computation_need_a_second_slot() -> None:
     """One layer computes while the next is loaded; a shard of a layer is the largest thing that is loaded."""
-    layer = LLAMA_LAYER * 2 // 16
+    layer = LLAMA_SHARD * 2
     slots = {
         tiles: next(each.byte_count for each in plan_of(PODS, f"memory.io_tiles={tiles}").memory[0].tenants)
         for tiles in (0, 64)
@@ -200,7 +236,8 @@ def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> 
         ("parallelism.tensor_parallel=32", "32 x 1 = 32 IPUs are wanted; a link domain of IPU-POD16 has 16"),
         ("model.kv_head_count=5", "5 key and value heads do not divide 32 query heads"),
         ("model.hidden_size=4001", "32 heads do not divide a width of 4001"),
-        ("model.feed_forward_size=11000", "16 shards do not divide feed_forward_size 11000"),
+        ("model.feed_forward_size=11", "16 shards are more than feed_forward_size 11; some would hold nothing"),
+        ("model={head_count: 8, kv_head_count: 8}", "16 shards are more than head_count 8; some would hold nothing"),
         ("parallelism.batches_in_flight=2", "2 batches for 1 pipeline stages"),
         ("generation.prompt_tokens=0", "`0` is too small"),
         ("memory.weights=cached", "`cached` is not one of `resident` or `streamed`"),

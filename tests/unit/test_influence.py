@@ -9,9 +9,9 @@ import pytest
 
 import podsim
 from podsim.report.assumption_table import assumption_table
-from podsim.report.table import result_text
 from podsim.specs import LoadedScenario, assumptions, load_scenario
 from podsim.specs.assumptions import with_number
+from tests.unit.report_examples import result_text
 
 _TRAINED = "gpt2_small_pod4"
 _SERVED = "serving_llama2_7b_pod64"

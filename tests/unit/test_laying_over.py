@@ -6,7 +6,7 @@ import copy
 import os
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -299,12 +299,14 @@ def _quantities(model: Any) -> Any:
     from pydantic import BaseModel
 
     for name, field in model.model_fields.items():
-        nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+        parts = get_args(field.annotation) or (field.annotation,)
         quantity = quantity_of(field)
         if quantity is not None or any(kind.__name__ in str(field.annotation) for kind in (Real, Whole)):
             yield f"{model.__name__}.{name}", quantity
-        elif nested:
-            yield from _quantities(field.annotation)
+        else:
+            for part in parts:
+                if isinstance(part, type) and issubclass(part, BaseModel):
+                    yield from _quantities(part)
 
 
 IDLE = {

@@ -16,10 +16,10 @@ from podsim.engine.trace import PhaseRecord, Record
 from podsim.errors import OutputError
 from podsim.program.passes_in_order import Repeat
 from podsim.report.base import Result
-from podsim.report.chart_frame import check_plot_path
+from podsim.report.chart_frame import check_plot_path, write_chart
 from podsim.report.generation import GenerationResult
 from podsim.report.generation_plot import plot_generation
-from podsim.report.plot import conclusion, plot_run, write_plot
+from podsim.report.plot import conclusion, plot_run
 from podsim.report.rows import IpuAccount
 from podsim.report.timeline_plot import filled, shares_of
 from podsim.report.windows import Part, Window, parts_of, records_in, windows_of
@@ -78,8 +78,8 @@ def test_a_single_ipu_has_no_pace_to_set() -> None:
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix: str) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix.upper()}"
-    write_plot(make_result(), first)
-    write_plot(make_result(), second)
+    write_chart(make_result(), first, plot_run)
+    write_chart(make_result(), second, plot_run)
     assert first.read_bytes().startswith(SIGNATURES[suffix])
     if suffix == ".png":  # a PDF embeds its fonts with the time of day, an SVG names clip paths by address
         assert first.read_bytes() == second.read_bytes()
@@ -92,7 +92,7 @@ def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix:
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path, name: str, what: str) -> None:
     path = tmp_path / name
     with pytest.raises(OutputError) as caught:
-        write_plot(make_result(), path)
+        write_chart(make_result(), path, plot_run)
     assert str(caught.value) == f"{path}: {what}\n  do: end the name in .png, .svg, .pdf"
     assert list(tmp_path.iterdir()) == []
 

@@ -5,9 +5,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from podsim.report.page import print_result
 from podsim.report.rows import IpuAccount
-from podsim.report.table import print_result, result_text
-from tests.unit.report_examples import LANES, make_result
+from podsim.report.table import training_tables
+from tests.unit.report_examples import LANES, make_result, result_text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -77,7 +78,9 @@ def test_many_ipus_and_assumptions_are_cut_short() -> None:
 
 def test_a_file_gets_no_control_codes_and_a_screen_gets_colours() -> None:
     plain, coloured = StringIO(), StringIO()
-    print_result(make_result(), Console(file=plain, width=80))
-    print_result(make_result(), Console(file=coloured, width=80, force_terminal=True, color_system="truecolor"))
+    print_result(make_result(), training_tables, Console(file=plain, width=80))
+    print_result(
+        make_result(), training_tables, Console(file=coloured, width=80, force_terminal=True, color_system="truecolor")
+    )
     assert "\x1b" not in plain.getvalue()
     assert "\x1b" in coloured.getvalue()

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from podsim.report.scaling_charts import bow_chart, pods_chart
+from podsim.studies.scaling_charts import bow_chart, pods_chart
 
 BOW = pd.DataFrame(
     {

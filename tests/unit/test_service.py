@@ -19,7 +19,8 @@ from podsim.cli import app
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.plan.generation import Generation, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.report.serving_plot import serving_conclusion, write_serving_plot
+from podsim.report.chart_frame import write_chart
+from podsim.report.serving_plot import plot_serving, serving_conclusion
 from podsim.report.serving_table import sparkline
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
@@ -348,7 +349,7 @@ def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> No
     result = served(rate=20.0)
     paths = [tmp_path / f"{number}{suffix}" for number in range(2)]
     for path in paths:
-        write_serving_plot(result, path)
+        write_chart(result, path, plot_serving)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 
 import numpy as np
@@ -350,16 +349,6 @@ def test_more_than_can_be_served_is_an_answer() -> None:
         "the queue grows: 4 requests/s come and 1/s are served; waiting and latency depend on how long the run lasts\n"
         "  do: offer less, or serve with more replicas or a larger batch"
     )
-
-
-@pytest.mark.parametrize("batching", [ContinuousBatching(32), StaticBatching(32, 0.1)])
-def test_ten_thousand_requests_of_two_hundred_tokens_are_quick(batching: Batching) -> None:
-    """The aim is ten seconds; a second shows that tokens are not stepped through."""
-    service = Service(LinearSteps(1e-6, 0.005, 5e-5, 1e-6), batching)
-    load = Load(((128, 200), (512, 200), (1000, 200)), 10_000, seed=1)
-    begin = time.process_time()
-    serve(service, load.at(12.0))
-    assert time.process_time() - begin < 5.0
 
 
 # Files

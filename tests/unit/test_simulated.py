@@ -14,11 +14,13 @@ from rich.console import Console
 
 import podsim
 from podsim.cli import main
-from podsim.report.forward_table import print_forward
-from podsim.report.generation_table import print_generation
-from podsim.report.serving_table import print_serving
+from podsim.report.base import Result
+from podsim.report.forward_table import forward_tables
+from podsim.report.generation_table import generation_tables
+from podsim.report.page import print_result
+from podsim.report.serving_table import serving_tables
 from podsim.report.simulated import Simulated
-from podsim.report.table import print_result
+from podsim.report.table import training_tables
 from podsim.specs import load_scenario
 from podsim.specs.library import data_file
 from podsim.validation.reference_data import submissions
@@ -27,16 +29,16 @@ TRAINING, GENERATION, FORWARD = "bert_v1.1_pod16_open", "llama2_7b_pods", "e5_la
 SERVED = "serving_llama2_7b_pod64"
 
 
-def text_of(result: object) -> str:
+def text_of(result: Result) -> str:
     """The tables of a result, on lines that hold all of it."""
-    show = {
-        podsim.RunResult: print_result,
-        podsim.GenerationResult: print_generation,
-        podsim.ForwardResult: print_forward,
-        podsim.ServingResult: print_serving,
+    tables = {
+        podsim.RunResult: training_tables,
+        podsim.GenerationResult: generation_tables,
+        podsim.ForwardResult: forward_tables,
+        podsim.ServingResult: serving_tables,
     }[type(result)]
     buffer = io.StringIO()
-    show(result, Console(file=buffer, width=400, color_system=None))
+    print_result(result, tables, Console(file=buffer, width=400, color_system=None))
     return buffer.getvalue()
 
 

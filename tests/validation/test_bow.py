@@ -8,7 +8,7 @@ import pytest
 
 import podsim
 from podsim.specs import GenerationScenario, load_scenario, shipped_names
-from podsim.validation.bow import (
+from podsim.studies.bow import (
     CLOCK,
     HOST,
     LINK,

@@ -7,9 +7,9 @@ from functools import lru_cache
 import pandas as pd
 import pytest
 
-from podsim.report.charts import samples_of_update, speedups
 from podsim.report.result import RunResult
-from podsim.validation.mlperf import dgx_a100_minutes, mlperf_frame, mlperf_results
+from podsim.studies.mlperf import dgx_a100_minutes, mlperf_frame, mlperf_results
+from podsim.studies.speedups import samples_of_update, speedups
 
 BOTH = ("", "measured_")
 both = pytest.mark.parametrize("prefix", BOTH, ids=["predicted", "measured"])

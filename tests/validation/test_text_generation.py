@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 import podsim
+from podsim.studies.pods import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.validation.comparison import Comparison
-from podsim.validation.pods import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.validation.sensitivity import Sensitivity, published_rates, sensitivity
 from podsim.validation.show import show
 

@@ -68,7 +68,7 @@ class BuiltModelSpec(ModelSpec):
 
     @property
     def placed_decoder_layers(self) -> int:
-        """Those of them that belong to the decoder of an encoder-decoder."""
+        """The placed layers that belong to the decoder of an encoder-decoder."""
         return 0
 
     @property
@@ -111,7 +111,7 @@ class GeneratorSpec(BuiltModelSpec):
         """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
 
 
-def with_preset(raw: Any, presets: Mapping[str, Mapping[str, Any]]) -> Any:
+def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
     """The numbers of a published size under what is written out."""
     size = raw.get("size") if isinstance(raw, dict) else None
     return dict(presets[size]) | raw if isinstance(size, str) and size in presets else raw

@@ -54,7 +54,7 @@ class NormSpec(Spec):
 
     @property
     def style(self) -> NormStyle:
-        """As the builders take it."""
+        """The normalisation as builders take it."""
         return NormStyle(self.replicas, self.groups if self.kind == "group" else 0)
 
 
@@ -100,7 +100,7 @@ class ResNetSpec(ConvnetSpec):
 
     @property
     def norm_replicas(self) -> int:
-        """As its norm has it."""
+        """Neighbouring replicas over which its norm takes statistics."""
         return self.norm.replicas
 
     def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
@@ -130,7 +130,7 @@ class EfficientNetSpec(ConvnetSpec):
 
     @property
     def norm_replicas(self) -> int:
-        """As its norm has it."""
+        """Neighbouring replicas over which its norm takes statistics."""
         return self.norm.replicas
 
     def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:

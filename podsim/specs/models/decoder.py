@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.activity import Activity
@@ -13,52 +13,37 @@ from podsim.specs.document import KeyPath
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import GeneratorSpec, batch_of, named, with_preset
+from podsim.specs.models.decoder_sizes import PRESETS, Size
 from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
+from podsim.specs.wording import shown
 from podsim.workload import DecoderShape, Workload, causal_decoder
 from podsim.workload.convnet import Formats
-from podsim.workload.transformer.shape import LAYER_BIASES
+from podsim.workload.transformer.shape import LAYER_BIASES, Bias
 
-_LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
-_GPT2: dict[str, Any] = {
-    "vocabulary_size": 50257,
-    "position_count": 1024,
-    "gated": False,
-    "norm": "layer",
-    "rotary": False,
-    "bias": True,
-    "tied_embedding": True,
-}
-_GPT3 = _GPT2 | {"position_count": 2048}
+_BIASES = get_args(Bias)
 
 
-def _sizes(layers: int, hidden: int, inner: int, heads: int, kv_heads: int) -> dict[str, int]:
-    return {
-        "layer_count": layers,
-        "hidden_size": hidden,
-        "feed_forward_size": inner,
-        "head_count": heads,
-        "kv_head_count": kv_heads,
-    }
+def _biases(raw: Any) -> Any:
+    if isinstance(raw, bool):
+        return raw
+    do = "write for example `[qkv, projection]`"
+    if not isinstance(raw, (list, tuple)):
+        raise BadValueError(f"needs true, false or a list of dense layers, not {shown(raw)}", do)
+    for place, name in enumerate(raw):
+        if name not in _BIASES:
+            raise BadValueError(f"{shown(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
+        if name in raw[:place]:
+            raise BadValueError(f"{shown(name)} is in the list twice", "keep one of the two")
+    return tuple(raw)
 
 
-_PRESETS: dict[str, dict[str, Any]] = {
-    "llama2_7b": _LLAMA | _sizes(32, 4096, 11008, 32, 32),
-    "llama2_13b": _LLAMA | _sizes(40, 5120, 13824, 40, 40),
-    "llama2_70b": _LLAMA | _sizes(80, 8192, 28672, 64, 8),
-    "gpt2_small": _GPT2 | _sizes(12, 768, 3072, 12, 12),
-    "gpt2_medium": _GPT2 | _sizes(24, 1024, 4096, 16, 16),
-    "gpt2_large": _GPT2 | _sizes(36, 1280, 5120, 20, 20),
-    "gpt2_xl": _GPT2 | _sizes(48, 1600, 6400, 25, 25),
-    "gpt3_2_7b": _GPT3 | _sizes(32, 2560, 10240, 32, 32),
-    "gpt3_6_7b": _GPT3 | _sizes(32, 4096, 16384, 32, 32),
-    "gpt3_13b": _GPT3 | _sizes(40, 5120, 20480, 40, 40),
-    "gpt3_175b": _GPT3 | _sizes(96, 12288, 49152, 96, 96),
-    "gptj_6b": _GPT2
-    | {"vocabulary_size": 50400, "rotary": True, "position_count": 0, "tied_embedding": False}
-    | _sizes(28, 4096, 16384, 16, 16),
-}
+Biases = Annotated[
+    bool | tuple[Bias, ...],
+    BeforeValidator(_biases),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "array", "items": {"enum": list(_BIASES)}}]}),
+]
 
 
 class DecoderSpec(GeneratorSpec):
@@ -66,24 +51,9 @@ class DecoderSpec(GeneratorSpec):
 
     kind: Literal["decoder"]
     """Family of the model."""
-    size: (
-        Literal[
-            "llama2_7b",
-            "llama2_13b",
-            "llama2_70b",
-            "gpt2_small",
-            "gpt2_medium",
-            "gpt2_large",
-            "gpt2_xl",
-            "gpt3_2_7b",
-            "gpt3_6_7b",
-            "gpt3_13b",
-            "gpt3_175b",
-            "gptj_6b",
-        ]
-        | None
-    ) = None
-    """A published size [touvron2023] [radford2019] [brown2020]."""
+    size: Size | None = None
+    """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
+    [mesnard2024] [black2022]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count
@@ -94,32 +64,47 @@ class DecoderSpec(GeneratorSpec):
     """Query heads."""
     kv_head_count: Count
     """Key and value heads; fewer than query heads in grouped-query attention."""
+    head_size: Count | None = None
+    """Width of a head; hidden_size divided by head_count if left out."""
     vocabulary_size: Count
     """Rows of the embedding."""
     position_count: CountOrZero = 0
     """Rows of learned positions; needed without rotary ones."""
     gated: Flag = True
-    """Whether the feed-forward block is gated (SwiGLU)."""
-    norm: Literal["rms", "layer"] = "rms"
-    """Normalisation."""
+    """Whether the feed-forward block is gated: three matrices in place of two."""
+    activation: Literal["gelu", "relu", "swish"] | None = None
+    """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
+    norm: Literal["rms", "rms_plus_one", "layer"] = "rms"
+    """Normalisation; `rms_plus_one` scales by one more than its weights."""
     rotary: Flag = True
     """Rotary positions; learned ones otherwise."""
-    bias: Flag = False
-    """Biases in all dense layers."""
+    rotary_size: Count | None = None
+    """Width of each head that rotary positions turn; all of it if left out."""
+    parallel_blocks: Literal["none", "one_norm", "two_norms"] = "none"
+    """Whether attention and feed-forward block read the same input, so that their results are added up at once: both
+    under one norm, or each under its own; one follows the other if `none`."""
+    bias: Biases = False
+    """Biases of dense layers: `true` for those of all layers, `false` for none, or a list of those that have them."""
+    scaled_embedding: Flag = False
+    """Whether words are scaled by the root of the width."""
     tied_embedding: Flag = False
     """Whether the head shares the embedding's weights."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:
-        rotary = isinstance(raw, dict) and raw.get("rotary") is True
-        return with_preset(({"position_count": 0} | raw) if rotary and "size" in raw else raw, _PRESETS)
+        if isinstance(raw, dict) and "size" in raw:
+            # What a preset says of the other kind of positions is not meant.
+            rotary = raw.get("rotary")
+            other = {"position_count": 0} if rotary is True else {"rotary_size": None} if rotary is False else {}
+            raw = other | raw
+        return with_preset(raw, PRESETS)
 
     @model_validator(mode="after")
     def _heads_go_together(self) -> DecoderSpec:
-        if self.hidden_size % self.head_count:
+        if self.head_size is None and self.hidden_size % self.head_count:
             what = f"{self.head_count} heads do not divide a width of {self.hidden_size}"
-            raise BadValueError(what, "change head_count or hidden_size")
+            raise BadValueError(what, "change head_count or hidden_size, or give head_size")
         if self.head_count % self.kv_head_count:
             what = f"{self.kv_head_count} key and value heads do not divide {self.head_count} query heads"
             raise BadValueError(what, "change kv_head_count")
@@ -128,6 +113,19 @@ class DecoderSpec(GeneratorSpec):
         if self.rotary and self.position_count:
             what = f"rotary positions have no rows; position_count is {self.position_count}"
             raise BadValueError(what, "leave position_count out, or write `rotary: false`")
+        return self
+
+    @model_validator(mode="after")
+    def _heads_are_turned(self) -> DecoderSpec:
+        width, turned = self.head_size or self.hidden_size // self.head_count, self.rotary_size
+        if turned is None:
+            return self
+        if not self.rotary:
+            what = f"learned positions turn nothing; rotary_size is {turned}"
+            raise BadValueError(what, "leave rotary_size out, or write `rotary: true`")
+        if turned > width or turned % 2:
+            what = f"rotary_size {turned} of heads that are {width} wide: pairs of elements are turned"
+            raise BadValueError(what, f"write an even number up to {width}, or leave rotary_size out")
         return self
 
     @property
@@ -139,6 +137,12 @@ class DecoderSpec(GeneratorSpec):
     def shares_embedding(self) -> bool:
         """As the model has it."""
         return self.tied_embedding
+
+    @property
+    def _biases(self) -> tuple[Bias, ...]:
+        if isinstance(self.bias, bool):
+            return LAYER_BIASES if self.bias else ()
+        return self.bias
 
     @property
     def shape(self) -> DecoderShape:
@@ -154,7 +158,12 @@ class DecoderSpec(GeneratorSpec):
             norm=self.norm,
             rotary=self.rotary,
             position_count=self.position_count,
-            biases=LAYER_BIASES if self.bias else (),
+            head_size=self.head_size,
+            rotary_size=self.rotary_size,
+            activation=self.activation,
+            parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
+            biases=self._biases,
+            scaled_embedding=self.scaled_embedding,
             tied_embedding=self.tied_embedding,
         )
 

@@ -64,7 +64,7 @@ class Seq2SeqSpec(BuiltModelSpec):
 
     @property
     def placed_layers(self) -> int:
-        """Layers of both."""
+        """Layers of encoder and decoder."""
         return self.layer_count + self.placed_decoder_layers
 
     @property
@@ -74,7 +74,7 @@ class Seq2SeqSpec(BuiltModelSpec):
 
     @property
     def shares_embedding(self) -> bool:
-        """As the model has it."""
+        """Whether the head shares the embedding's weights."""
         return self.tied_embedding
 
     def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int) -> Workload:

@@ -81,7 +81,7 @@ class VisionSpec(BuiltModelSpec):
 
     @property
     def placed_layers(self) -> int:
-        """All of them."""
+        """All layers."""
         return self.layer_count
 
     def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int) -> Workload:

@@ -19,7 +19,7 @@ Activation = Literal["relu", "swish"]
 
 
 class Layer(Protocol):
-    """What every layer can say."""
+    """Interface of a layer."""
 
     @property
     def out(self) -> Features:

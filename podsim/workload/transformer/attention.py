@@ -158,7 +158,7 @@ def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
 
 
 def _backward(a: Attention) -> GraphBuilder:
-    """Nothing in a step of text generation."""
+    """The backward pass; empty in a step of text generation."""
     s, g = a.layer, a.layer.graph(f"{a.name}_backward")
     if s.batch.is_step:
         return g

@@ -121,5 +121,4 @@ def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", sha
         samples_per_micro_batch=batch.size,
         host_input_bytes=layer.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
         activation_dtype=batch.dtype,
-        undivided=causal_decoder(shape, batch, name) if shards > 1 else None,
     )

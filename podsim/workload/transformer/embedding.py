@@ -102,7 +102,7 @@ def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
 
 
 def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
-    """Nothing in a step of text generation."""
+    """The backward pass; empty in a step of text generation."""
     g = s.graph("embedding_backward")
     if s.batch.is_step:
         return g

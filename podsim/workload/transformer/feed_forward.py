@@ -103,7 +103,7 @@ def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
 
 
 def _backward(s: LayerShape, name: str) -> GraphBuilder:
-    """Nothing in a step of text generation."""
+    """The backward pass; empty in a step of text generation."""
     g = s.graph(f"{name}_backward")
     if s.batch.is_step:
         return g

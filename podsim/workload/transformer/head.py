@@ -16,7 +16,7 @@ _SPAN_ENDS = 2
 
 
 class Head(Protocol):
-    """What a head has to say."""
+    """Interface of a head."""
 
     def parameters(self, s: LayerShape) -> Iterator[Parameter]:
         """Trained tensors."""
@@ -90,7 +90,7 @@ class PretrainingHead:
             self.next_sentence.forward(g, s)
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
-        """In the same order."""
+        """Backward passes of both losses, in the order of the forward pass."""
         masked, words = self._masked(s), s.share(self.vocabulary_size)
         gradient = g.elementwise("sub", (masked[0], words), ("@probabilities", "@labels"), name="loss")
         gradient = add_up(g, s, linear_backward(g, "decoder", *masked, words, gradient, bias=False))

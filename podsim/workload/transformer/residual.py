@@ -17,7 +17,7 @@ def norm(g: GraphBuilder, s: LayerShape, source: str, name: str = "norm", rows: 
 
 
 def norm_backward(g: GraphBuilder, s: LayerShape, gradient: str, name: str = "norm") -> str:
-    """Its gradients."""
+    """Gradients of the norm."""
     return (layer_norm_backward if s.norm == "layer" else rms_norm_backward)(g, name, *s.hidden, gradient)
 
 

@@ -9,19 +9,13 @@ from podsim.workload.layers import GraphBuilder
 from podsim.workload.op import DType, Op
 
 
-def unpacking(workload: Workload, dtype: DType, shards: int = 1) -> Workload:
-    """The same with layers whose weights are brought to a wider format before they are multiplied.
-
-    Args:
-        workload: A model, or one of its shards.
-        dtype: The wider format.
-        shards: How many there are.
-    """
+def unpacking(workload: Workload, dtype: DType) -> Workload:
+    """The same with layers whose weights are brought to a wider format before they are multiplied."""
     blocks = dict(workload.blocks)
     for names in workload.layers.values():
-        read = sum(workload.whole.blocks[name].read_parameter_count for name in names)
+        read = sum(workload.blocks[name].read_parameter_count for name in names)
         first = blocks[names[0]]
-        blocks[first.name] = replace(first, forward=unpack_ops(-(-read // shards), dtype) + first.forward)
+        blocks[first.name] = replace(first, forward=unpack_ops(read, dtype) + first.forward)
     return replace(workload, blocks=blocks)
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.axes import Axes
 
-from podsim.report.chart_frame import ink, plain_frame
-from podsim.report.charts import Chart
+from podsim.report.chart_frame import plain_frame, text_colour
 from podsim.report.format import format_percent
+from podsim.studies.chart import Chart, chart_of_height
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_WIDTH_INCHES: Final = 11.0
 _ROW_INCHES: Final = 0.27
 _SIMULATED, _PUBLISHED = "#2171b5", "#555555"
 _COLOURS: Final = {
@@ -41,7 +40,7 @@ def bow_chart(frame: DataFrame, published: float) -> Chart:
         published: The published mean of the ratio.
     """
     ordered = frame.sort_values("ratio")
-    figure = Chart(figsize=(_WIDTH_INCHES, 1.5 + _ROW_INCHES * len(ordered)), layout="constrained")
+    figure = chart_of_height(1.5 + _ROW_INCHES * len(ordered))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
     _ratios(left, ordered)
     clocks = float(ordered["clock_ratio"].iloc[0])
@@ -60,7 +59,7 @@ def pods_chart(frame: DataFrame) -> Chart:
     Args:
         frame: Variants as index, smallest pod first; columns `ipus`, `tokens_per_s`, `sequences`, then the shares.
     """
-    figure = Chart(figsize=(_WIDTH_INCHES, 1.7 + 0.42 * len(frame)), layout="constrained")
+    figure = chart_of_height(1.7 + 0.42 * len(frame))
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
     _throughput(left, frame)
     _stack(right, frame)
@@ -116,7 +115,7 @@ def _stack(axes: Axes, frame: DataFrame) -> None:
             share = float(shares[name].iloc[place])
             axes.barh(place, share, 0.74, left=left, color=_COLOURS[name], linewidth=0)
             if share >= _LABEL_FROM_SHARE:
-                text, colour = format_percent(share, 0), ink(_COLOURS[name])
+                text, colour = format_percent(share, 0), text_colour(_COLOURS[name])
                 axes.text(left + share / 2, place, text, ha="center", va="center", fontsize=7.5, color=colour)
             left += share
     axes.set(xlim=(0, 1), xticks=[])

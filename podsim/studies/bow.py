@@ -137,7 +137,7 @@ def time_shares(result: RunResult) -> dict[str, float]:
 
 
 def _share_of(kind: str) -> str:
-    """What a kind of time depends on."""
+    """The share that a kind of time belongs to."""
     return _BY_NAME.get(kind) or _BY_FAMILY.get(kind_of(kind).family, WAITING)
 
 

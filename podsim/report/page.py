@@ -1,0 +1,27 @@
+"""A result for a person at a terminal: plain text in a file or a pipe, with colours on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.console import Console, Group
+from rich.padding import Padding
+
+from podsim.report.assumption_table import assumption_table
+from podsim.report.base import Result
+from podsim.report.tables import Tables, heading
+
+
+def print_result(result: Result, tables: Callable[..., Tables], console: Console | None = None) -> None:
+    """Print what a result is about, its tables, and what it stands on, with an empty line between them.
+
+    Args:
+        result: What to show.
+        tables: Makes the tables of such a result; `ascii_only` if its bars have to do without block elements.
+        console: Where; standard output if left out.
+    """
+    target = console or Console()
+    own = tables(result, ascii_only=target.options.ascii_only)
+    sections = (heading(result), *own, assumption_table(result.assumptions))
+    shown = [section for section in sections if section is not None]
+    target.print(Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1]))

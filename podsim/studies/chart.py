@@ -1,0 +1,68 @@
+"""What the charts of many runs have in common: figures that notebooks show, colours, pairs of bars.
+
+Figures are made directly, without pyplot and its global state. Whatever is predicted is blue, whatever was measured
+is grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+PREDICTED: Final = "#2171b5"
+MEASURED: Final = "#bdbdbd"
+MEASURED_INK: Final = "#555555"
+BAR: Final = 0.42
+"""Width of one of a pair of bars, of the distance between two pairs."""
+_WIDTH_INCHES: Final = 11.0
+_DOTS_PER_INCH: Final = 100
+_CLEAR: Final = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+
+
+class Chart(Figure):
+    """A figure that notebooks show as it is, the same bytes for the same figure."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def chart_of_height(height: float) -> Chart:
+    """An empty chart of the width that all have. [inches]"""
+    return Chart(figsize=(_WIDTH_INCHES, height), layout="constrained")
+
+
+def draw_pairs(axes: Axes, labels: Sequence[str], predicted: Iterable[float], measured: Iterable[float]) -> None:
+    """Two bars for each label, with their heights written on them and their names in the first pair."""
+    for shift, values, colour, name, ink in (
+        (-BAR / 2, list(predicted), PREDICTED, "predicted", "white"),
+        (BAR / 2, list(measured), MEASURED, "measured", "black"),
+    ):
+        for place, value in enumerate(values):
+            axes.bar(place + shift, value, 0.95 * BAR, color=colour)
+            write_value(axes, place + shift, value)
+        axes.text(shift, 0.04 * values[0], name, rotation=90, ha="center", va="bottom", fontsize=9, color=ink)
+    axes.set_xticks(range(len(labels)), labels)
+    axes.tick_params(axis="x", length=0)
+    axes.set_yticks([])
+    axes.margins(y=0.1)
+    bare_frame(axes)
+
+
+def write_value(axes: Axes, place: float, value: float) -> None:
+    """Write a value over its bar."""
+    axes.annotate(
+        f"{value:.1f}", (place, value), (0, 3), textcoords="offset points", ha="center", fontsize=8.5, bbox=_CLEAR
+    )
+
+
+def bare_frame(axes: Axes) -> None:
+    """Only the horizontal axis, and no ticks beside names of rows."""
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(labelsize=9)
