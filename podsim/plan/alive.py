@@ -3,7 +3,8 @@
 Operations run one after the other and each names what it reads, so that it is known which tensors live at
 the same time as whose temporaries. An elementwise operation writes over an operand that nothing reads later.
 A product reads copies of operands that do not lie where its plan wants them; what is read no more is gone by
-then. Where a sum is not split, its partial results are the result and take no memory of their own.
+then, and so are operands when their partial results are summed. Where a sum is not split, its partial
+results are the result.
 
 Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of operands.
 """
@@ -29,12 +30,12 @@ class Task:
     Attributes:
         op: The operation.
         temporary_bytes: On all tiles, as many as on the fullest. [B]
-        holds_result: Whether the result is among them.
+        last_bytes: Those of them that are still there when the result is made; none if they become the result. [B]
     """
 
     op: Op
     temporary_bytes: int = 0
-    holds_result: bool = False
+    last_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,48 @@ class Needs:
 
 def tasks(costs: Sequence[OpCost], tile_count: int) -> list[Task]:
     """Operations with the temporaries that their costs say."""
-    return [Task(each.op, each.temporary_bytes_per_tile * tile_count, _is_result(each.plan)) for each in costs]
+    return [_task(each, each.temporary_bytes_per_tile * tile_count) for each in costs]
 
 
-def _is_result(plan: MatMulPlan | ConvPlan | None) -> bool:
-    """Whether partial results are the result: nothing is added, joined or cast afterwards."""
-    match plan:
-        case MatMulPlan():
-            parts = plan.inner_parts * plan.inner_slices * plan.column_slices
-        case ConvPlan():
-            parts = plan.in_parts * plan.kernel_parts * plan.in_slices * plan.out_slices
-        case None:
-            return False
-    return parts == 1 and plan.dtype == plan.partials
+def _task(cost: OpCost, temporary_bytes: int) -> Task:
+    """What tiles hold of operands as their owners is no copy; copies are gone once partial results are summed."""
+    if cost.plan is None:
+        return Task(cost.op, temporary_bytes, temporary_bytes)
+    split = _split(cost.plan)
+    temporary_bytes = max(0, temporary_bytes - _owned_bytes(cost.op, split))
+    if split.inner_slices * split.column_slices > 1:
+        return Task(cost.op, temporary_bytes, temporary_bytes)
+    # Of a sum that is split, tiles hold what they send and what they receive.
+    copies = 2 if split.inner > 1 else 1
+    if split.inner == 1 and cost.plan.dtype == cost.plan.partials:
+        copies = 0
+    partials = split.inner * cost.op.element_count * DTYPE_BYTES[cost.plan.partials]
+    return Task(cost.op, temporary_bytes, min(temporary_bytes, copies * partials))
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Parts and slices of a product, or of a convolution as the product that it is."""
+
+    rows: int
+    inner: int
+    columns: int
+    inner_slices: int
+    column_slices: int
+
+
+def _split(plan: MatMulPlan | ConvPlan) -> _Split:
+    if isinstance(plan, MatMulPlan):
+        return _Split(plan.row_parts, plan.inner_parts, plan.column_parts, plan.inner_slices, plan.column_slices)
+    rows, inner = plan.batch_parts * math.prod(plan.field_parts), plan.in_parts * plan.kernel_parts
+    return _Split(rows, inner, plan.out_parts * plan.kernel_parts, plan.in_slices, plan.out_slices)
+
+
+def _owned_bytes(op: Op, split: _Split) -> int:
+    """Operands of which every tile gets a copy of what others own, one slice at a time. [B]"""
+    left = _operand_bytes(op, 0) // split.inner_slices if split.columns > 1 else 0
+    right = _operand_bytes(op, 1) // (split.inner_slices * split.column_slices) if split.rows > 1 else 0
+    return left + right
 
 
 def needs(workload: Workload, name: str, forward: Sequence[Task], backward: Sequence[Task]) -> Needs:
@@ -175,10 +205,8 @@ class _Pass:
             held_bytes -= sum(dying[name] for name in copied if name in dying)
             held_bytes -= min(read_bytes, sum(copied[name] for name in copied if name in self.given))
         over = isinstance(op, Elementwise) and any(each >= size for each in dying.values())
-        if task.holds_result:
-            yield Alive(held_bytes, max(size, task.temporary_bytes))
-        else:
-            yield Alive(held_bytes + (0 if over else size), task.temporary_bytes)
+        made = Alive(held_bytes + (0 if over else size), task.last_bytes)
+        yield max(made, Alive(held_bytes, task.temporary_bytes), key=lambda alive: alive.byte_count)
 
     def alive_with_made(self, kept_bytes: int) -> Iterator[tuple[int, Alive]]:
         """The same, or what has been made so far of that which is kept, if that is more."""
@@ -218,9 +246,23 @@ def _operand_bytes(op: Op, place: int) -> int:
         case MatMul():
             elements = op.group_count * op.inner * (op.columns if place else op.rows)
         case Conv():
-            elements = op.batch * op.in_channels * math.prod(op.input_size)
+            elements = _conv_elements(op)[place]
         case Reduce():
             elements = op.input_count
         case _:
             elements = op.element_count
     return elements * DTYPE_BYTES[op.dtype]
+
+
+def _conv_elements(op: Conv) -> tuple[int, int]:
+    """Elements of both operands of a pass: of input, weights and gradient the two that it reads."""
+    source = op.batch * op.in_channels * math.prod(op.input_size)
+    weights = op.out_channels * op.in_channels // op.group_count * math.prod(op.kernel)
+    gradient = op.batch * op.out_channels * math.prod(op.output_size)
+    match op.direction:
+        case "forward":
+            return source, weights
+        case "input_grad":
+            return gradient, weights
+        case "weight_grad":
+            return source, gradient

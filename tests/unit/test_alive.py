@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from podsim.cost.account import Account
+from podsim.cost.model import OpCost
+from podsim.cost.plans import MatMulPlan, MatMulShape
 from podsim.plan.alive import Task, needs
+from podsim.plan.alive import tasks as tasks_of
 from podsim.workload import Workload
 from podsim.workload.block import Block, Parameter
 from podsim.workload.op import Elementwise, MatMul, Op, Reduce
@@ -30,10 +36,13 @@ def model(*forward: Op, backward: tuple[Op, ...] = (), kept: int = 0) -> Workloa
     return Workload("model", {"block": block}, ("block",), 1, host_input_bytes=2 * ROW)
 
 
-def tasks(workload: Workload, temporary_bytes: dict[str, int], *holding: str) -> tuple[list[Task], list[Task]]:
-    block = workload.blocks["block"]
+def tasks(
+    workload: Workload, temporary_bytes: dict[str, int], last_bytes: dict[str, int] | None = None
+) -> tuple[list[Task], list[Task]]:
+    """Temporaries live as long as their operation, unless it is said how many do."""
+    block, last = workload.blocks["block"], temporary_bytes | (last_bytes or {})
     first, second = (
-        [Task(op, temporary_bytes.get(op.name, 0), op.name in holding) for op in ops]
+        [Task(op, temporary_bytes.get(op.name, 0), last.get(op.name, 0)) for op in ops]
         for ops in (block.forward, block.backward)
     )
     return first, second
@@ -63,13 +72,49 @@ def test_temporaries_count_where_they_live() -> None:
     assert (found.tensors, found.temporaries) == (400, 1000)
 
 
-def test_partial_results_that_are_the_result_count_once() -> None:
-    """Of 1,000 B of temporaries 200 are the result, so that 200 B of input are all that comes on top."""
+@pytest.mark.parametrize(("last", "needed"), [(0, 1200), (300, 1200), (900, 1300), (1000, 1400)])
+def test_a_result_counts_beside_the_temporaries_that_are_left_when_it_is_made(last: int, needed: int) -> None:
+    """200 B of input, then 1,000 B of temporaries, or a result of 200 B and what is left of them."""
     workload = model(product("a", "@input", "@weight"))
-    whole, split = (
-        needs(workload, "block", *tasks(workload, {"a": 1000}, *holding)).forward.byte_count for holding in (["a"], [])
+    found = needs(workload, "block", *tasks(workload, {"a": 1000}, {"a": last}))
+    assert found.forward.byte_count == needed
+
+
+def task_of(parts: dict[str, int], partials: str = "fp16") -> Task:
+    """A result of 200 B on two tiles, with 25,000 B of temporaries on the fullest."""
+    one = ("group_parts", "row_parts", "inner_parts", "column_parts", "column_slices", "inner_slices")
+    fields: dict[str, Any] = dict.fromkeys(one, 1) | parts
+    shape = MatMulShape(1, ROW, ROW)
+    plan = MatMulPlan(
+        shape=shape, dtype="fp16", partials=partials, account=Account(), temporary_bytes_per_tile=25_000, **fields
     )
-    assert (whole, split) == (1200, 1400)
+    (task,) = tasks_of([OpCost(product("a", "@input", "@weight"), Account(), 25_000, plan)], tile_count=2)
+    return task
+
+
+SPLITS: dict[str, tuple[dict[str, int], str, int]] = {
+    "whole sums are the result": ({}, "fp16", 0),
+    "whole sums are cast": ({}, "fp32", 2 * 200),
+    "sums of three parts: sent and received": ({"inner_parts": 3}, "fp16", 2 * 3 * 200),
+    "slices: operands stay": ({"inner_parts": 3, "column_slices": 2}, "fp16", 50_000),
+    "never more than there are": ({"inner_parts": 1000}, "fp16", 50_000),
+}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_what_is_left_of_a_product_when_its_result_is_made(split: str) -> None:
+    parts, partials, left = SPLITS[split]
+    task = task_of(parts, partials)
+    assert (task.temporary_bytes, task.last_bytes) == (50_000, left)
+
+
+def test_what_a_tile_owns_of_an_operand_is_no_copy() -> None:
+    """The left operand is 200 B, the right one 20,000 B; slices copy a part at a time."""
+    assert task_of({"column_parts": 4}).temporary_bytes == 50_000 - 200
+    assert task_of({"row_parts": 4}).temporary_bytes == 50_000 - 20_000
+    assert task_of({"row_parts": 4, "column_parts": 4}).temporary_bytes == 50_000 - 20_200
+    assert task_of({"row_parts": 4, "column_parts": 4, "column_slices": 2}).temporary_bytes == 50_000 - 10_200
+    assert task_of({"row_parts": 4, "column_parts": 4, "inner_slices": 2}).temporary_bytes == 50_000 - 10_100
 
 
 def test_an_operand_out_of_place_is_copied_and_then_gone() -> None:
@@ -130,5 +175,5 @@ def test_a_block_that_knows_what_is_alive_is_believed(live: int) -> None:
     """As those of files are, whose operations do not name each other."""
     block = Block("block", (named("gelu", "a", "@input"),), (), (), ROW, 0, live)
     workload = Workload("model", {"block": block}, ("block",), 1, host_input_bytes=2 * ROW)
-    found = needs(workload, "block", [Task(block.forward[0], 70)], [])
+    found = needs(workload, "block", [Task(block.forward[0], 70, 70)], [])
     assert (found.forward.tensors, found.forward.temporaries) == (2 * ROW + 2 * live, 70)
