@@ -40,15 +40,17 @@ class NormStyle:
     Attributes:
         replicas: Replicas that share the statistics of batch norm.
         groups: Groups of channels of group norm; 0 for batch norm.
+        folded: Whether batch norm is folded into the convolutions in front of it.
     """
 
     replicas: int = 1
     groups: int = 0
+    folded: bool = False
 
     def after(self, name: str, source: Features) -> Norm:
         """The norm behind a layer."""
         check_groups(name, source.channels, self.groups or 1, "model.norm.groups")
-        return Norm(name, source, self.replicas, self.groups)
+        return Norm(name, source, self.replicas, self.groups, self.folded and not self.groups)
 
 
 BATCH_NORM: Final = NormStyle()
