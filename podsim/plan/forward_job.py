@@ -23,6 +23,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         replicas_per_domain=system.domain_ipu_count // stages,
         accumulation_factor=spec.calls.batches_per_call,
         prefetch_depth=spec.calls.prefetch_depth,
+        io_tiles=spec.memory.io_tiles,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
     )
     return Job(

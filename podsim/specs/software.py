@@ -40,6 +40,8 @@ class Software(HardwareSpec):
     """A call for one generated token, with sampling on the host."""
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
+    forward_exchange_s: _Call | None = None
+    """What a batch's exchange with the host takes beside the transfers, unless I/O tiles do it meanwhile."""
     host_call_s: _Call
     """A session call for one weight update, device work apart."""
     setup_s: _SetUp
