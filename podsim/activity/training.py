@@ -23,7 +23,7 @@ from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.usage import replicas_in_use
-from podsim.report.warnings import warnings_of
+from podsim.report.warnings import spared_work, warnings_of
 from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
@@ -67,7 +67,7 @@ def _result(
             loaded,
             replicas_in_use(loaded.spec),
             stands_on,
-            warnings=tuple(warnings_of(plan, trace)),
+            warnings=(*warnings_of(plan, trace), *(spared_work(plan, update_s) if choice else ())),
             choice=choice,
         ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,

@@ -48,7 +48,8 @@ def cuts_of_even_time(job: Job, model: CostModel) -> Cuts:
         return Piece(cost.forward_account.cycles, job.precision.weight_bytes(stored), cost.needs.forward.byte_count)
 
     pieces = [piece(name) for name in workload.order]
-    room_bytes = model.ipu.memory_bytes - job.code_bytes_per_tile * model.ipu.tile.count
+    held_free = round(job.layout.reserve * model.ipu.memory_bytes)
+    room_bytes = model.ipu.memory_bytes - held_free - job.code_bytes_per_tile * model.ipu.tile.count
     return cuts_at((0, *even_cuts(pieces, count, room_bytes)), len(pieces))
 
 

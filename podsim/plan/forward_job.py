@@ -24,6 +24,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         accumulation_factor=spec.calls.batches_per_call,
         prefetch_depth=spec.calls.prefetch_depth,
         io_tiles=spec.memory.io_tiles,
+        reserve=spec.memory.reserve,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
     )
     return Job(

@@ -12,7 +12,7 @@ from podsim.plan.changes import cache_off_chip, fewer_samples, smaller_temporari
 from podsim.plan.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.plan.fit import does_not_fit
 from podsim.plan.layout import WEIGHT_BITS, Change, Fit, Job, Layout, Precision
-from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
+from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
@@ -171,6 +171,7 @@ def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Itera
             *kv_cache(cost, decode.workload, job, asked.sequence_length),
             running,
             code(job, ipu),
+            *reserve(job, ipu),
         )
         yield IpuMemory(cost.stage.ipus.start, tenants, ipu.memory_bytes, streaming)
 

@@ -24,6 +24,7 @@ def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
             batches_in_flight=parallelism.batches_in_flight,
             weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
             io_tiles=memory.io_tiles,
+            reserve=memory.reserve or 0.0,
         ),
         precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
         dtype=spec.precision.activations,

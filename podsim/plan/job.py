@@ -74,6 +74,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         io_tiles=spec.memory.fetching_tiles,
         prefetch_depth=spec.data.ready_micro_batches,
         available_memory_proportion=spec.memory.shares(ipus),
+        reserve=spec.memory.reserve or 0.0,
     )
 
 

@@ -42,6 +42,7 @@ class Layout:
         io_tiles: Tiles that fetch data while the others compute.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
+        reserve: Share of In-Processor-Memory that is left free.
     """
 
     ipus_per_replica: int
@@ -61,6 +62,7 @@ class Layout:
     io_tiles: int = 0
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]
+    reserve: float = 0.0
 
     @property
     def tensor_parallel(self) -> int:

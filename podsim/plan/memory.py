@@ -13,14 +13,17 @@ from podsim.plan.update import state_bytes, updated_sizes
 from podsim.specs.ipu import Ipu
 from podsim.workload import Block, Workload
 
+RESERVE = "reserve"
+"""Memory that is left free on purpose, as a tenant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """Something that occupies memory. [B]
 
     Attributes:
-        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`
-            or `code`.
+        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`,
+            `code` or `reserve`.
         byte_count: Its size on one IPU. [B]
         storage: `in_processor_memory` or `streaming_memory`.
     """
@@ -80,6 +83,7 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
         else:
             yield from running_tenants(held)
         yield code(job, ipu)
+        yield from reserve(job, ipu)
 
     return tuple(
         IpuMemory(local, tuple(tenants(local)), ipu.memory_bytes, streaming)
@@ -222,6 +226,12 @@ def temporaries_of_step(costs: Sequence[StageCost]) -> Tenant:
     """Peak of activations and temporaries of operations while a block of a step runs."""
     needs = (block.needs.forward.byte_count for cost in costs for block in cost.blocks.values())
     return Tenant("temporaries", max(needs))
+
+
+def reserve(job: Job, ipu: Ipu) -> Iterator[Tenant]:
+    """What is left free, if anything is."""
+    if job.layout.reserve:
+        yield Tenant(RESERVE, round(job.layout.reserve * ipu.memory_bytes))
 
 
 def code(job: Job, ipu: Ipu) -> Tenant:

@@ -28,6 +28,25 @@ def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
         yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
 
 
+def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
+    """How much of the speed of a chosen division rests on a last segment that is not redone.
+
+    Where it starts was chosen for that; no published run tells what it costs to let it start earlier.
+    """
+    last = plan.stages[-1]
+    if not plan.layout.recompute or last.recomputed == last.stage.segments or plan.software.recompute_last_segment:
+        return
+    segment = last.stage.segments[-1]
+    cycles = sum(last.blocks[name].forward_account.cycles for name in segment.blocks) * segment.count
+    spared_s = cycles * plan.layout.accumulation_factor / plan.system.machine.ipu.clock_hz
+    share = format_percent(spared_s / (update_s + spared_s))
+    yield (
+        f"the advantage of this division is an upper bound: its last segment, from `{segment.blocks[0]}` on, is not "
+        f"redone (software.recompute_last_segment), which spares {share} of a weight update; no published run starts "
+        "that segment as early as memory would allow"
+    )
+
+
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
     """All warnings about a weight update."""
     yield from misfits(plan.memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from podsim.errors import BadValueError
 from podsim.specs.wording import shown
@@ -27,6 +27,9 @@ def io_tile_findings(io_tiles: int, tile_count: int) -> Iterator[tuple[tuple[str
     if io_tiles >= tile_count:
         what = f"{io_tiles} I/O tiles leave none of {tile_count} tiles to compute"
         yield ("memory", "io_tiles"), what, "use 32 or 64"
+
+
+Reserve = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 _PROPORTION_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}

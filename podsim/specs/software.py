@@ -32,6 +32,8 @@ class Software(HardwareSpec):
     """Vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
     """The same for inference."""
+    memory_reserve: Annotated[Real, Quantity("ratio", ("0", "0.9"), usual=("0", "0.5"))] | None = None
+    """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
     collective_both_ways: Flag = False
     """Whether rings of tensor-parallel IPUs use both directions of their links."""
     collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]

@@ -16,7 +16,7 @@ from podsim.specs.checks import replica_findings
 from podsim.specs.models.base import BuiltModelSpec
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
-from podsim.specs.sections import AvailableMemory
+from podsim.specs.sections import AvailableMemory, Reserve
 from podsim.workload.convnet import Formats
 from podsim.workload.op import DTYPE_BYTES
 
@@ -114,6 +114,8 @@ class TrainingMemorySpec(Spec):
     """Whether optimizer state may live off the chip, or in shards."""
     available_memory_proportion: AvailableMemory = 0.2
     """Share of tile memory for the temporaries of an operation; one number, or one per IPU."""
+    reserve: Reserve | None = None
+    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
 
     @property
     def state(self) -> OptimizerStateSpec:

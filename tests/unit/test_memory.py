@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import podsim
 from podsim import DoesNotFitError, SpecError
 from podsim.plan.memory import IpuMemory
 from podsim.specs import shipped_names
@@ -201,3 +202,32 @@ def test_a_stash_is_no_wider_than_activations() -> None:
     with pytest.raises(SpecError, match="a stash in fp32 for activations in fp16") as caught:
         plan_of(small_bert(small_pod(), [1, 1]), "precision.stash=fp32")
     assert "leave `stash` out" in str(caught.value)
+
+
+# What is left free
+
+
+def test_a_reserve_is_left_free() -> None:
+    """A tenth of 1,472 x 624 KiB; what needs 0.95 of them is refused, with the reserve among the largest."""
+    scenario = small_bert(small_pod(), [1, 1])
+    without, with_it = plan_of(scenario).memory[1], plan_of(scenario, "memory.reserve=0.1").memory[1]
+    assert tenants(with_it) == tenants(without) | {"reserve": round(0.1 * GC200_BYTES)}
+    assert "reserve 807.3 MiB" in refused(scenario, "memory.reserve=0.9").message
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1", "much"])
+def test_a_reserve_that_is_no_share(share: str) -> None:
+    with pytest.raises(SpecError, match="reserve"):
+        plan_of(small_bert(small_pod(), [1, 1]), f"memory.reserve={share}")
+
+
+@pytest.mark.parametrize("name", ["vit_base_pod4", "llama2_7b_pod16_streamed"])
+def test_a_reserve_without_training(name: str) -> None:
+    """The same in forward passes and in text generation: with nearly everything left free nothing fits."""
+    with pytest.raises(DoesNotFitError, match="reserve"):
+        podsim.run(name, overrides=["memory.reserve=0.95"])
+    share = 0.1
+    result = podsim.run(name, overrides=[f"memory.reserve={share}"])
+    assert not isinstance(result, podsim.RunResult)
+    capacity = result.memory.in_processor_memory_bytes
+    assert result.memory.tenants(0, "in_processor_memory")["reserve"] == round(share * capacity)
