@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
+from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
-from podsim.command_line.outputs import inputs_of_import, tell_written
+from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import (
     Format,
     Misfit,
@@ -33,8 +34,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(cost_app, name="cost")
+
+
+ServedScenario = Annotated[
+    str,
+    typer.Argument(
+        help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
+    ),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
+]
+Variant = Annotated[
+    str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
+Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
+Influence = Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")]
 
 
 class ValidationFormat(StrEnum):
@@ -45,11 +62,21 @@ class ValidationFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
-class NumberFormat(StrEnum):
-    """Number formats of the matrix units."""
+class ImportedActivity(StrEnum):
+    """What an imported model is to do."""
+
+    TRAIN = "train"
+    FORWARD = "forward"
+    GENERATE = "generate"
+
+
+class ImportedFormat(StrEnum):
+    """Number formats of an imported model."""
 
     FP16 = "fp16"
     FP32 = "fp32"
+    FP8 = "fp8"
+    INT4 = "int4"
 
 
 def _version(show: bool) -> None:
@@ -75,18 +102,13 @@ def run(
         str,
         typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
     ],
-    variant: Annotated[
-        str | None,
-        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
-    ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    variant: Variant = None,
+    overrides: Overrides = None,
+    output_format: OutputFormat = Format.TABLE,
     explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
+    plot: Plot = None,
+    influence: Influence = False,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
 ) -> None:
     """Simulate a scenario."""
@@ -100,19 +122,9 @@ def run(
 
 @app.command()
 def serve(
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
-        ),
-    ],
-    variant: Annotated[
-        str | None,
-        typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. serving.batch_size=8.")
-    ] = None,
+    scenario: ServedScenario,
+    variant: Variant = None,
+    overrides: Overrides = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second.")] = None,
     arrivals: Annotated[
         Path | None, typer.Option(help="A CSV file with arrival_s, prompt_tokens and output_tokens.")
@@ -120,9 +132,9 @@ def serve(
     loads: Annotated[
         list[float] | None, typer.Option("--load", help="A point of the load curve, as a share of saturation; repeat.")
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    influence: Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")] = False,
+    output_format: OutputFormat = Format.TABLE,
+    plot: Plot = None,
+    influence: Influence = False,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
@@ -157,12 +169,20 @@ def import_file(
     system: Annotated[
         str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
     ] = "ipu_pod16",
+    activity: Annotated[
+        ImportedActivity | None,
+        typer.Option(show_default="generate of a decoder", help="What it is to do; otherwise, what it is made for."),
+    ] = None,
+    precision: Annotated[
+        ImportedFormat | None,
+        typer.Option(show_default="fp16", help="Number format; narrow ones are of weights alone."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
-    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
-    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="Of a decoder.")] = None,
+    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, show_default="1 of a decoder", help="Sequences together; in training, per weight update."),
+        typer.Option(min=1, show_default="1", help="Sequences or images together; in training, per weight update."),
     ] = None,
     dimensions: Annotated[
         list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
@@ -170,24 +190,13 @@ def import_file(
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
 ) -> None:
     """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
-    from podsim.importer import Request, import_model
-    from podsim.importer.request import parse_dimensions
-    from podsim.report.files import check_new, check_outputs, write_atomically
-    from podsim.report.progress import track
+    from podsim.command_line.importing import Asked, import_as_asked
 
-    if output is not None:
-        check_outputs({"output": output}, inputs_of_import(model, system, output))
-        check_new(output, force=force)
-    folder = None if output is None else output.parent
-    request = Request(system, prompt_tokens, output_tokens, batch_size, parse_dimensions(dimensions or ()), folder)
-    text = import_model(
-        model, request, lambda warning: say(f"warning: {warning}"), lambda names: track(names, "importing:")
+    asked = Asked(
+        *(model, system, activity and activity.value, precision and precision.value),
+        *(prompt_tokens, output_tokens, batch_size, tuple(dimensions or ())),
     )
-    if output is None:
-        print_data(text)
-    else:
-        write_atomically(output, text.encode())
-        tell_written(output)
+    import_as_asked(asked, output, force=force)
 
 
 @app.command()
@@ -240,33 +249,13 @@ def list_shipped(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    output_format: OutputFormat = Format.TABLE,
 ) -> None:
     """List the shipped scenarios with kind of run, pod and variants, the systems and the software stacks."""
     from podsim.command_line.listing import listing
 
     as_json = output_format is Format.JSON
     echo(listing(words or (), as_json=as_json), as_json)
-
-
-@cost_app.command("matmul")
-def cost_matmul(
-    shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
-    ipu: Annotated[
-        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
-    ] = "gc200",
-    dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
-    partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
-    memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
-) -> None:
-    """Plan one matrix product and show what it costs."""
-    from podsim.report.plan_view import show_matmul
-    from podsim.specs import load_ipu
-
-    chip = load_ipu(ipu)
-    as_json = output_format is Format.JSON
-    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
 
 
 def main() -> None:

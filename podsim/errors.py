@@ -6,9 +6,9 @@ PodsimError             everything a user can mend; printed without a traceback
 ├── InfeasibleError     the answer is "no": a result, not a mistake
 │   ├── DoesNotFitError a memory is too small
 │   └── NoPlanError     no way to divide the work was found
-├── MissingDataError    a number is needed that nobody knows, and none is invented
+├── MissingDataError    a number is missing, and none is invented
 ├── OutputError         a file cannot be written
-└── DeadlockError       a program waits for itself: a bug of whoever made the program
+└── DeadlockError       a program waits for itself: a bug of podsim
 
 Anything else is a bug of podsim and keeps its traceback.
 """

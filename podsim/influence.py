@@ -1,4 +1,4 @@
-"""What a result stands on: the inputs that nobody has published or measured, by how far each moves it.
+"""What a result stands on: the inputs that are neither published nor measured, by how far each moves it.
 
 Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
 that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives

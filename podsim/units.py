@@ -120,7 +120,7 @@ def ps_to_seconds(picoseconds: int) -> float:
 
 
 def format_significant(value: float, digits: int = 3) -> str:
-    """A number with at most so many significant digits, thousands grouped and no trailing zeros.
+    """A number with a limited count of significant digits, thousands grouped and no trailing zeros.
 
     Digits before the decimal point are never rounded away.
 

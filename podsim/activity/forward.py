@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, placed
+from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
-from podsim.influence import StandsOn
+from podsim.influence import Measure, StandsOn
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
+from podsim.plan.layout import Fit
 from podsim.plan.plan import cost_model
-from podsim.probes import ForwardProbe
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
@@ -28,6 +30,7 @@ from podsim.report.usage import replicas_in_use
 from podsim.report.warnings import misfits
 from podsim.specs import ForwardScenario, LoadedScenario
 from podsim.specs.models.base import Reading
+from podsim.workload import Workload
 
 _SHORT_WAIT = 0.05
 
@@ -114,3 +117,32 @@ def _waits(call: Trace) -> Iterator[str]:
     if share > _SHORT_WAIT:
         cure = "smaller inputs or fewer replicas would help"
         yield f"host links set the pace: IPUs wait for data {format_percent(share)} of the time; {cure}"
+
+
+class ForwardProbe(BaseProbe):
+    """Forward passes: samples per second of session calls."""
+
+    metric = "throughput_samples_per_s"
+    _KEPT = ("_workload", "_fit")
+
+    def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:
+        """Prepare to repeat what was planned.
+
+        Args:
+            workload: The model for one batch, as it was read.
+            model: What its operations cost.
+            fit: What becomes of a job that does not fit.
+        """
+        super().__init__(model)
+        self._workload, self._fit = workload, fit
+
+    def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
+        """Run one batch, and a session call of many."""
+        job = forward_job(spec, self._workload, self._fit)
+        model = self._costs(cost_model(job), anew=anew)
+        if model is None:
+            return None
+        plan = make_plan(job, model, advise=False)
+        batch, call = compile_one_batch(plan), compile_calls(plan)
+        trace = self._traces.of(call, anew=anew)
+        return Measure(1 / trace.makespan_ps if trace else None, (batch, call, plan.memory))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, divided, placed
+from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
-from podsim.influence import StandsOn
+from podsim.influence import Measure, StandsOn
 from podsim.plan import Plan
-from podsim.plan.generation import generation_cost_model, plan_generation
+from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.probes import GenerationProbe
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.transfers import STREAMING
@@ -69,3 +71,36 @@ def _report(name: str, plan: Plan, trace: Trace) -> StepReport:
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(plan, trace),
     )
+
+
+class GenerationProbe(BaseProbe):
+    """Text generation, and serving by its steps: tokens per second of whole batches."""
+
+    metric = "tokens_per_s"
+    _KEPT = ("_job_of",)
+
+    def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:
+        """Prepare to repeat what was planned.
+
+        Args:
+            job_of: What is planned for a scenario.
+            model: What its operations cost.
+        """
+        super().__init__(model)
+        self._job_of = job_of
+
+    def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
+        """Run both kinds of step."""
+        asked = self._job_of(spec)
+        model = self._costs(generation_cost_model(asked), anew=anew)
+        if model is None:
+            return None
+        steps = plan_generation(asked, model, advise=False)
+        prefill, decode = compile_step(steps.prefill), compile_step(steps.decode)
+        others = (prefill, decode, steps.memory)
+        trace = self._traces.of(decode, anew=anew)
+        if trace is None:
+            return Measure(None, others)
+        in_flight = asked.layout.batches_in_flight
+        interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
+        return Measure(in_flight * asked.layout.micro_batch_size / interval_ps, others)

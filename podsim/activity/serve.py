@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from podsim.activity.generation import GenerationProbe
 from podsim.activity.requests import Demand, drawn, replayed
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
@@ -17,7 +18,6 @@ from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
-from podsim.probes import GenerationProbe
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
@@ -184,14 +184,7 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
-        **shared(
-            loaded,
-            copies_in_use(spec, copies),
-            stands_on,
-            warnings=warnings,
-            files=demand.inputs,
-            changes=given,
-        ),
+        **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,

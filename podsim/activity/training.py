@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from podsim.activity.probes import BaseProbe, figures
 from podsim.activity.settings import Settings, divided, placed
+from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
-from podsim.influence import StandsOn
+from podsim.influence import Measure, StandsOn
 from podsim.parallelism.choice import Choice
-from podsim.plan import Plan, make_plan
+from podsim.plan import Job, Plan, make_plan
 from podsim.plan.job import training_job
 from podsim.plan.plan import cost_model
 from podsim.plan.stage_cost import StageCost
-from podsim.probes import TrainingProbe
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
 from podsim.program.size import explicit_event_count
+from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
@@ -27,6 +29,7 @@ from podsim.report.warnings import spared_work, warnings_of
 from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
+from podsim.workload import Workload
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
@@ -129,3 +132,51 @@ def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[Opera
         for each in costs if runs else ():
             seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
             yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
+
+
+class TrainingProbe(BaseProbe):
+    """Training: the time to train where the scenario says when a run ends, otherwise samples per second."""
+
+    _KEPT = ("metric", "_fit")
+
+    def __init__(
+        self,
+        job: Job,
+        model: CostModel,
+        outcome: TrainingOutcome,
+        known: tuple[Program, Trace] | None = None,
+    ) -> None:
+        """Prepare to repeat what was planned.
+
+        Args:
+            job: What was planned.
+            model: What its operations cost.
+            outcome: What came of it.
+            known: What was run without its repetitions, if it was.
+        """
+        super().__init__(model)
+        self._traces.first = known
+        self._workload_of: Callable[[int], Workload] | None = job.workload_of
+        self._fit = job.fit
+        ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
+        self.metric = "time_to_train_s" if ends else "throughput_samples_per_s"
+
+    def __getstate__(self) -> dict[str, object]:
+        """The graph is built again."""
+        return super().__getstate__() | {"_workload_of": None}
+
+    def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
+        """Run one weight update, and the run that it belongs to."""
+        job = training_job(spec, self._workload_of, self._fit)
+        self._workload_of = job.workload_of
+        model = self._costs(cost_model(job), anew=anew)
+        if model is None:
+            return None
+        plan = make_plan(job, model, advise=False)
+        program = compile_program(plan)
+        trace = self._traces.of(program, anew=anew)
+        if trace is None:
+            return Measure(None, (program, plan.memory))
+        outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
+        return Measure(time_s or outcome.samples_per_update / trace.makespan_ps, (figures(trace), plan.memory, outcome))

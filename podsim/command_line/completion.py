@@ -1,4 +1,4 @@
-"""What a shell offers when a word is completed: shipped names, and the variants of a scenario."""
+"""Words that a shell offers for completion: shipped names, and the variants of a scenario."""
 
 from __future__ import annotations
 

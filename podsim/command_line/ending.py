@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and streams that are closed, full, or nobody reads."""
+"""How a command ends: exit codes, and streams that are closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from podsim.errors import InfeasibleError, PodsimError
 EXIT_CODES: Final = {
     0: "done",
     1: "a bug of podsim, with a traceback",
-    2: "an input, an output or the command line is wrong, or a number is needed that nobody knows",
+    2: "an input, an output or the command line is wrong, or a number is missing",
     3: "the plan is impossible, which is an answer",
     130: "interrupted",
-    141: "whoever read the output has gone, as in a pipe to `head`; nothing is said",
+    141: "the reader of the output has gone, as in a pipe to `head`; there is no message",
     143: "told to terminate",
 }
 """What each means."""
@@ -54,10 +54,10 @@ def run_to_the_end(command: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except BrokenPipeError:
-        return _nobody_reads()
+        return _reader_is_gone()
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer met it first
-            return _nobody_reads()
+            return _reader_is_gone()
         raise
     except OSError as error:
         _discard(sys.__stdout__)
@@ -98,7 +98,7 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
-def _nobody_reads() -> int:
+def _reader_is_gone() -> int:
     _discard(sys.__stdout__)
     return _NO_READER
 

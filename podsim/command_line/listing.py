@@ -10,7 +10,7 @@ from podsim.specs.catalogue import Catalogue, ListedScenario, catalogue
 
 
 def listing(words: Sequence[str], *, as_json: bool) -> str:
-    """What is shipped, or what of it has all words in its line.
+    """All that is shipped, or the entries that contain all words.
 
     Raises:
         PodsimError: Nothing has.

@@ -1,4 +1,4 @@
-"""Files that a command writes: none of them may be one that it reads, and each is told of."""
+"""Files that a command writes: none of them may be one that it reads, and each is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a scenario: what is checked before, and what is written, told and printed after."""
+"""Running a scenario: checks before it, and what is written, reported and printed after it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class _Shown:
 
 
 def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
-    """Simulate a scenario, write what is asked for, tell of it, and print."""
+    """Simulate a scenario, write the files that are asked for, report them, and print the result."""
     from podsim.activity import run
     from podsim.report.progress import follow, track
 

@@ -18,6 +18,7 @@ from podsim.cost.account import Account
 from podsim.cost.conv_method import Method
 from podsim.cost.conv_shape import ConvShape
 from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.specs.conv_vertices import AmpVertex
 from podsim.specs.ipu import Ipu
 from podsim.specs.vertices import Vertices
 from podsim.workload.op import Conv
@@ -99,15 +100,15 @@ def planned_conv(
     return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _conv_plan))
 
 
-def _planners() -> bytes:
-    """A hash of the code that makes plans: the formulas, and what they ask of a chip."""
-    homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__)
+def planner_files() -> tuple[Path, ...]:
+    """The code that makes plans: the formulas, and what they ask of a chip."""
+    homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__, AmpVertex.__module__)
     cost, op, *chip = (Path(str(sys.modules[each].__file__)) for each in homes)
-    return disk.source((*chip, *cost.parent.glob("*.py"), *op.parent.glob("*.py")))
+    return (*chip, *cost.parent.glob("*.py"), *op.parent.glob("*.py"))
 
 
 def _on_disk(key: tuple[object, ...]) -> str:
-    return disk.digest([b"plan", memo.SOURCES.get(__name__, _planners), repr(key).encode()])
+    return disk.digest([b"plan", memo.SOURCES.get(__name__, lambda: disk.source(planner_files())), repr(key).encode()])
 
 
 def _matmul_plan(data: Mapping[str, Any]) -> MatMulPlan:

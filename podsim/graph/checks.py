@@ -31,6 +31,20 @@ _MOST_AXES = 2**31 - 1
 _DIVISIONS = {"Div", "Mod"}
 
 
+class ImpossibleError(Exception):
+    """A node contradicts itself or what it reads."""
+
+
+def refuse(reason: str) -> None:
+    """Raise, if there is a reason.
+
+    Raises:
+        ImpossibleError: There is one.
+    """
+    if reason:
+        raise ImpossibleError(reason)
+
+
 def against_schema(node: NodeProto, schema: OpSchema) -> str:
     """What a node cannot do without and is not there, or is there as something else."""
     written = {each.name: each for each in node.attribute}

@@ -1,4 +1,4 @@
-"""What stands inside a node of an ONNX file: attributes and inner graphs."""
+"""What stands inside a node of an ONNX file: attributes, inner graphs, and its name in messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto, helper
+
+from podsim.graph.onnx_file import printable
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
@@ -55,3 +57,19 @@ def plain_attributes(node: NodeProto) -> Iterator[tuple[str, Any]]:
             yield each.name, value
         elif each.type in (AttributeProto.INTS, AttributeProto.FLOATS):
             yield each.name, tuple(value)
+
+
+def name_of_node(index: int, node: NodeProto) -> str:
+    """Its name, or one made of its operator and place."""
+    return printable(node.name) or f"{printable(node.op_type)}_{index}"
+
+
+def called(node: NodeProto) -> str:
+    """A node in a message."""
+    return f"`{printable(node.name or node.op_type)}`"
+
+
+def first_line(error: Exception) -> str:
+    """What an error of the library says first, without its place."""
+    text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
+    return text.rpartition("] ")[2][:120]

@@ -51,7 +51,8 @@ def read_graph(
 
 
 def _node_list(file: OnnxFile, dimensions: Mapping[str, int], watch: Watch) -> tuple[dict[str, int], NodeList]:
-    from podsim.graph.shapes import Shapes, inputs_of, refuse_other_inputs
+    from podsim.graph.kinds import inputs_of, refuse_other_inputs
+    from podsim.graph.shapes import Shapes
 
     inputs = inputs_of(file.model.graph)
     refuse_other_inputs(inputs, file.name)

@@ -6,7 +6,7 @@ computed as well, so that the shapes that depend on it can be told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,30 +16,41 @@ from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
 
 from podsim.errors import Problem, SpecError
-from podsim.graph.checks import against_schema, wrong_operands, wrong_result
+from podsim.graph.checks import ImpossibleError, against_schema, refuse, wrong_operands, wrong_result
+from podsim.graph.kinds import (
+    FLOATS,
+    NARROW,
+    STORED,
+    as_inferred,
+    format_of,
+    inputs_of,
+    item_bytes_of,
+    shape_of,
+    sizes_of,
+    value_of,
+)
 from podsim.graph.node import Node, Tensor
 from podsim.graph.onnx_file import SMALL_ELEMENTS, element_count, printable
-from podsim.graph.proto import captured_names, inner_nodes, number_attribute, plain_attributes
+from podsim.graph.proto import (
+    called,
+    captured_names,
+    first_line,
+    inner_nodes,
+    name_of_node,
+    number_attribute,
+    plain_attributes,
+)
 from podsim.watch import Watch, in_portions, silent
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, TypeProto
+    from onnx import NodeProto, TypeProto
 
 _STANDARD = ("", "ai.onnx")
-_FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
-_NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
-"""Formats of weights that are brought to another one before they are used."""
 _SIZED_BY_INPUT = {"NonZero", "Compress", "Unique"}
 """Results that are not larger than what is read, though their shape depends on values."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-_STORED = frozenset(onnx.TensorProto.DataType.values()[1:])
-_ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
 _LAST_VERSION = 2**31 - 1
 _ANOTHER_MODEL = "correct the model and export it again, or choose other sizes for the dimensions that it leaves open"
-
-
-class _ImpossibleError(Exception):
-    """A node contradicts itself or what it reads."""
 
 
 class Shapes:
@@ -94,11 +105,11 @@ class Shapes:
     def _check(self, node: NodeProto) -> None:
         for name in (*node.input, *captured_names(node)):
             if name and name not in self._tensors:
-                what = f"node {_called(node)} reads `{printable(name)}`, which nothing before it makes"
+                what = f"node {called(node)} reads `{printable(name)}`, which nothing before it makes"
                 raise SpecError([Problem(self._file, "", what, "export the model again")])
         for attribute in node.attribute:
             if attribute.ref_attr_name:
-                what = f"attribute `{printable(attribute.name)}` of node {_called(node)} refers to that of a function"
+                what = f"attribute `{printable(attribute.name)}` of node {called(node)} refers to that of a function"
                 raise SpecError([Problem(self._file, "", f"{what}, and it is in none", "export the model again")])
 
     def _store(self, name: str, tensor: onnx.TensorProto) -> None:
@@ -107,16 +118,16 @@ class Shapes:
         if min(shape, default=0) < 0:
             what = f"the stored tensor `{printable(name)}` has a negative size: {list(shape)}"
             raise SpecError([Problem(self._file, "", what, "export the model again")])
-        if tensor.data_type not in _STORED:
+        if tensor.data_type not in STORED:
             what = f"the stored tensor `{printable(name)}` has elements of type {tensor.data_type}, which ONNX has not"
             raise SpecError([Problem(self._file, "", what, "export the model again; the file is damaged, or too new")])
         kind = helper.make_tensor_type_proto(tensor.data_type, shape)
-        value = _value_of(tensor)
+        value = value_of(tensor)
         if value is not None:
             self._values[name] = value
         parameters: frozenset[str] = frozenset()
         # A single number is an operand of a formula, not a weight.
-        if _name_of(tensor.data_type) in _FLOATS | _NARROW and element_count(shape) > 1:
+        if format_of(tensor.data_type) in FLOATS | NARROW and element_count(shape) > 1:
             self.parameters[name] = shape
             parameters = frozenset([name])
         self._note(name, kind, constant=True, parameters=parameters)
@@ -128,9 +139,9 @@ class Shapes:
         is_float, item_bytes = True, 4
         if kind is not None:
             self._types[name] = kind
-            shape = _shape_of(kind)
-            element = _name_of(kind.tensor_type.elem_type)
-            is_float, item_bytes = element in _FLOATS, _item_bytes(kind.tensor_type.elem_type)
+            shape = shape_of(kind)
+            element = format_of(kind.tensor_type.elem_type)
+            is_float, item_bytes = element in FLOATS, item_bytes_of(kind.tensor_type.elem_type)
         self._tensors[name] = Tensor(name, shape, is_float, item_bytes, constant, parameters)
 
     def _constant(self, index: int, node: NodeProto) -> None:
@@ -154,7 +165,7 @@ class Shapes:
         parameters = frozenset(name for each in read if each.constant for name in each.parameters)
         try:
             types, doubt = self._result_types(node)
-        except _ImpossibleError as reason:
+        except ImpossibleError as reason:
             raise self._impossible(index, node, str(reason)) from None
         values = self._evaluate(node, types) if constant or node.op_type in ("Shape", "Size") else {}
         for name in filter(None, node.output):
@@ -170,7 +181,7 @@ class Shapes:
         return (doubt or "the shape of its result depends on data") if unknown else ""
 
     def _impossible(self, index: int, node: NodeProto, reason: str) -> SpecError:
-        what = f"{printable(node.op_type)} `{_name_of_node(index, node)}` cannot work: {reason}"
+        what = f"{printable(node.op_type)} `{name_of_node(index, node)}` cannot work: {reason}"
         return SpecError([Problem(self._file, "", what, _ANOTHER_MODEL)])
 
     def _result_types(self, node: NodeProto) -> tuple[Mapping[str, TypeProto], str]:
@@ -184,10 +195,10 @@ class Shapes:
         if any(self._tensors[name].shape is None for name in (*node.input, *captured_names(node)) if name):
             return {}, "the shape of what it reads is not known"
         shapes = [self._tensors[name].shape or () if name else () for name in node.input]
-        _refuse(against_schema(node, schema) or wrong_operands(node, shapes, self._values))
+        refuse(against_schema(node, schema) or wrong_operands(node, shapes, self._values))
         types, doubt = self._inferred(node, schema)
         for kind in types.values():
-            _refuse(wrong_result(node, shapes[0] if shapes else (), _sizes_of(kind)))
+            refuse(wrong_result(node, shapes[0] if shapes else (), sizes_of(kind)))
         self._refuse_other_elements(node, types)
         return types, doubt
 
@@ -201,23 +212,23 @@ class Shapes:
             # Of what an inner graph cannot do, the inference of a single node cannot be sure.
             if not any(inner_nodes(node)):
                 read = " and ".join(str(list(self._tensors[name].shape or ())) for name in names) or "nothing"
-                raise _ImpossibleError(f"{_first_line(error)}; it reads {read}") from None
-            return {}, _first_line(error)
+                raise ImpossibleError(f"{first_line(error)}; it reads {read}") from None
+            return {}, first_line(error)
         except (ValidationError, RuntimeError, ValueError, TypeError) as error:
-            return {}, _first_line(error)
+            return {}, first_line(error)
 
     def _refuse_other_elements(self, node: NodeProto, results: Mapping[str, TypeProto]) -> None:
         """A reshape keeps the number of elements, which the inference of shapes does not check."""
         kind = results.get(node.output[0]) if node.op_type == "Reshape" else None
-        shape = None if kind is None else _shape_of(kind)
+        shape = None if kind is None else shape_of(kind)
         read = self._tensors[node.input[0]].shape if shape is not None else None
         if shape is not None and read is not None and element_count(shape) != element_count(read):
-            raise _ImpossibleError(f"it cannot bring the shape {list(read)} to {list(shape)}")
+            raise ImpossibleError(f"it cannot bring the shape {list(read)} to {list(shape)}")
 
     def _stated_type(self, name: str) -> TypeProto | None:
         """What the file itself says about a tensor, where sizes are given."""
         kind = self._stated.get(name)
-        return kind if kind is not None and _shape_of(kind) is not None else None
+        return kind if kind is not None and shape_of(kind) is not None else None
 
     def _evaluate(self, node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, np.ndarray[Any, Any]]:
         """Values of small results; none if they cannot be computed."""
@@ -233,7 +244,7 @@ class Shapes:
             return {node.output[0]: size if node.op_type == "Shape" else np.array(size.prod(), np.int64)}
         if any(name not in self._values for name in names) or any(captured_names(node)):
             return {}
-        shapes = [_shape_of(types[name]) if name in types else None for name in node.output if name]
+        shapes = [shape_of(types[name]) if name in types else None for name in node.output if name]
         sized = all(shape is not None and element_count(shape) <= SMALL_ELEMENTS for shape in shapes)
         if not sized and node.op_type not in _SIZED_BY_INPUT:
             return {}
@@ -247,7 +258,7 @@ class Shapes:
             return {}
         pairs = zip(node.output, results, strict=False)
         return {
-            name: _as_inferred(np.asarray(value), types.get(name))
+            name: as_inferred(np.asarray(value), types.get(name))
             for name, value in pairs
             if name and isinstance(value, np.ndarray | np.generic)
         }
@@ -261,7 +272,7 @@ class Shapes:
         }
         standard = node.domain in _STANDARD
         return Node(
-            name=self._unique(_name_of_node(index, node)),
+            name=self._unique(name_of_node(index, node)),
             operator=node.op_type if standard else f"{printable(node.domain)}.{printable(node.op_type)}",
             version=self._versions.get("", self._versions.get("ai.onnx", 1)),
             inputs=inputs,
@@ -282,79 +293,3 @@ class Shapes:
         self._names[short] = number
         self._names.setdefault(full, 1)
         return full
-
-
-def inputs_of(graph: GraphProto) -> Sequence[onnx.ValueInfoProto]:
-    """What the host sends; old files name stored tensors as inputs too."""
-    stored = {tensor.name for tensor in graph.initializer}
-    return [each for each in graph.input if each.name not in stored]
-
-
-def refuse_other_inputs(inputs: Sequence[onnx.ValueInfoProto], file: str) -> None:
-    """Raise for what an IPU cannot read.
-
-    Raises:
-        SpecError: An input is text, or not a tensor.
-    """
-    for value in inputs:
-        is_text = value.type.tensor_type.elem_type == onnx.TensorProto.STRING
-        if is_text or not value.type.HasField("tensor_type"):
-            what = f"input `{printable(value.name)}` is {'text' if is_text else 'not a tensor'}, and IPUs read numbers"
-            do = "export the part of the model behind what turns it into tensors of numbers"
-            raise SpecError([Problem(file, "", what, do)])
-
-
-def _value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
-    """The value of a small tensor; None if it was left out, or is not of numbers."""
-    try:
-        value = numpy_helper.to_array(tensor) if element_count(tensor.dims) <= SMALL_ELEMENTS else None
-    except (ValueError, TypeError, RuntimeError, OSError, ValidationError):
-        return None
-    return value if value is not None and value.dtype.kind in "fiub" else None
-
-
-def _as_inferred(value: np.ndarray[Any, Any], kind: TypeProto | None) -> np.ndarray[Any, Any]:
-    """A value in the format that follows for it; reference implementations may compute in a wider one."""
-    known = kind is not None and kind.tensor_type.elem_type in onnx.TensorProto.DataType.values()[1:]
-    return value.astype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)) if kind and known else value
-
-
-def _name_of(element_type: int) -> str:
-    return _ELEMENTS.get(element_type, "UNDEFINED")
-
-
-def _item_bytes(element_type: int) -> int:
-    try:
-        return int(helper.tensor_dtype_to_np_dtype(element_type).itemsize)
-    except KeyError:
-        return 1
-
-
-def _shape_of(kind: TypeProto) -> tuple[int, ...] | None:
-    """Sizes of a tensor, if all of them are known."""
-    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
-        return None
-    sizes = [-1 if size is None else size for size in _sizes_of(kind)]
-    return None if min(sizes, default=0) < 0 else tuple(sizes)
-
-
-def _sizes_of(kind: TypeProto) -> list[int | None]:
-    return [each.dim_value if each.HasField("dim_value") else None for each in kind.tensor_type.shape.dim]
-
-
-def _refuse(reason: str) -> None:
-    if reason:
-        raise _ImpossibleError(reason)
-
-
-def _name_of_node(index: int, node: NodeProto) -> str:
-    return printable(node.name) or f"{printable(node.op_type)}_{index}"
-
-
-def _called(node: NodeProto) -> str:
-    return f"`{printable(node.name or node.op_type)}`"
-
-
-def _first_line(error: Exception) -> str:
-    text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
-    return text.rpartition("] ")[2][:120]

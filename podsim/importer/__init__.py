@@ -56,13 +56,18 @@ def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple
     if request.dimensions:
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
+    from podsim.importer.asked import activity_of
     from podsim.importer.huggingface import imported
+    from podsim.specs import Activity
+    from podsim.specs.families import family
 
     model = imported(read_config(path))
-    if model.kind == "decoder":
-        from podsim.importer.decoder import decoder_scenario
-
-        return decoder_scenario(model, request, watch)
-    from podsim.importer.training import training_scenario
-
-    return training_scenario(model, request, watch)
+    can, usual = family(model.kind).sections, Activity.GENERATION if model.kind == "decoder" else Activity.TRAINING
+    match activity_of(request, can, usual, model.family, model.config.name):
+        case Activity.GENERATION:
+            from podsim.importer.decoder import decoder_scenario as scenario
+        case Activity.TRAINING:
+            from podsim.importer.training import training_scenario as scenario
+        case Activity.FORWARD:
+            from podsim.importer.forward import forward_scenario as scenario
+    return scenario(model, request, watch)

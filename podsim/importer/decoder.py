@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from podsim.errors import PodsimError
+from podsim.importer.asked import precision
 from podsim.importer.chosen import chosen_division, division_lines
 from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import Section, scenario_text
 from podsim.plan.generation_job import generation_job
-from podsim.specs import GenerationScenario
+from podsim.specs import Activity, GenerationScenario
 from podsim.watch import Watch
 
 _TOKENS, _BATCH = 512, 1
@@ -27,9 +28,10 @@ def decoder_scenario(model: Imported, request: Request, watch: Watch) -> tuple[s
     """
     notes = list(model.notes)
     sections = [
-        top(model, request, _SOFTWARE),
+        top(model, request, _SOFTWARE, Activity.GENERATION.words),
         Section("model", (Entry("kind", "decoder"), *model.model)),
         Section("generation", _asked(model, request, notes)),
+        *precision(request, Activity.GENERATION, model.config.name),
     ]
     loaded, choice = chosen_division(model, sections, {}, watch)
     parameters = generation_job(loaded.of(GenerationScenario)).shape.parameter_count

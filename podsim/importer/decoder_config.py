@@ -6,6 +6,7 @@ from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry, Reader
 from podsim.specs.wording import shown
 
+_LONGEST = 1024
 _FUNCTIONS = {"silu": "swish", "swish": "swish", "relu": "relu"}
 
 
@@ -32,14 +33,28 @@ def _function(word: str) -> str | None:
     return "gelu" if "gelu" in word else _FUNCTIONS.get(word)
 
 
-def decoder(reader: Reader, entries: tuple[Entry, ...], positions: Entry, *, bind: bool) -> Imported:
+def decoder(
+    reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
+) -> Imported:
     """A decoder.
 
     Args:
         reader: What it was read with.
         entries: Keys under `model`.
         positions: Tokens that it has positions for.
-        bind: Whether it can take no more than those.
+        dropout: In training, of blocks and of attention.
+        bind: Whether it can take no more tokens than it has positions for.
     """
-    notes = tuple(reader.notes)
-    return Imported(reader.config, reader.family, "decoder", "text generation", entries, notes, (), positions, bind)
+    length = min(_LONGEST, positions.whole)
+    sequence = Entry("sequence_length", length, f"at most {_LONGEST} of {positions.value} positions")
+    return Imported(
+        config=reader.config,
+        family=reader.family,
+        kind="decoder",
+        purpose="pre-training",
+        model=entries,
+        notes=tuple(reader.notes),
+        data=(sequence, *dropout),
+        positions=positions,
+        positions_bind=bind,
+    )

@@ -14,6 +14,8 @@ from podsim.importer.imported import (
 )
 from podsim.importer.reader import Entry, Reader
 
+_WIDER = "use fewer, wider heads"
+
 
 def _gpt2(reader: Reader) -> Imported:
     """A GPT-2."""
@@ -29,7 +31,7 @@ def _gpt2(reader: Reader) -> Imported:
         Entry("bias", True, always(reader)),
         reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
-    return decoder(reader, entries, positions, bind=True)
+    return decoder(reader, entries, positions, _dropout(reader, "resid_pdrop", "attn_pdrop", 0.1), bind=True)
 
 
 def _gptj(reader: Reader) -> Imported:
@@ -48,14 +50,15 @@ def _gptj(reader: Reader) -> Imported:
         Entry("bias", ("feed_forward", "head"), always(reader)),
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
     )
-    return decoder(reader, entries, _positions(reader, 2048), bind=False)
+    dropout = _dropout(reader, "resid_pdrop", "attn_pdrop", 0.0)
+    return decoder(reader, entries, _positions(reader, 2048), dropout, bind=False)
 
 
 def _rotary_size(reader: Reader, width: int) -> Entry:
     turned = reader.whole("rotary_size", ["rotary_dim"], 64, null=width, why="all of a head", most=MOST_WIDTH)
     if reader.sound and (turned.whole > width or turned.whole % 2):
         what = f"{turned.value} elements of heads that are {width} wide: pairs of them are turned"
-        reader.complain("rotary_dim", what, f"write an even number up to {width}")
+        reader.complain("rotary_dim", what, f"write an even number up to {width}" if width > 1 else _WIDER)
     return turned
 
 
@@ -82,7 +85,8 @@ def _gpt_neox(reader: Reader) -> Imported:
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
     )
     positions = reader.whole("positions", ["max_position_embeddings"], 2048)
-    return decoder(reader, entries, positions, bind=False)
+    dropout = _dropout(reader, "hidden_dropout", "attention_dropout", 0.0)
+    return decoder(reader, entries, positions, dropout, bind=False)
 
 
 def _rotary_share(reader: Reader, width: int) -> Entry:
@@ -92,9 +96,60 @@ def _rotary_share(reader: Reader, width: int) -> Entry:
     turned = int(share.value * width)
     if reader.sound and (turned < 2 or turned % 2):
         what = f"{share.value} of heads that are {width} wide are {turned} elements: pairs of them are turned"
-        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else "use fewer, wider heads"
+        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
         reader.complain("rotary_pct", what, do)
     return Entry("rotary_size", turned, f"of {width}: {share.origin}")
+
+
+def _falcon(reader: Reader) -> Imported:
+    """A Falcon [almazrouei2023]; the newer architecture has groups of heads and a norm for each block."""
+    newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
+    layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
+    hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
+    four = 4 * hidden.whole
+    inner = reader.whole("feed_forward_size", ["ffn_hidden_size"], four, null=four, why="4 x hidden", most=MOST_WIDTH)
+    heads = reader.whole("head_count", ["num_attention_heads"], 71, most=MOST_WIDTH)
+    kv = _falcon_kv_heads(reader, heads.whole, newer=newer)
+    check_heads(reader, hidden, heads, kv, key="num_kv_heads")
+    if reader.flag("alibi", "alibi", default=False).value:
+        reader.notes.append("not modelled: ALiBi positions (alibi); rotary ones are simulated")
+    entries = (
+        *(layers, hidden, inner, heads, kv),
+        reader.whole("vocabulary_size", ["vocab_size"], 65024, most=MOST_ROWS),
+        Entry("gated", False, always(reader)),
+        *activation(reader, "activation", "gelu"),
+        Entry("norm", "layer", always(reader)),
+        Entry("rotary", True, always(reader)),
+        _falcon_blocks(reader, newer=newer),
+        reader.flag("bias", "bias", default=False),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=True),
+    )
+    positions = reader.whole("positions", ["max_position_embeddings"], 2048)
+    dropout = _dropout(reader, "hidden_dropout", "attention_dropout", 0.0)
+    return decoder(reader, entries, positions, dropout, bind=False)
+
+
+def _falcon_kv_heads(reader: Reader, heads: int, *, newer: bool) -> Entry:
+    if newer:
+        why = "as many as query heads"
+        return reader.whole("kv_head_count", ["num_kv_heads"], heads, null=heads, why=why, most=MOST_WIDTH)
+    shared = reader.flag("kv_head_count", "multi_query", default=True)
+    return Entry("kv_head_count", 1 if shared.value else heads, shared.origin)
+
+
+def _falcon_blocks(reader: Reader, *, newer: bool) -> Entry:
+    beside = reader.flag("parallel_blocks", "parallel_attn", default=True)
+    if not newer:
+        return Entry("parallel_blocks", "one_norm" if beside.value else "none", beside.origin)
+    norms = reader.whole("parallel_blocks", ["num_ln_in_parallel_attn"], 2, null=2, why="one for each block", most=2)
+    return Entry("parallel_blocks", "one_norm" if norms.value == 1 else "two_norms", norms.origin)
+
+
+def _dropout(reader: Reader, blocks: str, attention: str, default: float) -> tuple[Entry, Entry]:
+    return (
+        reader.share("dropout", blocks, default=default),
+        reader.share("attention_dropout", attention, default=default),
+    )
 
 
 def _positions(reader: Reader, default: int) -> Entry:
@@ -117,4 +172,5 @@ FAMILIES = {
     "gpt2": ConfigFamily("GPT2", _gpt2),
     "gptj": ConfigFamily("GPTJ", _gptj),
     "gpt_neox": ConfigFamily("GPTNeoX", _gpt_neox),
+    "falcon": ConfigFamily("Falcon", _falcon),
 }

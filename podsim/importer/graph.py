@@ -8,17 +8,16 @@ from pathlib import Path
 
 from podsim.errors import PodsimError
 from podsim.graph import Graph, read_graph
+from podsim.importer.asked import activity_of, precision
 from podsim.importer.config_file import printable
-from podsim.importer.graph_fit import GraphFit, fit_graph, longest_failure
-from podsim.importer.other_pods import fits_elsewhere
+from podsim.importer.forward_fit import division, fitted
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request
 from podsim.importer.scenario_text import Section, as_mapping, scenario_text
-from podsim.plan import Job
-from podsim.plan.forward_job import forward_job
-from podsim.specs import ForwardScenario, System, load_scenario
+from podsim.specs import Activity, ForwardScenario, load_scenario
 from podsim.specs.wording import counted
 from podsim.watch import Watch, silent
+from podsim.workload.op import DType
 
 _SOFTWARE = "popart_sdk_2.3"
 
@@ -31,15 +30,20 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
         SpecError: The file or the pod is wrong, or a dimension is left open.
         DoesNotFitError: The model does not fit the pod.
     """
+    where = printable(str(path))
+    activity_of(request, {Activity.FORWARD}, Activity.FORWARD, "graph", where)
     _refuse_generation(path, request)
-    graph = read_graph(path, request.dimensions, watch=watch)
+    formats = list(precision(request, Activity.FORWARD, where))
+    dtype: DType = "fp32" if request.precision == "fp32" else "fp16"
+    graph = read_graph(path, request.dimensions, dtype, watch)
     sections = [
         Section("", (_description(path), Entry("system", request.system, "--system"), Entry("software", _SOFTWARE))),
         Section("model", tuple(_model(path, graph, request))),
+        *formats,
     ]
     spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
-    fit = _fit(spec, graph, graph.source[0])
-    text = scenario_text(_header(graph), [*sections, _division(fit), _data(graph)])
+    fit = fitted(spec, graph.workload, graph.source[0], _smaller(graph))
+    text = scenario_text(_header(graph), [*sections, division(fit), _data(graph)])
     return text, graph.warnings
 
 
@@ -63,23 +67,6 @@ def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
         yield Entry("dimensions", dict(graph.dimensions), "--dimension")
 
 
-def _fit(spec: ForwardScenario, graph: Graph, name: str) -> GraphFit:
-    def job_on(pod: System) -> Job:
-        return forward_job(spec.model_copy(update={"system": pod}), graph.workload)
-
-    fit = fit_graph(job_on(spec.system))
-    if fit is None:
-        error = fits_elsewhere(
-            spec.system,
-            f"cut into up to {counted(len(graph.workload.order), 'part')}",
-            lambda pod: fit_graph(job_on(pod)) is not None,
-            lambda pod: longest_failure(job_on(pod)),
-            _smaller(graph),
-        )
-        raise error.at(name)
-    return fit
-
-
 def _smaller(graph: Graph) -> str:
     if not graph.dimensions:
         return "import a smaller model, or export it with smaller dimensions"
@@ -100,14 +87,6 @@ def _header(graph: Graph) -> Iterator[str]:
         yield from (f"  {each}" for each in graph.unmapped)
     for note in graph.notes:
         yield f"Note: {note}."
-
-
-def _division(fit: GraphFit) -> Section:
-    entries = (
-        Entry("pipeline_stages", fit.stages, "IPUs of one copy of the model"),
-        Entry("replication_factor", fit.replicas, "as many as the pod holds"),
-    )
-    return Section("parallelism", entries, ("Tried in this order; the first that fits is taken.", *fit.tried))
 
 
 def _data(graph: Graph) -> Section:

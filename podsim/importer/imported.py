@@ -59,17 +59,28 @@ def always(reader: Reader) -> str:
     return f"in every {reader.family} model"
 
 
-def check_heads(reader: Reader, hidden: Entry, heads: Entry, kv: Entry, size: Entry | None = None) -> None:
-    """Complain where heads do not divide the width and have none of their own, or those of keys not the others."""
+def check_heads(
+    reader: Reader, hidden: Entry, heads: Entry, kv: Entry, *, key: str = "num_key_value_heads", own_size: bool = False
+) -> None:
+    """Complain where heads do not divide what they have to.
+
+    Args:
+        reader: Takes the complaint.
+        hidden: Width of the model, which heads divide unless they have a size of their own.
+        heads: Query heads.
+        kv: Key and value heads, which divide the query heads.
+        key: What the file calls them.
+        own_size: Whether heads have a size of their own.
+    """
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
     where = reader.given("num_attention_heads", "n_head") or ""
-    if size is None and width % count:
+    if not own_size and width % count:
         reader.complain(where, f"{count} heads do not divide a width of {width}", "correct one of the two")
     elif count % kv_count:
         what = f"{kv_count} key and value heads do not divide {count} query heads"
-        reader.complain("num_key_value_heads", what, "correct one of the two")
+        reader.complain(key, what, "correct one of the two")
 
 
 def note_activation(reader: Reader, name: str, usual: str, simulated: str) -> None:

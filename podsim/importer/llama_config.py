@@ -78,6 +78,20 @@ def _gemma(reader: Reader) -> Imported:
     return _like_llama(reader, defaults, bias, Entry("scaled_embedding", True, always(reader)))
 
 
+def _mixtral(reader: Reader) -> Imported:
+    """A Mixtral [jiang2024]."""
+    note_window(reader, None)
+    count = reader.whole("experts.count", ["num_local_experts"], 8, most=MOST_WIDTH)
+    per_token = reader.whole("experts.per_token", ["num_experts_per_tok"], 2, most=MOST_WIDTH)
+    if reader.sound and per_token.whole > count.whole:
+        what = f"a token cannot go through {per_token.value} of {count.value} experts"
+        key = "num_experts_per_tok" if _given(reader, "num_experts_per_tok") else "num_local_experts"
+        reader.complain(key, what, "correct one of the two")
+    bias = Entry("bias", False, f"{reader.family} has none")
+    defaults = _Defaults(inner=14336, positions=131072, kv_heads=8)
+    return _like_llama(reader, defaults, bias, count, per_token)
+
+
 def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) -> Imported:
     """A decoder with rotary positions, RMS norms and gated feed-forward blocks."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], defaults.layers, most=MOST_LAYERS)
@@ -87,7 +101,7 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
     kv = _kv_heads(reader, defaults.kv_heads, heads.whole)
     rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
     wide = _head_size(reader, defaults.head_size)
-    check_heads(reader, hidden, heads, kv, *wide)
+    check_heads(reader, hidden, heads, kv, own_size=bool(wide))
     entries = (
         *(layers, hidden, width, heads, kv, *wide, rows),
         Entry("gated", True, always(reader)),
@@ -98,7 +112,9 @@ def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) 
         reader.flag("tied_embedding", "tie_word_embeddings", default=defaults.tied),
     )
     limit = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
-    return decoder(reader, entries, limit, bind=False)
+    none = Entry("dropout", 0.0, f"{reader.family} has none")
+    dropout = (none, reader.share("attention_dropout", "attention_dropout", default=0.0))
+    return decoder(reader, entries, limit, dropout, bind=False)
 
 
 def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
@@ -132,6 +148,7 @@ def _llama_bias(reader: Reader) -> Entry:
 FAMILIES = {
     "llama": ConfigFamily("Llama", _llama),
     "mistral": ConfigFamily("Mistral", _mistral),
+    "mixtral": ConfigFamily("Mixtral", _mixtral),
     "qwen2": ConfigFamily("Qwen2", _qwen2),
     "gemma": ConfigFamily("Gemma", _gemma),
 }

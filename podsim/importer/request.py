@@ -26,9 +26,11 @@ class Request:
         system: A pod, by name or path.
         prompt_tokens: Tokens of a prompt, of a decoder.
         output_tokens: Tokens generated for it, of a decoder.
-        batch_size: Sequences that go through a decoder together, or samples per weight update of a training run.
+        batch_size: Sequences or images that go through the model together, or samples per weight update.
         dimensions: Sizes of the dimensions that a graph leaves open, by name.
         folder: Where the scenario will lie, if that is known; a graph's file is named from there.
+        activity: `train`, `forward` or `generate`; None for what the model is made for.
+        precision: Number format; None for half precision.
     """
 
     system: str = _DEFAULT_SYSTEM
@@ -37,6 +39,8 @@ class Request:
     batch_size: int | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
     folder: Path | None = None
+    activity: str | None = None
+    precision: str | None = None
 
 
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
@@ -64,10 +68,10 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def top(model: Imported, request: Request, software: str) -> Section:
+def top(model: Imported, request: Request, software: str, purpose: str) -> Section:
     """Description, system and software."""
     sizes = {entry.key: entry.value for entry in model.model}
-    description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {model.purpose}"
+    description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {purpose}"
     entries = (
         Entry("description", description),
         Entry("system", request.system, "--system"),

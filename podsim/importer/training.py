@@ -1,10 +1,10 @@
-"""A model as a scenario of training: BERT, RoBERTa, ViT and T5."""
+"""A model as a scenario of training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podsim.errors import PodsimError
+from podsim.importer.asked import precision, refuse_tokens
 from podsim.importer.chosen import chosen_division, division_lines
 from podsim.importer.even_pipeline import pipeline_sections
 from podsim.importer.imported import Imported
@@ -13,6 +13,7 @@ from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import Section, scenario_text
 from podsim.parallelism.choice import Choice
 from podsim.plan.job import training_job
+from podsim.specs import Activity
 from podsim.specs.training import TrainingScenario
 from podsim.watch import Watch
 
@@ -32,15 +33,17 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         PodsimError: Something is asked that only a decoder can do.
         InfeasibleError: The model does not fit the pod, or its batch cannot be divided.
     """
-    _refuse_generation(model, request)
+    where = model.config.name
+    refuse_tokens(request, Activity.TRAINING, where)
     tuned = model.purpose.startswith("fine-tuning")
     software, optimizer = _PRETRAINED_BERT if model.kind == "bert" and not tuned else _OTHERS
     batch = option("batch_size", request.batch_size, _FINE_TUNING if tuned else _PRETRAINING)
     sections = [
-        top(model, request, software),
+        top(model, request, software, model.purpose),
         Section("model", (Entry("kind", model.kind), *model.model)),
         Section("data", model.data),
         Section("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
+        *precision(request, Activity.TRAINING, where),
     ]
     lines: Iterable[str] = ()
     if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
@@ -56,13 +59,6 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
 
 def _layers(model: Imported) -> int:
     return next(entry.whole for entry in model.model if entry.key == "layer_count")
-
-
-def _refuse_generation(model: Imported, request: Request) -> None:
-    for name in ("prompt_tokens", "output_tokens"):
-        if getattr(request, name) is not None:
-            what = f"a {model.family} becomes a training run; --{name.replace('_', '-')} means nothing there"
-            raise PodsimError(what, where=model.config.name, do="leave it out")
 
 
 def _reason(model: Imported, batch: Entry, choice: Choice) -> str:

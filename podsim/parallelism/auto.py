@@ -32,10 +32,6 @@ _MOST_BLOCKS = 420
 def choose(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice]:
     """Choose the division of a scenario that leaves it open.
 
-    Args:
-        loaded: A scenario with `parallelism: auto`.
-        watch: Passes the names of steps on.
-
     Raises:
         DoesNotFitError: No division fits; says what the nearest one lacks, and what would help.
         NoPlanError: The batch cannot be divided as it is pinned.

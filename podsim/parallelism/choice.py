@@ -1,4 +1,4 @@
-"""What was chosen, what came next, and what would have been faster had it fitted."""
+"""The outcome of a search: the chosen division, the runners-up, and faster ones that do not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podsim.plan.memory import RESERVE, IpuMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A division with what is predicted of it.
+    """A division with its predicted speed and memory.
 
     Attributes:
         parallelism: Keys of the scenario's `parallelism`.

@@ -22,7 +22,7 @@ from podsim.specs.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.specs.division import AutoTextSpec, ParallelismSpec
 from podsim.specs.quantity import Sourced
 from podsim.specs.training import OptimizerStateSpec
-from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.workload.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 
 
 @lru_cache(maxsize=8)
@@ -48,7 +48,7 @@ class TransformerFamily:
     recomputation = "layer"
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
-        """What the parts of the model keep."""
+        """Memory and cycles of every part of the model."""
         return Slices(
             chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
         )
@@ -87,7 +87,7 @@ class ConvnetFamily:
     recomputation = "segment"
 
     def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
-        """What the parts of the network keep."""
+        """Memory and cycles of every part of the network."""
         make = CheckpointedSlices if recompute else Slices
         return make(
             chain,

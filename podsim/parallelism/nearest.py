@@ -18,13 +18,7 @@ _OTHERWISE = (
 
 
 def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, search: Search) -> DoesNotFitError:
-    """The error for a scenario of which no division fits.
-
-    Args:
-        loaded: What was written.
-        spec: The scenario.
-        search: Which divisions were tried, with as little memory for temporaries as may be.
-    """
+    """The error for a scenario of which no division fits."""
     lean = [found for setting in search.misfits.values() if (found := search.leanest(setting))]
     what = f"no division of batch_size {search.space.batch_size} fits {spec.system.name}"
     if lean:

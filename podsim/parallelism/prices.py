@@ -112,7 +112,7 @@ def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
 
     Args:
         slices: The chain of blocks.
-        job: Formats, optimizer, and the layout but for its cuts.
+        job: Formats, optimizer, and the layout without its cuts.
         pinned: A share of memory for each IPU, if those are given.
     """
     ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica

@@ -1,4 +1,4 @@
-"""What every contiguous part of a chain keeps between forward and backward pass, and what it needs meanwhile."""
+"""Memory of every contiguous part of a chain: what it keeps between forward and backward pass, and while it runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Slices:
         return np.array([table(needs) for needs in self.chain.needs])
 
     def memory_bytes(self, depth: int) -> Costs:
-        """Activations and temporaries with so many micro-batches in flight, by share and part. [B]"""
+        """Activations and temporaries with a number of micro-batches in flight, by share and part. [B]"""
         return depth * self.kept_bytes + self.peak_bytes
 
     def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:

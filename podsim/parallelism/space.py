@@ -1,4 +1,4 @@
-"""The layouts, but for their cuts, that a batch, a pod and what is pinned allow."""
+"""The layouts, without their cuts, that a batch, a pod and what is pinned allow."""
 
 from __future__ import annotations
 
@@ -76,11 +76,7 @@ class Space:
         return self.family.divided(layout, self._workload.order)
 
     def groups(self, base: Layout) -> Iterator[Layout]:
-        """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit.
-
-        Args:
-            base: What they have in common.
-        """
+        """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
         every = (
             (
                 place,
@@ -121,7 +117,7 @@ class Space:
                 yield ipus
 
     def _replica_counts(self, ipus: int) -> list[int]:
-        """The most replicas that divide batch and pod and leave enough micro-batches, hardly fewer, or none beside one.
+        """The largest numbers of replicas that divide batch and pod and leave enough micro-batches, and one.
 
         With fewer there is less to compute with, but for models so small that reducing gradients costs more.
         """

@@ -89,12 +89,12 @@ def _unit_text(unit: Sequence[str], title: str | None, counts: Mapping[str, int]
 
 
 def single_ipus(count: int) -> tuple[range, ...]:
-    """An IPU for each of so many stages."""
+    """One IPU for each stage."""
     return groups(count, 1)
 
 
 def groups(count: int, size: int) -> tuple[range, ...]:
-    """Neighbouring IPUs for each of so many stages.
+    """Neighbouring IPUs for each stage.
 
     >>> groups(2, 4)
     (range(0, 4), range(4, 8))
@@ -124,7 +124,7 @@ def cuts_of_layers(workload: Workload, layers: Sequence[int], shards: int = 1, *
 
 
 def cuts_of_counts(workload: Workload, counts: Sequence[Mapping[str, int]], ipus: Sequence[int]) -> Cuts:
-    """Stages that hold so many of each block, on one IPU each.
+    """Stages that hold a number of each block, on one IPU each.
 
     Raises:
         ModelError: The blocks of a stage do not follow one another in the model.

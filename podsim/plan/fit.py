@@ -39,7 +39,7 @@ def does_not_fit(
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:
-    """What the fullest IPU needs and has, with its largest tenants."""
+    """The memory that the fullest IPU needs and has, with its largest tenants."""
     worst = max(memory, key=lambda ipu: max(_overflow(ipu, storage) for storage in _STORAGE_NAMES))
     storage = max(_STORAGE_NAMES, key=lambda name: _overflow(worst, name))
     capacity = _capacity(worst, storage)

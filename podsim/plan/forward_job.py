@@ -9,13 +9,7 @@ from podsim.workload import Workload
 
 
 def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> Job:
-    """The job that a scenario describes.
-
-    Args:
-        spec: The scenario.
-        workload: Its model, for one batch.
-        fit: What becomes of it where it does not fit.
-    """
+    """The job that a scenario describes, and what becomes of it where it does not fit."""
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     layout = Layout(
         ipus_per_replica=stages,

@@ -16,8 +16,10 @@ from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, reserve, tempo
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
-from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
+from podsim.workload import Workload
 from podsim.workload.op import DType
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch
 from podsim.workload.transformer.weights import unpacking
 
 StepName = Literal["prefill", "decode"]
@@ -25,7 +27,7 @@ StepName = Literal["prefill", "decode"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What is asked of a decoder.
+    """A question about a decoder: its batch, prompt and output, and its layout.
 
     Attributes:
         system: The machines.
@@ -98,7 +100,7 @@ class Steps:
 
 
 def with_layers(asked: Generation, count: int) -> Generation:
-    """The same model with so many layers in each stage."""
+    """The question with a number of layers in each stage."""
     layout = asked.layout
     stages = layout.stage_count
     shape = replace(asked.shape, layer_count=count * stages)
@@ -106,7 +108,7 @@ def with_layers(asked: Generation, count: int) -> Generation:
 
 
 def with_stages_of_shards(asked: Generation, stages: int, shards: int) -> Generation:
-    """The same on so many stages, each shared by so many IPUs."""
+    """The question with a number of stages, each shared by a number of IPUs."""
     return asked.laid_out(
         ipus_per_replica=stages * shards,
         cuts=_even_cuts(asked.shape, stages, shards),

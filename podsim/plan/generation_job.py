@@ -1,4 +1,4 @@
-"""From a checked scenario of text generation to what the planner is asked."""
+"""From a checked scenario of text generation to the question for the planner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from podsim.specs import GenerationScenario
 
 
 def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
-    """What a scenario asks, and what becomes of it where it does not fit."""
+    """The question that a scenario describes, and what becomes of it where it does not fit."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
     return Generation(
         system=spec.system,

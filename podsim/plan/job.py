@@ -20,7 +20,7 @@ from podsim.specs.training import TrainingOptimizerSpec
 from podsim.specs.wording import known_here
 from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES
-from podsim.workload.transformer import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.workload.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 
 
 def training_job(
@@ -120,7 +120,7 @@ def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
 
 
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
-    """What the scenario leaves open where it does not fit."""
+    """Changes that the scenario leaves open where it does not fit."""
     yield from recomputation_on(layout, spec.parallelism.redone)
     if spec.memory.state_can_move:
         yield from less_state_on_chip(layout)

@@ -1,4 +1,4 @@
-"""What a planner is given: a model, the machines, and how the model is laid out over them."""
+"""The input of the planner: a model, the machines, and how the model is laid out over them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Precision:
         return self.weight_bits < WEIGHT_BITS["fp16"]
 
     def weight_bytes(self, element_count: int) -> int:
-        """Bytes of so many weights. [B]
+        """Bytes of a number of weights. [B]
 
         >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9)
         (20, 5)
@@ -146,7 +146,7 @@ class Optimizer:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be planned.
+    """The input of the planner.
 
     Attributes:
         system: The machines.
@@ -175,7 +175,7 @@ class Job:
 
     @property
     def code_bytes_per_tile(self) -> int:
-        """What the program takes. [B]"""
+        """Bytes of the program on each tile. [B]"""
         return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
 
     def laid_out(self, **fields: Any) -> Job:

@@ -96,7 +96,7 @@ def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator
     owners = _owners(held)
 
     def stored(segment: Segment, there: Collection[str]) -> int:
-        """The weights of a segment, but for those that are tied to blocks that are there. [B]"""
+        """The weights of a segment, except those tied to blocks on the same IPU. [B]"""
         count = sum(_stored_elements(workload.blocks[name], there) for name in segment.blocks)
         return job.precision.weight_bytes(count)
 
@@ -140,7 +140,7 @@ def _stored_elements(block: Block, owners: Collection[str]) -> int:
 
 
 def optimizer_state(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
-    """What the optimizer keeps of the weights of an IPU, or of its shard of them."""
+    """Optimizer state of the weights of an IPU, or of its shard of them."""
     sizes = [size for cost in held for size in updated_sizes(cost.stage, workload)]
     return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
 
@@ -201,14 +201,7 @@ def running_tenants(held: Sequence[StageCost]) -> tuple[Tenant, Tenant]:
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
-    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip.
-
-    Args:
-        cost: The stage.
-        decode: The step that makes one token.
-        job: What is planned.
-        sequence_length: Tokens of prompt and output.
-    """
+    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip."""
     if job.layout.kv_cache == "none":
         return
     token = decode.activation_bytes * sequence_length

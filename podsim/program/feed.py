@@ -44,7 +44,7 @@ class Feed:
         return _UPDATES if self.is_live else 1
 
     def interval_ps(self) -> int:
-        """From one micro-batch of a replica to its next, if nothing but servers and links set the pace. [ps]"""
+        """Time between two micro-batches of a replica, if only servers and links set the pace. [ps]"""
         return max(self._totals().values(), default=0)
 
     @property

@@ -44,7 +44,7 @@ def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
 
 
 class _Replica:
-    """What the phases of one replica have in common."""
+    """The common part of the phases of one replica."""
 
     def __init__(self, plan: Plan, replicas: Replicas, replica: int) -> None:
         self._plan, self._replicas, self._replica = plan, replicas, replica
@@ -83,7 +83,7 @@ class _Replica:
         software = self._plan.software
         if software.forward_call_s is None:
             what = f"{software.name} does not say what a session call for forward passes costs"
-            raise MissingDataError(what, do="set software.forward_call")
+            raise MissingDataError(what, do="set `software.forward_call`, for example to `1 ms`")
         call = Work("session call", ((HOST, seconds_to_ps(software.forward_call_s)),))
         return Phase("call", 1, dict.fromkeys(self._lanes, (Barrier("host", HOST), call)), HOST)
 

@@ -61,7 +61,7 @@ def loads_overlap(plan: Plan) -> bool:
 
 
 class _StepProgram:
-    """What the phases of a step have in common."""
+    """The common part of the phases of a step."""
 
     def __init__(self, plan: Plan, *, explicit: bool) -> None:
         self._plan, self._explicit, self._workload = plan, explicit, plan.workload
@@ -122,7 +122,8 @@ class _StepProgram:
         software = self._plan.software
         if software.token_call_s is None:
             raise MissingDataError(
-                f"{software.name} does not say what a call for a token costs", do="set software.token_call"
+                f"{software.name} does not say what a call for a token costs",
+                do="set `software.token_call`, for example to `7 ms`",
             )
         return software.token_call_s
 

@@ -25,7 +25,7 @@ class Repeat:
 
 
 Passes = Mapping[str, tuple[Repeat, ...]]
-"""By name of a task, what it is made of."""
+"""Operations of a task, by its name."""
 
 
 def training_passes(plan: Plan) -> Passes:

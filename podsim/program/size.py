@@ -17,12 +17,7 @@ def unseen(_event_count: int) -> Iterable[int]:
 
 
 def explicit_event_count(program: Program, replicas: Replicas) -> int:
-    """Events of the program that a folded one stands for: every replica, every repetition, every part. Rough.
-
-    Args:
-        program: The folded program.
-        replicas: Those that it holds.
-    """
+    """Events of the program that a folded one stands for: every replica, every repetition, every part. Rough."""
     counted = sum(map(_event_count, program.groups))
     return counted * replicas.layout.replication_factor // len(replicas.kept)
 

@@ -17,6 +17,7 @@ from matplotlib import rc_context, rcdefaults, rcParams
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.patches import Patch
 
 from podsim.errors import OutputError
 from podsim.report.base import Result
@@ -126,7 +127,17 @@ def plain_frame(axes: Axes) -> None:
     axes.tick_params(axis="x", labelsize=8.5)
 
 
-def text_colour(background: str) -> str:
+def write_on_bar(axes: Axes, x: float, y: float, text: str, background: str, points: float = 8.5) -> None:
+    """Text in the middle of a bar, in a colour that is easy to read on that of the bar."""
+    axes.text(x, y, text, ha="center", va="center", fontsize=points, color=_text_colour(background))
+
+
+def legend_entry(colour: str, label: str) -> Patch:
+    """A patch of a legend."""
+    return Patch(facecolor=colour, edgecolor="#666666", linewidth=0.4, label=label)
+
+
+def _text_colour(background: str) -> str:
     """Black or white, whichever is easier to read on a background."""
     luminance = sum(weight * part for weight, part in zip(_LUMINANCE, to_rgb(background), strict=True))
     return "white" if luminance < 0.5 else "black"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from podsim.parallelism.choice import Candidate
-from podsim.specs.wording import counted
+from podsim.specs.wording import counted, flow
 
 _WIDTH: Final = 78
 
@@ -30,24 +30,14 @@ def _lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
     for key, value in keys.items():
         if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
             yield f"  {key}:"
-            yield from (_folded(f"    - {_flow(each)}") for each in value)
+            yield from (_folded(f"    - {flow(each)}") for each in value)
         else:
-            yield _folded(f"  {key}: {_flow(value)}")
+            yield _folded(f"  {key}: {flow(value)}")
 
 
 def _folded(line: str) -> str:
     """No wider than a page; a list goes on in a line that is further in."""
     return textwrap.fill(line, _WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return str(value)
 
 
 def division_words(candidate: Candidate) -> str:

@@ -45,10 +45,6 @@ def _check_place(path: str | Path) -> None:
 def check_new(path: str | Path, *, force: bool) -> None:
     """Refuse a path that cannot be written, or that holds a file already.
 
-    Args:
-        path: File to make.
-        force: Whether it may be replaced.
-
     Raises:
         OutputError: It cannot be written, or exists and may not be replaced.
     """
@@ -122,10 +118,6 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
     The bytes go to a temporary file in the same folder that then takes the name. A symbolic link keeps
     pointing where it did; a device or a pipe is written directly.
-
-    Args:
-        path: File to make or replace.
-        data: All of its bytes.
 
     Raises:
         OutputError: The path cannot be written.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from rich.console import Group
-from rich.text import Text
 
-from podsim.report.format import format_bytes, format_count, format_duration_s, format_percent
+from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
-from podsim.report.table import breakdown_table, memory_lines, operation_table, share_of_pod
-from podsim.report.tables import Tables, headline, plain_table, titled
+from podsim.report.table import breakdown_table, ipu_table, memory_lines, operation_table, share_of_pod
+from podsim.report.tables import Tables, headline
 
 _DIGITS = 4
-_MOST_IPUS = 16
 
 
 def forward_tables(result: ForwardResult, *, ascii_only: bool) -> Tables:
@@ -46,13 +44,6 @@ def _stages(result: ForwardResult) -> Group | None:
     """How evenly the work is spread over the stages; None for a single stage."""
     if len(result.ipus) == 1:
         return None
-    table = plain_table(">IPU", "holds", ">busy", ">used", ">free")
-    for account in result.ipus[:_MOST_IPUS]:
-        used = result.memory.used_bytes(account.ipu)
-        free = result.memory.in_processor_memory_bytes - used
-        busy = format_percent(account.busy_s / result.call.time_s)
-        cells = (str(account.ipu), account.stages, busy, format_bytes(used), format_bytes(free))
-        table.add_row(*(Text(cell) for cell in cells))
-    left = len(result.ipus) - _MOST_IPUS
-    lines = [f"and {left} more IPUs"] if left > 0 else []
-    return titled("IPUs of one replica: share of the call at work, In-Processor-Memory", table, *lines)
+    rows = [(account, (account.busy_s / result.call.time_s,), False) for account in result.ipus]
+    title = "IPUs of one replica: share of the call at work, In-Processor-Memory"
+    return ipu_table(title, (">busy",), rows, result.memory)

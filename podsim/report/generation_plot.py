@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
-from podsim.report.chart_frame import framed, plain_frame, text_colour
+from podsim.report.chart_frame import framed, legend_entry, plain_frame, write_on_bar
 from podsim.report.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.report.generation import GenerationResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -57,7 +57,7 @@ def _fullest_share(memory: MemoryReport, where: str) -> float:
 
 
 def generation_conclusion(result: GenerationResult) -> str:
-    """What the chart shows, in two lines: latency and throughput, and what binds them."""
+    """Title of the chart, in two lines: latency and throughput, and what binds them."""
     first, later = (
         f"after {format_duration_s(step.time_s)}, bound by {step.bound}" for step in (result.prefill, result.decode)
     )
@@ -71,13 +71,13 @@ def _draw_step(axes: Axes, step: StepReport, until_s: float) -> None:
         colour, length = kind_of(kind).colour, breakdown[kind] * _MS_PER_S
         axes.barh(0, length, left=left, height=0.8, color=colour, linewidth=0)
         if breakdown[kind] >= _LABEL_FROM_SHARE * until_s:
-            _write(axes, left + length / 2, 0, f"{kind_of(kind).label}\n{length:.3g} ms", colour)
+            write_on_bar(axes, left + length / 2, 0, f"{kind_of(kind).label}\n{length:.3g} ms", colour)
         left += length
     if step.loads_ps:
         colour = kind_of("streaming").colour
         axes.barh(_LOADS_FROM, step.loads_s * _MS_PER_S, height=0.34, color=colour, linewidth=0)
         text = f"loads of weights by I/O tiles meanwhile, {format_duration_s(step.loads_s)}"
-        _write(axes, step.loads_s * _MS_PER_S / 2, _LOADS_FROM, text, colour)
+        write_on_bar(axes, step.loads_s * _MS_PER_S / 2, _LOADS_FROM, text, colour)
     lowest = _LOADS_FROM - 0.2 if step.loads_ps else -0.45
     axes.set(xlim=(0, until_s * _MS_PER_S), ylim=(lowest, 0.45), yticks=[], xlabel="mean over the IPUs [ms]")
     title = f"A {step.name} step: {format_duration_s(step.time_s, 4)}, bound by {step.bound}"
@@ -106,10 +106,6 @@ def _draw_memory(axes: Axes, memory: MemoryReport, ipus: Sequence[int], where: s
     plain_frame(axes)
 
 
-def _write(axes: Axes, x: float, y: float, text: str, background: str) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=text_colour(background))
-
-
 def _legend(figure: SubFigure, handles: Sequence[Patch], title: str | None) -> None:
     figure.legend(handles=handles, loc="outside right upper", frameon=False, title=title, fontsize=9.5)
 
@@ -117,7 +113,7 @@ def _legend(figure: SubFigure, handles: Sequence[Patch], title: str | None) -> N
 def _kinds(result: GenerationResult) -> list[Patch]:
     steps = (result.prefill, result.decode)
     names = in_kind_order(kind for step in steps for kind, time_ps in step.breakdown_ps.items() if time_ps)
-    return [_patch(kind_of(kind).colour, f"{kind_of(kind).label}  {_shares(steps, kind)}") for kind in names]
+    return [legend_entry(kind_of(kind).colour, f"{kind_of(kind).label}  {_shares(steps, kind)}") for kind in names]
 
 
 def _shares(steps: Sequence[StepReport], kind: str) -> str:
@@ -127,8 +123,4 @@ def _shares(steps: Sequence[StepReport], kind: str) -> str:
 def _tenants(memory: MemoryReport) -> list[Patch]:
     shown = dict.fromkeys(row.tenant for row in memory.rows)
     colours: Mapping[str, str] = {tenant: _TENANTS.get(tenant, _OTHER_TENANT) for tenant in shown}
-    return [_patch(colour, tenant.replace("_", " ")) for tenant, colour in colours.items()]
-
-
-def _patch(colour: str, label: str) -> Patch:
-    return Patch(facecolor=colour, edgecolor="#666666", linewidth=0.4, label=label)
+    return [legend_entry(colour, tenant.replace("_", " ")) for tenant, colour in colours.items()]

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from podsim.engine.trace import Trace
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
-from podsim.report.chart_frame import framed, plain_frame, text_colour
+from podsim.report.chart_frame import framed, legend_entry, plain_frame, write_on_bar
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.kinds import in_kind_order, kind_of
@@ -35,7 +35,7 @@ _ENTRY_INCHES: Final = 0.21
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What a chart shows of a result.
+    """The numbers of a result that a chart shows.
 
     Attributes:
         result: The result.
@@ -90,7 +90,7 @@ def plot_run(result: RunResult | ForwardResult) -> Figure:
 
 
 def conclusion(result: RunResult | ForwardResult) -> str:
-    """What the chart shows, in one or two lines: the time, its largest parts and who sets the pace."""
+    """Title of the chart, in one or two lines: the time, its largest parts, and the IPU that sets the pace."""
     return _subject(result).conclusion
 
 
@@ -119,12 +119,7 @@ def _with_conclusion(subject: _Subject) -> _Subject:
 def _legend(subject: _Subject) -> list[Patch]:
     times_s = exact_seconds(subject.breakdown_ps)
     return [
-        Patch(
-            facecolor=kind_of(kind).colour,
-            edgecolor="#666666",
-            linewidth=0.4,
-            label=f"{kind_of(kind).label}  {format_percent(times_s[kind] / subject.total_s)}",
-        )
+        legend_entry(kind_of(kind).colour, f"{kind_of(kind).label}  {format_percent(times_s[kind] / subject.total_s)}")
         for kind in in_kind_order(times_s)
         if times_s[kind]
     ]
@@ -142,15 +137,7 @@ def _draw_breakdown(axes: Axes, subject: _Subject, accounts: Sequence[IpuAccount
             axes.barh(row, length, left=left, height=0.78, color=look.colour, linewidth=0)
             if times_s[kind] / total_s >= _LABEL_FROM_SHARE:
                 share = format_percent(times_s[kind] / total_s, 0)
-                axes.text(
-                    left + length / 2,
-                    row,
-                    share,
-                    ha="center",
-                    va="center",
-                    fontsize=8.5,
-                    color=text_colour(look.colour),
-                )
+                write_on_bar(axes, left + length / 2, row, share, look.colour)
             left += length
     axes.set_yticks(range(len(bars)), [label for label, _ in bars], fontsize=8.5)
     axes.set(xlim=(0, total_s * _MS_PER_S), ylim=(len(bars) - 0.45, -0.55))

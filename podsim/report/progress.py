@@ -13,7 +13,7 @@ _PARTS: Final = 100
 
 
 def track(names: Sequence[str], what: str) -> Iterator[str]:
-    """Pass names on, with a bar on standard error that is gone at the end; silent when nobody watches."""
+    """Pass names on, with a bar on standard error that vanishes at the end; silent if that is no terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -28,10 +28,6 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
 
 def follow(event_count: int, say: Callable[[str], None]) -> Iterable[int]:
     """Estimate the time of a simulation; if it is long, say so at once and show a bar.
-
-    Args:
-        event_count: Events to simulate, roughly.
-        say: Takes the estimate.
 
     Returns:
         Numbers of events after which to look again.

@@ -85,17 +85,6 @@ class MemoryReport:
     in_processor_memory_bytes: int
     streaming_memory_bytes: int
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain types only, in a fixed order of keys."""
-        return {
-            "rows": [
-                {"ipu": row.ipu, "tenant": row.tenant, "size_bytes": row.size_bytes, "where": row.where}
-                for row in self.rows
-            ],
-            "in_processor_memory_bytes": self.in_processor_memory_bytes,
-            "streaming_memory_bytes": self.streaming_memory_bytes,
-        }
-
     def capacity_bytes(self, where: str) -> int:
         """Capacity per IPU of one of the two memories. [B]"""
         return self.streaming_memory_bytes if where == STREAMING else self.in_processor_memory_bytes
@@ -113,7 +102,7 @@ class MemoryReport:
         return sum(self.tenants(ipu, where).values())
 
     def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
-        """The IPU with the least room left, the first of equals; none if nobody uses this memory."""
+        """The IPU with the least room left, the first of equals; none if this memory is not used."""
         ipus = sorted({row.ipu for row in self.rows if row.where == where})
         return max(ipus, key=lambda ipu: self.used_bytes(ipu, where), default=None)
 

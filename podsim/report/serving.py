@@ -85,7 +85,7 @@ class ServingResult(Result):
 
 
 def serving_warnings(rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation) -> Iterator[str]:
-    """What a reader must know before using the numbers.
+    """Warnings: what a reader must know before using the numbers.
 
     Args:
         rate_per_s: Rate at which requests came; None if all came at once. [1/s]

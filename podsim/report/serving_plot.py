@@ -35,7 +35,7 @@ def plot_serving(result: ServingResult) -> Figure:
 
 
 def serving_conclusion(result: ServingResult) -> str:
-    """What the chart shows, in two lines: the saturation, and what requests see at the rate that was asked for."""
+    """Title of the chart, in two lines: the saturation, and what requests see at the rate that was asked for."""
     outcome = result.outcome
     return (
         f"{result.title}\n"

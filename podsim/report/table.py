@@ -122,21 +122,39 @@ def _phases(phases: Sequence[PhaseTime]) -> Text | None:
 def _ipus(result: RunResult) -> Group | None:
     if not result.ipus:
         return None
-    table = plain_table(">IPU", "holds", ">compute", ">data", ">waiting", ">used", ">free")
-    slowest = result.slowest_ipu
-    for account in result.ipus[:_MOST_IPUS]:
-        used = result.memory.used_bytes(account.ipu)
-        free = result.memory.in_processor_memory_bytes - used
-        shares = [format_percent(share) for share in _shares(account)]
-        cells = [str(account.ipu), account.stages, *shares, format_bytes(used), format_bytes(free)]
-        table.add_row(*(Text(cell) for cell in cells), style="bold" if account is slowest else "")
-    lines = []
-    if len(result.ipus) > _MOST_IPUS:
-        lines.append(f"and {len(result.ipus) - _MOST_IPUS} more IPUs")
+    slowest, lines = result.slowest_ipu, []
     if slowest is not None and len(result.ipus) > 1:
         share = format_percent(slowest.busy_s / (result.weight_update_s or 1.0))
         lines.append(f"IPU {slowest.ipu} sets the pace: at work {share} of the time")
-    return titled("IPUs of one replica: shares of the weight update, In-Processor-Memory", table, *lines)
+    rows = [(account, _shares(account), account is slowest) for account in result.ipus]
+    title = "IPUs of one replica: shares of the weight update, In-Processor-Memory"
+    return ipu_table(title, (">compute", ">data", ">waiting"), rows, result.memory, *lines)
+
+
+def ipu_table(
+    title: str,
+    headers: Sequence[str],
+    rows: Sequence[tuple[IpuAccount, Sequence[float], bool]],
+    memory: MemoryReport,
+    *lines: str,
+) -> Group:
+    """The first IPUs of a replica: what they hold, shares of their time, memory.
+
+    Args:
+        title: Of the table.
+        headers: Of the columns with shares.
+        rows: Each IPU with its shares, and whether it stands out.
+        memory: Tenants of its memory.
+        lines: Notes below the table.
+    """
+    table = plain_table(">IPU", "holds", *headers, ">used", ">free")
+    for account, shares, stands_out in rows[:_MOST_IPUS]:
+        used = memory.used_bytes(account.ipu)
+        sizes = (format_bytes(used), format_bytes(memory.in_processor_memory_bytes - used))
+        cells = (str(account.ipu), account.stages, *map(format_percent, shares), *sizes)
+        table.add_row(*map(Text, cells), style="bold" if stands_out else "")
+    more = (f"and {len(rows) - _MOST_IPUS} more IPUs",) if len(rows) > _MOST_IPUS else ()
+    return titled(title, table, *more, *lines)
 
 
 def _shares(account: IpuAccount) -> tuple[float, float, float]:

@@ -34,7 +34,7 @@ def plain_table(*headers: str) -> Table:
 
 
 def heading(result: Result) -> Group:
-    """What a report is about, under its title, and what a reader must know first."""
+    """The title of a report, what it is about, and its warnings."""
     title, about = Text(result.title, style="bold"), "\n".join(result.about)
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
     return Group(title, Text(about, style="dim"), *warnings)

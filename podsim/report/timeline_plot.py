@@ -8,6 +8,7 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
+from matplotlib.patches import StepPatch
 
 from podsim.engine.trace import Record, Trace
 from podsim.program.passes_in_order import Passes
@@ -135,10 +136,18 @@ def _draw_window(
         below = [row + _BAR / 2] * _BINS
         for kind in in_kind_order(columns):
             above = [edge - _BAR * height for edge, height in zip(below, columns[kind], strict=True)]
-            # Thousands of corners would make a vector file of many MB.
-            axes.stairs(
-                above, edges, baseline=below, fill=True, color=kind_of(kind).colour, linewidth=0, rasterized=True
+            # Thousands of corners would make a vector file of many MB. `Axes.stairs` would look at every one of them
+            # for limits, which are set below.
+            columns_of_kind = StepPatch(
+                above,
+                edges,
+                baseline=below,  # type: ignore[arg-type]  # a line is as good as a number
+                fill=True,
+                color=kind_of(kind).colour,
+                linewidth=0,
+                rasterized=True,
             )
+            axes.add_artist(columns_of_kind)
             below = above
     for part in parts:
         if window.start_ps < part.start_ps < window.end_ps:

@@ -51,13 +51,7 @@ def copies_in_use(spec: Any, copies: int) -> Usage:
 
 
 def unused_ipus(spec: Scenario, usage: Usage, *, chosen: bool) -> Iterator[str]:
-    """A warning if the pod has room for more copies of the model.
-
-    Args:
-        spec: The scenario.
-        usage: What it uses.
-        chosen: Whether podsim chose the division.
-    """
+    """A warning if the pod has room for more copies of the model."""
     system = spec.system
     room = system.domain_ipu_count // usage.ipus_per_copy * (system.ipu_count // system.domain_ipu_count)
     if usage.copies < room:

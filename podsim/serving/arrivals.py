@@ -25,7 +25,7 @@ PATTERNS: Final = ("poisson", "fixed")
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What is asked, in the order in which it comes.
+    """Requests in the order of their arrival.
 
     Attributes:
         arrival_ps: When each request arrives, never before the one ahead of it. [ps]

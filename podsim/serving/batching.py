@@ -104,7 +104,7 @@ class StepTable:
         return self._prefill[key]
 
     def decode_ps(self, batch: int, context_tokens: int, count: int) -> int:
-        """So many steps in a row, the first at this context. [ps]"""
+        """Time of a number of steps in a row, the first at this context. [ps]"""
         if not count:
             return 0
         sums = self._covering(batch, context_tokens, count)

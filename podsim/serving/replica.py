@@ -28,7 +28,7 @@ Queue = deque[int]
 
 
 def make_slot(batching: Batching, queue: Queue, stamps: Stamps) -> Slot:
-    """A slot that batches as told."""
+    """A slot with the given kind of batching."""
     if isinstance(batching, StaticBatching):
         return StaticSlot(batching, queue, stamps)
     return ContinuousSlot(batching, queue, stamps)
@@ -79,15 +79,10 @@ class Slot(ABC):
 
     @abstractmethod
     def decide(self, now_ps: int) -> None:
-        """Account for what has ended, and say what comes next."""
+        """Account for what has ended, and return what comes next."""
 
     def begin(self, now_ps: int, table: StepTable) -> None:
-        """Start what has been decided, unless that is nothing.
-
-        Args:
-            now_ps: The time. [ps]
-            table: The pace.
-        """
+        """Start what has been decided, unless that is nothing."""
         self._since_ps, self._table = now_ps, table
         if self._joining:
             prompts = self._stamps.requests.prompt_tokens

@@ -1,4 +1,4 @@
-"""What a scenario asks of its model."""
+"""Activities: what a scenario asks of its model."""
 
 from __future__ import annotations
 

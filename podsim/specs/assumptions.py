@@ -20,7 +20,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A number that a result may stand on and nobody has published or measured.
+    """A number that a result may stand on and that is neither published nor measured.
 
     Attributes:
         key: Its key path in the scenario.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.specs.document import Document, KeyPath
 
 _ALIAS: Final = "base"
 _VALUE: Final = "value"
+_NULL: Final = "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +19,13 @@ class Change:
 
     Attributes:
         key: Its path, for example `system.host_count`.
-        before: What the file says, or what stands in the files it names; None if nobody says it.
-        after: What was simulated; None if it was left out.
+        before: The value in the file, or in the files that it names; None if there is none.
+        after: What was simulated; None if it was left out, `null` if that takes away what a preset brings.
     """
 
     key: str
     before: object
     after: object
-
-    def to_dict(self) -> dict[str, object]:
-        """The change as plain data."""
-        return asdict(self)
 
 
 def changes(
@@ -43,6 +40,8 @@ def changes(
         outcome: What was asked with all that it refers to.
     """
     before, after = dict(_leaves(file.data)), dict(_leaves(asked.data))
+    # A `null` where the file says nothing may take away what a preset brings.
+    after |= {path: _NULL for path, value in after.items() if value is None and path not in before}
     differing = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     beneath = inherited() if any(path not in before for path in differing) else {}
     found = (

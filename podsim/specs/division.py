@@ -118,7 +118,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         return self.updates_per_session_call
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """What is wrong with layers, micro-batches and session calls."""
+        """Problems of layers, micro-batches and session calls."""
         if self.layers_per_ipu is None:
             yield from self._stages(spec.model)
         else:

@@ -1,4 +1,4 @@
-"""What fields mean: the texts under them in the source, read only when somebody asks.
+"""What fields mean: the texts under them in the source, read when they are first asked for.
 
 pydantic can do this too, for every model as it is made, which costs a tenth of a whole run.
 """

@@ -61,7 +61,7 @@ class Document:
     replaced: tuple[Replaced, ...] = ()
 
     def at(self, path: KeyPath) -> Any:
-        """What is written under a key path, None without it."""
+        """The value under a key path; None if there is none."""
         data = self.data
         for part in path:
             data = data.get(part) if isinstance(data, dict) else None

@@ -95,7 +95,7 @@ def form_of(document: Document) -> type[Scenario]:
 
 
 def activity_of(document: Document) -> Activity:
-    """What a document asks of its model.
+    """The activity that a document asks for.
 
     Raises:
         SpecError: There is no such kind of model, or training and generation are both asked for.
@@ -112,7 +112,7 @@ def activity_of(document: Document) -> Activity:
 
 
 def _module_of(document: Document) -> str:
-    """Of the kind that is written; a kind that is missing or no text is told of like any other key."""
+    """The module of the kind that is written; a missing or wrong kind is reported like any other key."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if isinstance(kind, str) and kind not in _MODULES:

@@ -112,11 +112,11 @@ class ForwardScenario(Scenario):
         return size
 
     def division_findings(self) -> Iterator[Finding]:
-        """What the pod has no room for."""
+        """Replicas that the pod has no room for."""
         yield from replica_findings(self.system, self.parallelism)
 
     def model_findings(self) -> Iterator[Finding]:
-        """What is wrong with memory, model and data."""
+        """Problems of memory, model and data."""
         yield from one_share(self.memory.available_memory_proportion)
         yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
         yield from self.model.findings(self)

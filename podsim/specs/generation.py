@@ -18,6 +18,7 @@ from podsim.specs.quantity import Count, CountOrZero, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory, Reserve
 from podsim.specs.serving import ServingSpec
+from podsim.specs.wording import counted
 
 
 class GenerationSpec(Spec):
@@ -90,12 +91,12 @@ class InferenceParallelismSpec(Spec):
             if count & (count - 1):
                 raise BadValueError(f"{name} {count} cannot be placed", "use a power of two")
         if self.batches_in_flight > self.pipeline_stages:
-            what = f"{self.batches_in_flight} batches for {self.pipeline_stages} pipeline stages"
+            what = f"{self.batches_in_flight} batches for {counted(self.pipeline_stages, 'pipeline stage')}"
             raise BadValueError(what, "use at most one batch per stage")
         return self
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
-        """What the pod has no room for, and what leaves IPUs without a part of the model.
+        """Divisions that the pod has no room for, or that leave IPUs without a part of the model.
 
         Shards may be unequal: the largest one sets the time, and has to fit.
         """
@@ -170,7 +171,7 @@ class GenerationScenario(Scenario):
         return domain // self.parallelism.ipu_count * (self.system.ipu_count // domain)
 
     def division_findings(self) -> Iterator[Finding]:
-        """What is wrong with shards, stages and copies."""
+        """Problems of shards, stages and copies."""
         yield from self.parallelism.findings(self)
         replicas = self.serving and self.serving.replicas
         if replicas and 0 < self.copy_count < replicas:
@@ -182,7 +183,7 @@ class GenerationScenario(Scenario):
             )
 
     def model_findings(self) -> Iterator[Finding]:
-        """What is wrong with positions, memory and requests."""
+        """Problems of positions, memory and requests."""
         key = ("generation", "output_tokens")
         yield from self.model.position_findings(self.generation.sequence_length, key, "shorten prompt or output")
         tiles = int(self.system.machine.ipu.tile.count)

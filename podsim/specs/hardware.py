@@ -201,8 +201,9 @@ class System(HardwareSpec):
     """How many."""
     link_domain_machine_count: Count
     """Machines whose IPUs reach each other by IPU-Links."""
-    topology: Literal["ladder", "torus"] | None = None
-    """`torus` when the ends of the ladder are joined; left out for one IPU alone."""
+    topology: Literal["ladder", "torus", "machine_ring"] | None = None
+    """`torus` when the ends of the ladder are joined, `machine_ring` when machines are joined in a ring by one
+    connection each; left out for one IPU alone."""
     host_count: Annotated[int, Field(strict=True, ge=1, le=_MOST_IPUS)]
     """Host servers."""
     host: Host

@@ -106,7 +106,7 @@ class Ipu(HardwareSpec):
         return _FLOP_PER_MULTIPLY_ADD * self.products_per_cycle(dtype) * self.tile.count * self.clock_hz
 
     def exchange_bytes_per_s(self, tile_count: int) -> float:
-        """What so many tiles receive, or send, together. [B/s]"""
+        """Rate at which a number of tiles receives, or sends, together. [B/s]"""
         return tile_count * self.exchange.bytes_per_cycle * self.clock_hz
 
     def with_tiles(self, count: int) -> Ipu:

@@ -51,7 +51,7 @@ _Wanted = TypeVar("_Wanted", bound=Scenario)
 
 @dataclass(frozen=True, slots=True)
 class LoadedScenario:
-    """A scenario with what it was read from.
+    """A scenario with the files that it was read from.
 
     Attributes:
         name: Name of the file, with the variant if one was chosen.

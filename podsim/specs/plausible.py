@@ -1,4 +1,4 @@
-"""Quantities that are possible, but that nothing real comes near: most often a slip of the unit."""
+"""Quantities that are possible but far from anything real: most often a slip of the unit."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class Quantity:
         return number
 
     def _wrong(self, number: float) -> str | None:
-        """What is wrong with a number; None if it can be."""
+        """The problem of a number; None if it is possible."""
         least, most = self._limits
         if not math.isfinite(number):
             return "not a finite number"
@@ -225,7 +225,7 @@ def _written_out(number: Sourced) -> dict[str, Any]:
 
 
 def quantity_of(declared: FieldInfo) -> Quantity | None:
-    """How the quantity of a field is read, be it optional or not; None for any other field."""
+    """How the quantity of a field is read, optional or not; None for any other field."""
     marks = (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
     return next((mark for mark in marks if isinstance(mark, Quantity)), None)
 

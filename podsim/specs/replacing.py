@@ -1,4 +1,4 @@
-"""What becomes of keys beside the name of a pod or stack when another is named in its place.
+"""Keys beside the name of a pod or stack, when another is named in its place: kept, or an error.
 
 Hosts are a choice of the scenario and stay. Every other key was meant for what is replaced: it is an
 error to lose it, unless it is written again or taken away with `null`.
@@ -22,7 +22,7 @@ _CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
 
 
 def keep_choices(base: Document, over: Document) -> Document:
-    """What is laid over a scenario, with the choices that stay, and a note of every key that gives way."""
+    """The keys that are laid over a scenario, with the choices that stay, and a note of every key that is replaced."""
     for path in [path for top in _TOP for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
         over = _kept(base, over, path)
     return over

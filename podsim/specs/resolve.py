@@ -139,7 +139,7 @@ def _over_base(
 
 
 def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
-    """What a document is laid over.
+    """The name of the base of a document.
 
     Raises:
         SpecError: It is not a name.
@@ -172,7 +172,7 @@ def located(data: Any, kind: str, folders: Sequence[Path]) -> Any:
 
 
 def lay_over(base: Document, over: Document) -> Document:
-    """Lay keys over a scenario: as `merge`, but what is written beside the name of a pod is not lost unsaid."""
+    """Lay keys over a scenario as `merge` does, but note what is lost beside the name of a pod."""
     return merge(base, keep_choices(base, over))
 
 
@@ -191,7 +191,7 @@ def merge(base: Document, over: Document) -> Document:
 
 
 def _joined(document: Document, part: Document) -> Document:
-    """What is known beside data and places of two documents that become one."""
+    """A document with the inputs, notices and replaced keys of another that becomes part of it."""
     return replace(
         document,
         inputs=tuple(dict.fromkeys((*document.inputs, *part.inputs))),

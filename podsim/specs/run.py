@@ -111,7 +111,7 @@ class RunSpec(TrainingRunSpec):
         return self
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Ends that need data, or reference runs, that there are none of."""
+        """Ends of the run that need data, or reference runs, which are missing."""
         if self.epochs is not None and spec.data.samples_per_epoch is None:
             yield ("run", "epochs"), "the size of the training set is not known", "add data.samples_per_epoch"
         if isinstance(self.samples_to_converge, ReferenceConvergence) and spec.model.reference_benchmark is None:

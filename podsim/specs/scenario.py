@@ -36,7 +36,7 @@ class Scenario(Spec):
 
     @abstractmethod
     def division_findings(self) -> Iterator[Finding]:
-        """What is wrong with the division over IPUs."""
+        """Problems of the division over IPUs."""
 
     @abstractmethod
     def model_findings(self) -> Iterator[Finding]:

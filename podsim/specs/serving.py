@@ -64,6 +64,7 @@ class ServingSpec(Spec):
                 raise BadValueError(f"`{key}` and `file` are both there", f"the file says it; leave out `{key}`")
         if self.longest_wait is not None and self.batching != "static":
             raise BadValueError(
-                "continuous batching waits for nobody", "leave out longest_wait, or set `batching: static`"
+                "continuous batching never waits for a batch to fill",
+                "leave out longest_wait, or set `batching: static`",
             )
         return self

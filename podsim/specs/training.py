@@ -17,7 +17,7 @@ from podsim.specs.models.base import BuiltModelSpec
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory, Reserve
-from podsim.workload.convnet import Formats
+from podsim.workload.layers import Formats
 from podsim.workload.op import DTYPE_BYTES
 
 
@@ -128,7 +128,7 @@ class TrainingMemorySpec(Spec):
         return 0
 
     def findings(self, tile_count: int) -> Iterator[Finding]:
-        """What the tiles of an IPU do not allow."""
+        """Problems of the memory section with the tiles of an IPU."""
         yield from ()
 
     def shares(self, ipu_count: int) -> tuple[float, ...]:
@@ -234,7 +234,7 @@ class TrainingScenario(Scenario):
         return Formats(self.precision.activations, self.precision.gradient_accumulation)
 
     def division_findings(self) -> Iterator[Finding]:
-        """What is wrong with replicas, batch, layers and host servers."""
+        """Problems of replicas, batch, layers and host servers."""
         yield from replica_findings(self.system, self.parallelism)
         yield from self._shares()
         yield from self._batch()
@@ -244,7 +244,7 @@ class TrainingScenario(Scenario):
             yield from self._hosts()
 
     def model_findings(self) -> Iterator[Finding]:
-        """What is wrong with memory, run and data."""
+        """Problems of memory, run and data."""
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
         if self.run is not None:
             yield from self.run.findings(self)

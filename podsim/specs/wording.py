@@ -50,17 +50,17 @@ def setting(path: Iterable[object], value: Any) -> str:
     >>> setting(["system", "host_count"], 4), setting(["system", "machine", "ipu", "clock"], "2 GHz")
     ('--set system.host_count=4', "--set 'system.machine.ipu.clock=2 GHz'")
     """
-    return f"--set {shlex.quote(f'{dotted(path)}={_flow(value)}')}"
+    return f"--set {shlex.quote(f'{dotted(path)}={flow(value)}')}"
 
 
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
     """A value as YAML on one line."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_flow, value)) + "]"
+        return "[" + ", ".join(map(flow, value)) + "]"
     text = str(value)
     return json.dumps(text, ensure_ascii=False) if isinstance(value, str) and set(text) & _YAML else text
 

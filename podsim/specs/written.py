@@ -54,7 +54,7 @@ class Written:
 
 
 def read_written(source: object) -> Written:
-    """What a path, the name of a shipped scenario, or a mapping holds.
+    """The scenario that a path, a shipped name or a mapping holds.
 
     Raises:
         SpecError: It is none of them, or cannot be read.
@@ -88,7 +88,7 @@ def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
 
 
 def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
-    """What the file of a pod, or the nearest of its bases, says under a key; None for a pod that cannot be read."""
+    """The value of a key in the file of a pod, or in the nearest of its bases; None for a pod that cannot be read."""
     for _ in range(MAX_DEPTH):
         try:
             pod, path = read_named(name, "pod", folders)
@@ -121,7 +121,7 @@ def _located(layer: Document, folders: tuple[Path, ...]) -> Document:
 
 
 def _base(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> Document:
-    """What a scenario is laid over, itself laid over its own base; variants are not inherited."""
+    """The base of a scenario, laid over its own base; variants are not inherited."""
     name = base_name(document, KIND)
     base, path = read_named(name, KIND, folders, document.where((BASE,)), (BASE,), chain)
     base = _located(without(base, VARIANTS), (path.parent,))

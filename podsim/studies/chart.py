@@ -1,4 +1,4 @@
-"""What the charts of many runs have in common: figures that notebooks show, colours, pairs of bars.
+"""The common part of charts of many runs: figures that notebooks show, colours, pairs of bars.
 
 Figures are made directly, without pyplot and its global state. Whatever is predicted is blue, whatever was measured
 is grey.

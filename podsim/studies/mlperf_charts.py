@@ -111,7 +111,7 @@ def accuracy_chart(frame: DataFrame) -> Chart:
 
 
 def speedup_chart(frame: DataFrame, results: Mapping[str, RunResult]) -> Chart:
-    """From so many times the IPUs to so many times shorter a run, last row of the frame over its first.
+    """How many times as fast more IPUs make a run, last row of the frame over its first, step by step.
 
     Args:
         frame: Scenarios as index; columns `ipus`, `update_ms`, `measured_update_ms`, `train_min`, `measured_train_min`.

@@ -50,7 +50,7 @@ class PodRow:
 
     @property
     def step_parts_s(self) -> Mapping[str, float]:
-        """A decode step by what it is spent on, one stage after the other. [s]"""
+        """Time of a decode step by what it is spent on, summed over the stages. [s]"""
         parts = self.gc200.decode.time_by_bound
         return {bound: ps_to_seconds(self.stages * parts.get(bound, 0)) for bound in BOUNDS}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.axes import Axes
 
-from podsim.report.chart_frame import plain_frame, text_colour
+from podsim.report.chart_frame import plain_frame, write_on_bar
 from podsim.report.format import format_percent
 from podsim.studies.chart import Chart, chart_of_height
 
@@ -115,8 +115,7 @@ def _stack(axes: Axes, frame: DataFrame) -> None:
             share = float(shares[name].iloc[place])
             axes.barh(place, share, 0.74, left=left, color=_COLOURS[name], linewidth=0)
             if share >= _LABEL_FROM_SHARE:
-                text, colour = format_percent(share, 0), text_colour(_COLOURS[name])
-                axes.text(left + share / 2, place, text, ha="center", va="center", fontsize=7.5, color=colour)
+                write_on_bar(axes, left + share / 2, place, format_percent(share, 0), _COLOURS[name], points=7.5)
             left += share
     axes.set(xlim=(0, 1), xticks=[])
     axes.tick_params(axis="y", length=0)

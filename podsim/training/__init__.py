@@ -1,4 +1,4 @@
-"""What a run is: set-up, weight updates and evaluations until convergence."""
+"""Training runs: set-up, weight updates and evaluations until convergence."""
 
 from podsim.training.outcome import TrainingOutcome, train
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EpochRun:
-    """What the run consists of.
+    """The parts of a run of epochs.
 
     Attributes:
         update_s: Time of one weight update. [s]

@@ -11,7 +11,7 @@ _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a run consists of.
+    """The parts of a run.
 
     Attributes:
         update_s: Time of one weight update. [s]

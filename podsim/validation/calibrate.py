@@ -86,7 +86,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
 
 
 def _pytorch_call() -> Fit:
-    """What a weight update costs under PyTorch, less the work that is modelled."""
+    """The session call of PyTorch: a published weight update, less the work that is modelled."""
     (row,) = (row for row in rows("published_throughput") if row["role"] == CALIBRATION)
     name, batch = row["scenario"], float(row["global_batch"])
     committed = load_scenario(name).spec.software.host_call_s
@@ -95,7 +95,7 @@ def _pytorch_call() -> Fit:
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """What a checkpoint and the set-up of a validation take."""
+    """Times of a checkpoint and of the set-up of a validation."""
     (row,) = calibration_rows("resnet")
     name = scenario_name(row)
     logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}

@@ -1,41 +1,20 @@
-"""What must be computed, on any machine: operations, blocks and the builders that make them."""
+"""What must be computed, on any machine: operations, blocks and the builders that make them.
+
+Builders are in `transformer`, `convnet` and `layers`: a run imports those of its own model.
+"""
 
 from podsim.workload.block import Block, Parameter, Workload
 from podsim.workload.op import Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
-from podsim.workload.transformer import (
-    Batch,
-    BertShape,
-    DecoderShape,
-    Experts,
-    PatchEmbedding,
-    Seq2SeqShape,
-    VisionShape,
-    bert,
-    causal_decoder,
-    encoder_decoder,
-    vision_transformer,
-)
 
 __all__ = [
-    "Batch",
-    "BertShape",
     "Block",
-    "DecoderShape",
     "Elementwise",
-    "Experts",
     "Gather",
     "MatMul",
     "Op",
     "Parameter",
-    "PatchEmbedding",
     "Rearrange",
     "Reduce",
     "ScatterAdd",
-    "Seq2SeqShape",
-    "VisionShape",
     "Workload",
-    "bert",
-    "causal_decoder",
-    "encoder_decoder",
-    "vision_transformer",
 ]

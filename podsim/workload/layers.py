@@ -6,6 +6,8 @@ Each function appends to a `GraphBuilder` and returns the name of its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from podsim.workload.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
 
@@ -263,3 +265,23 @@ def rotate(g: GraphBuilder, shape: tuple[int, int], source: str) -> str:
     cosines = g.elementwise("mul", shape, (source, "@cosines"), name="rotary/cosine")
     sines = g.elementwise("mul", shape, (turned, "@sines"), name="rotary/sine")
     return g.elementwise("add", shape, (cosines, sines), name="rotary/add")
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Number formats of a network.
+
+    Attributes:
+        dtype: Weights, activations and their gradients.
+        accumulator: Accumulated gradients.
+    """
+
+    dtype: DType = "fp16"
+    accumulator: DType = "fp16"
+
+    def builder(self, prefix: str) -> GraphBuilder:
+        """An empty sequence of operations."""
+        return GraphBuilder(prefix, self.dtype, self.accumulator)
+
+
+HALF: Final = Formats()

@@ -13,11 +13,11 @@ from podsim.specs.yaml_source import MAX_FILE_BYTES, parse_yaml
 
 
 def time_of_refusal_s(text: str) -> float:
-    """From a text to the message about it. [s]"""
-    start = time.perf_counter()
+    """Processor time from a text to the message about it. [s]"""
+    start = time.process_time()
     with pytest.raises(SpecError):
         parse_yaml(text, "s.yaml")
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "a: " + "{a: " * 50_000, "- " * 100_000])
@@ -35,7 +35,7 @@ def test_a_file_as_large_as_may_be(line: str) -> None:
 def test_a_file_of_a_million_lines(line: str, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("\n".join(line % n if "%d" in line else line for n in range(1_000_000)))
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(SpecError):
         load_scenario(path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

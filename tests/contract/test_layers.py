@@ -24,7 +24,6 @@ ORDER = [
     "serving",
     "report",
     "influence",
-    "probes",
     "activity",
     "importer",
     "validation",

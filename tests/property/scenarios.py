@@ -48,13 +48,13 @@ def divisors(number: int, candidates: Iterable[int]) -> list[int]:
 
 @st.composite
 def pods(draw: st.DrawFn, most_machines: int = 4) -> Scenario:
-    """1 to 4 machines in 1 to 4 link domains, a ladder or a torus, with links, memories and a clock slow or fast."""
+    """1 to 4 machines in 1 to 4 link domains of any topology, with links, memories and a clock slow or fast."""
     machines = draw(st.integers(1, most_machines))
     pod: Scenario = {
         "base": "ipu_pod16",
         "machine_count": machines,
         "link_domain_machine_count": draw(st.sampled_from(divisors(machines, range(1, machines + 1)))),
-        "topology": draw(st.sampled_from(["ladder", "torus"])),
+        "topology": draw(st.sampled_from(["ladder", "torus", "machine_ring"])),
     }
     for path, (unit, values) in NUMBERS.items():
         pod = put(pod, path, f"{draw(st.sampled_from(values))} {unit}")
@@ -171,6 +171,7 @@ def _decoder_model(draw: st.DrawFn, layer_count: int) -> Scenario:
         "vocabulary_size": draw(st.sampled_from([100, 2000])),
         "gated": draw(st.booleans()),
         "activation": draw(st.sampled_from([None, "gelu", "relu", "swish"])),
+        "experts": draw(st.sampled_from([None, None, {"count": 4, "per_token": 2}])),
         "head_size": draw(st.sampled_from([None, 8])),
         "norm": draw(st.sampled_from(["rms", "rms_plus_one", "layer"])),
         "scaled_embedding": draw(st.booleans()),

@@ -49,7 +49,7 @@ def texts(draw: st.DrawFn) -> dict[str, object]:
     stages = 1 if ipus == 1 else ipus + 1
     pod = small_pod(
         machine_count,
-        topology=draw(st.sampled_from(["ladder", "torus"])),
+        topology=draw(st.sampled_from(["ladder", "torus", "machine_ring"])),
         domain_machines=domain_machines,
         **draw(machines()),
     )

@@ -38,6 +38,15 @@ GEMMA: Config = {
     "max_position_embeddings": 8192,
     "vocab_size": 256000,
 }
+FALCON: Config = {
+    "architectures": ["FalconForCausalLM"],
+    "model_type": "falcon",
+    "alibi": False,
+    "bias": False,
+    "multi_query": True,
+    "parallel_attn": True,
+    "vocab_size": 65024,
+}
 BERT: Config = {
     "architectures": ["BertForMaskedLM"],
     "model_type": "bert",
@@ -121,6 +130,24 @@ MODELS: dict[str, Config] = {
         "tie_word_embeddings": False,
         "vocab_size": 50432,
     },
+    "falcon_7b": FALCON
+    | {"hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32, "new_decoder_architecture": False},
+    "falcon_40b": FALCON
+    | {"hidden_size": 8192, "num_attention_heads": 128, "num_hidden_layers": 60, "new_decoder_architecture": True}
+    | {"num_kv_heads": 8},
+    "mixtral_8x7b": _sizes(32, 4096, 14336, 32)
+    | {
+        "architectures": ["MixtralForCausalLM"],
+        "model_type": "mixtral",
+        "hidden_act": "silu",
+        "max_position_embeddings": 32768,
+        "num_experts_per_tok": 2,
+        "num_key_value_heads": 8,
+        "num_local_experts": 8,
+        "sliding_window": None,
+        "tie_word_embeddings": False,
+        "vocab_size": 32000,
+    },
     "bert_base": BERT | _sizes(12, 768, 3072, 12),
     "bert_large": BERT | _sizes(24, 1024, 4096, 16),
     "roberta_base": BERT
@@ -185,6 +212,10 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "gemma_2b": (2_506_172_416, 0),
     "gemma_7b": (8_537_680_896, 0),
     "gpt_neox_20b": (20_554_567_680, 0),
+    "falcon_7b": (6_921_720_704, 0),
+    # The checkpoint of 41.8 billion holds the table of words twice.
+    "falcon_40b": (41_303_293_952, 0),
+    "mixtral_8x7b": (46_702_792_704, 0),
     "gpt2_small": (124_439_808, 0),
     "gpt2_xl": (1_557_611_200, 0),
     "gptj_6b": (6_050_882_784, 0),
@@ -201,3 +232,19 @@ PARAMETERS: dict[str, tuple[int, int]] = {
     "t5_small": (60_506_624, -2 * 32 * 8 - 512),
 }
 """Published total, and by how much the scenario differs from it."""
+
+_SMALL = _sizes(2, 64, 128, 2) | {"vocab_size": 100, "max_position_embeddings": 64}
+SMALL: dict[str, Config] = {
+    family: {"model_type": family} | _SMALL
+    for family in ("bert", "falcon", "gpt_neox", "llama", "mistral", "mixtral", "qwen2", "roberta", "vit")
+}
+SMALL["falcon"] |= {"ffn_hidden_size": 128}
+SMALL["gemma"] = {"model_type": "gemma", "head_dim": 16, "num_key_value_heads": 1} | _SMALL
+SMALL["gpt2"] = TINY
+SMALL["gptj"] = TINY | {"model_type": "gptj", "rotary_dim": 8}
+SMALL["mistral"] |= {"num_key_value_heads": 1, "sliding_window": None}
+SMALL["mixtral"] |= {"num_key_value_heads": 1}
+SMALL["qwen2"] |= {"num_key_value_heads": 1}
+SMALL["t5"] = {"model_type": "t5", "num_layers": 2, "d_model": 64, "d_ff": 128, "num_heads": 2, "vocab_size": 100}
+SMALL["vit"] |= {"image_size": 32}
+"""A small model of every architecture."""

@@ -70,6 +70,15 @@ CASES = {
         "s.yaml:3:1 [model]: learned positions turn nothing; rotary_size is 32\n"
         "  do: leave rotary_size out, or write `rotary: true`",
     ),
+    "too few experts": (
+        GPT.replace("gpt2_small}", "gpt2_small, experts: {count: 1, per_token: 2}}"),
+        "s.yaml:3:42 [model.experts]: a token cannot go through 2 of 1 expert\n  do: use a per_token of at most 1",
+    ),
+    "experts that are a number": (
+        GPT.replace("gpt2_small}", "gpt2_small, experts: 8}"),
+        "s.yaml:3:42 [model.experts]: needs a mapping of keys to values, not `8`\n"
+        "  do: write `key: value` lines under it",
+    ),
     "too few micro-batches for a head of its own": (
         GPT.replace("16", "8"),
         "s.yaml:7:3 [parallelism.accumulation_factor]: 8 micro-batches are too few for 5 pipeline stages\n"

@@ -324,6 +324,7 @@ def test_the_list_says_what_loading_says() -> None:
 def test_the_list_finds_by_words(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:
     found = catalogue().matching(["BERT", "forward"])
     assert [each.name for each in found.scenarios] == [
+        "bert_base_c600",
         "bert_large_squad_answers_pod16",
         "e5_large_pod4",
         "mpnet_base_pod4",

@@ -13,8 +13,10 @@ from podsim.plan.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
-from podsim.workload import Batch, Block, DecoderShape, Experts, Workload, causal_decoder
+from podsim.workload import Block, Workload
 from podsim.workload.op import Elementwise, MatMul, Op
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch, Experts
 
 LLAMA2_13B = DecoderShape(40, 5120, 13824, 40, 40, 32000)
 GPT_J = DecoderShape(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from podsim import run
-from podsim.plan.generation import plan_generation
+from podsim.plan.generation import generation_cost_model, plan_step, with_stages_of_shards
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.specs import GenerationScenario, load_scenario
-from podsim.workload import Batch, DecoderShape, causal_decoder
-from tests.unit.test_decoder_families import GEMMA_2B, GPT_J, GPT_NEOX, QWEN2
+from podsim.workload.op import MatMul
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch
+from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, MIXTRAL, QWEN2
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,20 @@ SCENARIOS = {
         2 * (44 * (4 * 6144**2 + 2 * 6144 * 24576) + 50432 * 6144) + 44 * 4 * 6144,
         1,
         44 * 2 * 6144 * 2,
+    ),
+    "falcon_7b_pod16": Known(
+        replace(FALCON, tied_embedding=True),
+        # 71 heads of 64; one of keys and one of values, of which each of the 16 shards keeps a copy.
+        2 * (32 * (2 * 4544**2 + 2 * 4544 * 64 + 2 * 4544 * 18176) + 65024 * 4544) + 32 * 4 * 4544,
+        1,
+        16 * 32 * 2 * 64 * 2,
+    ),
+    "mixtral_8x7b_pod16": Known(
+        MIXTRAL,
+        # 32 heads with 8 of keys, of which two shards keep a copy; a router and 2 of 8 experts of 3·4096·14336.
+        2 * (32 * (2 * 4096**2 + 2 * 4096 * 1024 + 8 * 4096 + 2 * 3 * 4096 * 14336) + 32000 * 4096) + 32 * 4 * 4096,
+        2,
+        2 * 32 * 2 * 1024 * 2,
     ),
     "qwen2_7b_pod4": Known(
         QWEN2,
@@ -79,24 +95,58 @@ def test_work_of_a_token(name: str, known: Known) -> None:
 
 @scenarios
 def test_shards_add_up_their_results(name: str, known: Known) -> None:
-    """A ring of n shards takes 2·(n - 1) steps for a sum."""
-    spec = spec_of(name)
-    layers = next(
-        phase
-        for phase in compile_step(plan_generation(generation_job(spec)).decode).groups[0].phases
-        if phase.name.startswith("layers")
-    )
+    """A ring of four shards takes 2·3 steps for a sum."""
+    asked = with_stages_of_shards(generation_job(spec_of(name)), 1, 4).laid_out(batches_in_flight=1)
+    step = compile_step(plan_step(asked, "decode", generation_cost_model(asked)))
+    layers = next(phase for phase in step.groups[0].phases if phase.name.startswith("layers"))
     transfers = [each.transfers for each in layers.steps["ipu0"] if isinstance(each, Exchange)]
-    steps = sum(each[0].kind == ALL_REDUCE for each in transfers)
-    shards = spec.parallelism.tensor_parallel
-    assert shards > 1
-    assert steps == known.sums_per_layer * 2 * (shards - 1)
+    assert sum(each[0].kind == ALL_REDUCE for each in transfers) == known.sums_per_layer * 2 * 3
 
 
 @scenarios
 def test_keys_and_values_of_all_tokens_are_kept(name: str, known: Known) -> None:
-    """Shards divide them; a row stands for the IPUs of its stage."""
+    """Shards divide them; a row stands for the IPUs of its stage. Every batch in flight has its own."""
     spec, result = spec_of(name), run(name)
-    tokens = spec.generation.batch_size * spec.generation.sequence_length
+    tokens = spec.generation.sequence_length * spec.parallelism.batches_in_flight
     kept = sum(row.size_bytes for row in result.memory.rows if row.tenant == "kv_cache")
     assert kept * spec.parallelism.tensor_parallel == tokens * known.cache_bytes_per_token
+
+
+def read_bytes(batch_size: int) -> int:
+    """Weights that a decode step of Mixtral reads. [B]"""
+    batch = Batch(batch_size, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
+    workload = causal_decoder(spec_of("mixtral_8x7b_pod16").model.shape, batch)
+    return 2 * sum(workload.blocks[name].read_parameter_count for name in workload.order)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_a_batch_reads_the_experts_that_its_tokens_meet(batch_size: int) -> None:
+    """8·(1 - (6/8)^n) of 8 experts of 3·4096·14336 for n tokens: 2, 3.5, and 7.199."""
+    experts, met = 32 * 8 * 3 * 4096 * 14336, 1 - (6 / 8) ** batch_size
+    assert read_bytes(batch_size) == pytest.approx(2 * (46_702_792_704 - experts * (1 - met)), rel=1e-6)
+
+
+def test_more_tokens_cost_more_experts_to_stream() -> None:
+    """Where streaming memory is the bound, the time of a step follows what is read."""
+    one, two = (run("mixtral_8x7b_pod16", overrides=[f"generation.batch_size={size}"]) for size in (1, 2))
+    streaming = [result.decode.breakdown["streaming"] for result in (one, two)]
+    assert streaming[1] / streaming[0] == pytest.approx(read_bytes(2) / read_bytes(1), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("override", "read", "said"),
+    [
+        # Three of 8 experts, and a single network in place of them.
+        ("model.experts.per_token=3", 3, "model.experts.per_token"),
+        ("model.experts=null", 1, "model.experts"),
+    ],
+)
+def test_a_preset_s_experts_can_be_changed_and_it_is_said(override: str, read: int, said: str) -> None:
+    result = run("mixtral_8x7b_pod16", overrides=[override])
+    shape = load_scenario("mixtral_8x7b_pod16", overrides=[override]).of(GenerationScenario).model.shape
+    batch = Batch(1, 1, dropout=False, attention_dropout=False, context_length=768, cached=True)
+    up = next(op for op in causal_decoder(shape, batch).blocks["feed_forward"].forward if op.name == "feed_forward/up")
+    assert isinstance(up, MatMul)
+    assert up.group_count == read
+    (change,) = result.simulated.changes
+    assert (change.key, str(change.after)) == (said, override.partition("=")[2])

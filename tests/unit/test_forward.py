@@ -244,8 +244,20 @@ def test_more_stages_than_blocks() -> None:
 def test_a_stack_that_does_not_know_the_call() -> None:
     plan = make_plan(job(chain(1)))
     silent = replace(plan, software=plan.software.model_copy(update={"forward_call_s": None}))
-    with pytest.raises(MissingDataError, match="does not say what a session call for forward passes costs"):
+    with pytest.raises(MissingDataError, match="does not say what a session call for forward passes costs") as caught:
         compile_one_batch(silent)
+    assert caught.value.do == "set `software.forward_call`, for example to `1 ms`"
+
+
+def test_the_advice_for_a_stack_that_does_not_know_the_call_helps() -> None:
+    """A batch takes as much longer as the call that is given for it."""
+    asked = ["software={base: popart_sdk_2.3, forward_call: null}"]
+    with pytest.raises(MissingDataError):
+        podsim.infer("e5_large_pod4", overrides=asked)
+    fast, slow = (
+        podsim.infer("e5_large_pod4", overrides=[*asked, f"software.forward_call={call} ms"]) for call in (1, 3)
+    )
+    assert slow.latency_s - fast.latency_s == pytest.approx(2e-3)
 
 
 # Scenarios

@@ -14,7 +14,8 @@ from podsim.cli import app
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.graph import read_graph
 from podsim.importer import Request, import_model
-from podsim.specs import load_scenario
+from podsim.specs import ForwardScenario, load_scenario
+from podsim.watch import silent
 from tests.unit.onnx_examples import Model, onnx, products
 
 
@@ -750,3 +751,27 @@ def test_a_constant_whose_values_are_said_to_be_nowhere() -> None:
         onnx.helper.make_node("If", ["which"], ["unused"], then_branch=branch, else_branch=branch),
     ]
     assert read_graph(saved(model)).node_count == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"activity": "train"}, "--activity train means nothing for a graph\n  do: use `--activity forward`"),
+        ({"precision": "int4"}, "--precision int4 is not modelled in forward passes\n  do: use one of: fp16, fp32"),
+    ],
+)
+def test_what_a_graph_cannot_do(asked: dict[str, str], message: str) -> None:
+    saved(products("rows", 64, 64))
+    with pytest.raises(PodsimError) as failure:
+        import_model("model.onnx", Request(dimensions={"rows": 8}, **asked))  # type: ignore[arg-type]
+    assert str(failure.value) == f"model.onnx: {message}"
+
+
+def test_a_graph_in_single_precision() -> None:
+    saved(products("rows", 64, 64))
+    text = import_model("model.onnx", Request(dimensions={"rows": 8}, activity="forward", precision="fp32"))
+    Path("single.yaml").write_text(text)
+    assert "  weights: fp32" in text
+    spec = load_scenario("single.yaml").of(ForwardScenario)
+    workload = spec.model.read(spec, Path(), silent).workload
+    assert workload.activation_dtype == "fp32"

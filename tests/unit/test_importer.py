@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 import podsim as package
 from podsim.errors import PodsimError
 from podsim.importer import Request, import_model
+from podsim.importer.asked import ACTIVITIES
 from podsim.importer.huggingface import known_families
 from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.specs import Activity, load_scenario
 from podsim.specs.division import ParallelismSpec
+from podsim.specs.families import family
 from podsim.specs.models.decoder import DecoderSpec
 from podsim.specs.models.decoder_sizes import PRESETS
-from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, TINY, Config
+from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, SMALL, TINY, Config
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def parameters_of(spec: Any) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_public_model_has_its_published_size_and_runs(name: str, folder: Path) -> None:
-    text = text_of(MODELS[name])
+    text = text_of(MODELS[name], system="ipu_pod64" if name == "falcon_40b" else "ipu_pod16")
     spec = spec_of(text)
     published, differs = PARAMETERS[name]
     assert parameters_of(spec) == published + differs
@@ -185,6 +187,32 @@ def test_gpt_neox_says_whether_blocks_are_parallel_and_what_is_turned(folder: Pa
     assert "bias: true # attention_bias is not in" in " ".join(text_of({"model_type": "gpt_neox"}).split())
 
 
+@pytest.mark.parametrize(
+    ("given", "kv_heads", "blocks", "bias"),
+    [
+        ({}, 1, "one_norm", False),
+        ({"multi_query": False, "parallel_attn": False, "bias": True}, 2, "none", True),
+        # multi_query says nothing of the newer architecture.
+        ({"new_decoder_architecture": True, "multi_query": True}, 2, "two_norms", False),
+        ({"new_decoder_architecture": True, "num_kv_heads": 1, "num_ln_in_parallel_attn": 1}, 1, "one_norm", False),
+    ],
+)
+def test_two_architectures_of_falcon(given: Config, kv_heads: int, blocks: str, bias: bool, folder: Path) -> None:
+    small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_hidden_size": 128}
+    model = spec_of(text_of({"model_type": "falcon"} | small | given)).model
+    assert (model.kv_head_count, model.parallel_blocks, model.bias) == (kv_heads, blocks, bias)
+    assert (model.feed_forward_size, model.tied_embedding) == (128, True)
+
+
+def test_experts_of_mixtral(folder: Path) -> None:
+    text = text_of({"model_type": "mixtral", **SMALL_SIZES, "num_key_value_heads": 1, "num_local_experts": 4})
+    assert re.search(
+        r"  experts:\n    count: 4 +# num_local_experts\n    per_token: 2 +# num_experts_per_tok is n", text
+    )
+    experts = spec_of(text).model.experts
+    assert (experts.count, experts.per_token) == (4, 2)
+
+
 SMALL_SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
 NOTES = {
     "another activation": (
@@ -196,6 +224,11 @@ NOTES = {
     "a window that is on": (
         {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 2048},
         "not modelled: sliding window attention (sliding_window 2048)",
+    ),
+    "no rotation": ({"model_type": "falcon", "alibi": True}, "not modelled: ALiBi positions (alibi)"),
+    "a window of experts": (
+        {"model_type": "mixtral", "sliding_window": 4096, "num_hidden_layers": 2},
+        "not modelled: sliding window attention (sliding_window 4096)",
     ),
     "scaled positions": (
         {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
@@ -366,44 +399,131 @@ def test_a_pod_of_one_s_own_is_written_so_that_it_is_found(folder: Path) -> None
     assert spec_of(text).system.name == "mine"
 
 
+# Activities
+
+
+def activities() -> list[tuple[str, str]]:
+    """Every architecture with all that makes sense for it."""
+    kinds = {"bert": "bert", "roberta": "bert", "vit": "vit", "t5": "t5"}
+    return [
+        (name, word)
+        for name in known_families()
+        for word, activity in ACTIVITIES.items()
+        if activity in family(kinds.get(name, "decoder")).sections
+    ]
+
+
+def test_every_architecture_has_a_small_model() -> None:
+    assert set(SMALL) == set(known_families())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "word"), activities())
+def test_every_architecture_does_what_makes_sense(name: str, word: str, folder: Path) -> None:
+    wide = "int4" if word == "generate" else "fp32"
+    for precision in (None, "fp16", wide):
+        spec = spec_of(text_of(SMALL[name], system="ipu_pod4", activity=word, precision=precision))
+        assert spec.activity is ACTIVITIES[word]
+        assert spec.precision.weights == (precision or "fp16")
+        assert package.run("imported.yaml").event_count > 0
+
+
+def test_all_number_formats_of_a_run_are_set_together(folder: Path) -> None:
+    spec = spec_of(text_of(TINY, activity="train", precision="fp32"))
+    assert set(spec.precision.model_dump().values()) == {"fp32"}
+    spec = spec_of(text_of(TINY, activity="generate", precision="fp8"))
+    assert spec.precision.model_dump() == {"weights": "fp8", "activations": "fp16", "matmul_partials": "fp16"}
+
+
+def test_what_is_asked_is_noted_beside_the_value(folder: Path) -> None:
+    text = text_of(TINY | {"resid_pdrop": 0.2}, activity="train", precision="fp32")
+    assert line_of(text, "weights") == "weights: fp32 # --precision"
+    assert line_of(text, "sequence_length") == "sequence_length: 64 # at most 1024 of 64 positions"
+    assert line_of(text, "dropout") == "dropout: 0.2 # resid_pdrop"
+    assert "gpt2, 2 layers of width 32, pre-training" in text
+    assert "gpt2, 2 layers of width 32, forward passes" in text_of(TINY, activity="forward")
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "vit"])
+def test_forward_passes_leave_dropout_out(name: str, folder: Path) -> None:
+    text = text_of(SMALL[name], activity="forward", batch_size=8)
+    assert "dropout:" not in text
+    assert line_of(text, "batch_size") == "batch_size: 8 # --batch-size"
+    assert line_of(text, "replication_factor") == "replication_factor: 16 # as many as the pod holds"
+
+
+def test_forward_passes_that_do_not_fit_name_a_pod(folder: Path) -> None:
+    """3.1 GB of weights with their temporaries do not fit the 0.94 GB of each of 4 IPUs."""
+    with pytest.raises(PodsimError) as caught:
+        text_of(MODELS["gpt2_xl"], system="ipu_pod4", activity="forward")
+    assert caught.value.do == "use `--system ipu_pod16`, the smallest shipped pod on which it fits"
+
+
 # Any object
 
-KEYS = sorted({key for config in MODELS.values() for key in config} | {"head_dim", "mlp_bias", "quantization_config"})
+READ_BESIDE = {
+    *("attention_bias", "attention_chunk_size", "attention_dropout", "attn_logit_softcapping", "attn_pdrop"),
+    *("ffn_hidden_size", "final_logit_softcapping", "head_dim", "hidden_activation", "hidden_dropout", "mlp_bias"),
+    *("n_embed", "num_kv_heads", "num_ln_in_parallel_attn", "quantization_config", "resid_pdrop", "rope_scaling"),
+    *("use_parallel_residual", "use_sliding_window"),
+}
+KEYS = sorted({key for config in (*MODELS.values(), *SMALL.values()) for key in config} | READ_BESIDE)
 COUNTS = [key for key in KEYS if any(type(config.get(key)) is int for config in MODELS.values())]
-SMALL = st.sampled_from([1, 2, 3, 4, 8, 12, 64, 768])
+SIZES = st.sampled_from([1, 2, 3, 4, 8, 12, 64, 768])
+FAMILIES = st.sampled_from(known_families())
 VALUES = st.one_of(
-    SMALL,
-    st.sampled_from([128, 768, 4096]),
+    SIZES,
+    st.sampled_from([-1, 0, 128, 768, 4096, 10**9, 10**300, 1e308, 0.0, -0.5, float("nan"), float("-inf"), "12", ""]),
     st.integers(),
     st.none(),
     st.booleans(),
-    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(),
     st.text(max_size=8),
-    st.lists(st.text(max_size=4), max_size=2),
-    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.lists(st.one_of(st.text(max_size=4), st.integers(), st.lists(st.none(), max_size=2)), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.just({"type": "linear"})), max_size=2),
 )
 OBJECTS = st.one_of(
     st.dictionaries(st.text(max_size=8), VALUES, max_size=5),
     st.builds(
-        lambda family, rest: rest | {"model_type": family},
-        st.sampled_from(known_families()),
-        st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6),
+        lambda family, rest: {"model_type": family} | rest, FAMILIES, st.dictionaries(st.sampled_from(KEYS), VALUES)
     ),
     st.builds(
         lambda family, sizes: sizes | {"model_type": family},
-        st.sampled_from(known_families()),
-        st.dictionaries(st.sampled_from(COUNTS), SMALL, min_size=4),
+        FAMILIES,
+        st.dictionaries(st.sampled_from(COUNTS), SIZES, min_size=4),
     ),
+    st.builds(
+        lambda family, rest: SMALL[family] | rest, FAMILIES, st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=2)
+    ),
+)
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "activity": st.sampled_from([*ACTIVITIES, "serve"]),
+        "precision": st.sampled_from(["fp16", "fp32", "fp8", "int4", "fp4"]),
+    },
 )
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(config=OBJECTS)
-def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, folder: Path) -> None:
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(config=OBJECTS, options=OPTIONS)
+def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, options: Any, folder: Path) -> None:
     try:
-        text = text_of(config)
+        text = text_of(config, **options)
     except PodsimError as error:
+        assert "config.json" in str(error)
         assert error.do or "\n  do: " in str(error)
         return
     spec_of(text)
+
+
+@pytest.mark.parametrize("name", known_families())
+@pytest.mark.parametrize("value", ["12", -1, True, None, 1e308, [[1]], {"a": {"b": 1}}], ids=repr)
+def test_every_key_of_every_architecture_is_checked_where_it_stands(name: str, value: Any, folder: Path) -> None:
+    """A width that is no number, beside keys that are right."""
+    key = next(key for key in ("n_embd", "d_model", "hidden_size") if key in SMALL[name])
+    with pytest.raises(PodsimError) as caught:
+        text_of(SMALL[name] | {key: value})
+    assert re.match(rf"config\.json:\d+:3 \[{key}\]: (needs a whole number, not|`-1` is too small)", str(caught.value))
+    assert "\n  do: write " in str(caught.value)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from podsim.importer import import_model
+from podsim.errors import PodsimError
+from podsim.importer import Request, import_model
 from podsim.importer.huggingface import known_families
 from tests.unit.bad_input_cases import INFEASIBLE, Run, error_of
-from tests.unit.importer_configs import BERT, MODELS, TINY, Config
+from tests.unit.importer_configs import BERT, MODELS, SMALL, TINY, Config
 
 KNOWN = ", ".join(known_families())
 
@@ -97,8 +98,8 @@ def test_a_file_that_is_built_to_be_slow_is_refused_at_once(content: str, podsim
 
 CONFIGS: dict[str, tuple[Config, str]] = {
     "unknown": (
-        {"model_type": "falcon", "num_layers": 6},
-        f":2:3 [model_type]: `falcon` models are not known\n  do: import one of these: {KNOWN}; "
+        {"model_type": "mamba", "num_layers": 6},
+        f":2:3 [model_type]: `mamba` models are not known\n  do: import one of these: {KNOWN}; "
         "or start from `scenarios/template.yaml`",
     ),
     "no type": (
@@ -106,9 +107,9 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         f': nothing known says which model this is: `model_type` is missing\n  do: add `"model_type"`, one of: {KNOWN}',
     ),
     "another class": (
-        {"architectures": ["FalconForCausalLM"]},
+        {"architectures": ["MambaForCausalLM"]},
         ": nothing known says which model this is: `model_type` is missing, and architectures has "
-        f'`FalconForCausalLM`\n  do: add `"model_type"`, one of: {KNOWN}',
+        f'`MambaForCausalLM`\n  do: add `"model_type"`, one of: {KNOWN}',
     ),
     "type and class": (
         {"model_type": "llama", "architectures": ["GPT2LMHeadModel"]},
@@ -213,6 +214,11 @@ CONFIGS: dict[str, tuple[Config, str]] = {
         ":3:3 [rotary_dim]: 512 elements of heads that are 256 wide: pairs of them are turned\n"
         "  do: write an even number up to 256",
     ),
+    "heads that cannot be turned": (
+        {"model_type": "gptj", "n_embd": 16, "rotary_dim": 2},
+        ":4:3 [rotary_dim]: 2 elements of heads that are 1 wide: pairs of them are turned\n"
+        "  do: use fewer, wider heads",
+    ),
     "too little is turned": (
         {"model_type": "gpt_neox", "rotary_pct": 0.01},
         ":3:3 [rotary_pct]: 0.01 of heads that are 96 wide are 0 elements: pairs of them are turned\n"
@@ -221,6 +227,18 @@ CONFIGS: dict[str, tuple[Config, str]] = {
     "a share in words": (
         {"model_type": "gpt_neox", "rotary_pct": "0.25"},
         ":3:3 [rotary_pct]: needs a number from 0 to 1, not `0.25`\n  do: write for example `0.25`",
+    ),
+    "grouped heads of a falcon": (
+        {"model_type": "falcon", "num_kv_heads": 8, "new_decoder_architecture": True},
+        ":3:3 [num_kv_heads]: 8 key and value heads do not divide 71 query heads\n  do: correct one of the two",
+    ),
+    "too many norms": (
+        {"model_type": "falcon", "num_ln_in_parallel_attn": 3, "new_decoder_architecture": True},
+        ":3:3 [num_ln_in_parallel_attn]: `3` is too large\n  do: write 2 or less",
+    ),
+    "too few experts": (
+        {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
+        ":4:3 [num_experts_per_tok]: a token cannot go through 5 of 4 experts\n  do: correct one of the two",
     ),
     "padding alone": (
         {"model_type": "roberta", "max_position_embeddings": 2},
@@ -242,8 +260,61 @@ def test_options_that_do_not_go_with_the_model(podsim: Run) -> None:
     )
     Path("config.json").write_text(json.dumps(BERT))
     assert podsim("import", "config.json", "--prompt-tokens", "8") == error_of(
-        "config.json: a bert becomes a training run; --prompt-tokens means nothing there\n  do: leave it out"
+        "config.json: --prompt-tokens means nothing in training\n  do: leave it out"
     )
+
+
+OPTIONS: dict[str, tuple[str, list[str], str]] = {
+    "an encoder that writes": (
+        "bert",
+        ["--activity", "generate"],
+        "--activity generate means nothing for a bert\n  do: use `--activity train` or `--activity forward`",
+    ),
+    "an encoder-decoder that writes": (
+        "t5",
+        ["--activity", "generate"],
+        "--activity generate means nothing for a t5\n  do: use `--activity train` or `--activity forward`",
+    ),
+    "narrow weights in training": (
+        "llama",
+        ["--activity", "train", "--precision", "int4"],
+        "--precision int4 is not modelled in training\n  do: use one of: fp16, fp32",
+    ),
+    "narrow weights in forward passes": (
+        "vit",
+        ["--activity", "forward", "--precision", "fp8"],
+        "--precision fp8 is not modelled in forward passes\n  do: use one of: fp16, fp32",
+    ),
+    "wide weights in text generation": (
+        "llama",
+        ["--precision", "fp32"],
+        "--precision fp32 is not modelled in text generation\n  do: use one of: fp16, fp8, int4",
+    ),
+    "an output of forward passes": (
+        "gpt2",
+        ["--activity", "forward", "--output-tokens", "8"],
+        "--output-tokens means nothing in forward passes\n  do: leave it out",
+    ),
+    "a prompt of training": (
+        "gpt2",
+        ["--activity", "train", "--prompt-tokens", "8"],
+        "--prompt-tokens means nothing in training\n  do: leave it out",
+    ),
+}
+
+
+@pytest.mark.parametrize(("family", "options", "message"), OPTIONS.values(), ids=OPTIONS)
+def test_an_activity_that_makes_no_sense(family: str, options: list[str], message: str, podsim: Run) -> None:
+    Path("config.json").write_text(json.dumps(SMALL[family]))
+    assert podsim("import", "config.json", *options) == error_of(f"config.json: {message}")
+
+
+def test_an_activity_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(json.dumps(TINY))
+    with pytest.raises(PodsimError, match="`serve` is not an activity") as caught:
+        import_model("config.json", Request(activity="serve"))
+    assert caught.value.do == "use `--activity train` or `--activity forward` or `--activity generate`"
 
 
 def test_a_batch_that_is_too_small_for_a_pipeline(podsim: Run) -> None:

@@ -16,8 +16,10 @@ from podsim.plan.generation_job import generation_job
 from podsim.report.perfetto import write_trace
 from podsim.specs import GenerationScenario, load_scenario
 from podsim.system.topologies import ladder
-from podsim.workload import Batch, DecoderShape, Workload, causal_decoder
+from podsim.workload import Workload
 from podsim.workload.op import MatMul
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import Batch
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 FEW = ["model.layer_count=4"]
@@ -238,7 +240,7 @@ def test_resident_weights_that_do_not_fit_are_refused_with_cures_that_work() -> 
         ("model.hidden_size=4001", "32 heads do not divide a width of 4001"),
         ("model.feed_forward_size=11", "16 shards are more than feed_forward_size 11; some would hold nothing"),
         ("model={head_count: 8, kv_head_count: 8}", "16 shards are more than head_count 8; some would hold nothing"),
-        ("parallelism.batches_in_flight=2", "2 batches for 1 pipeline stages"),
+        ("parallelism.batches_in_flight=2", "2 batches for 1 pipeline stage"),
         ("generation.prompt_tokens=0", "`0` is too small"),
         ("memory.weights=cached", "`cached` is not one of `resident` or `streamed`"),
         ("memory.io_tiles=1472", "1472 of 1472 tiles"),

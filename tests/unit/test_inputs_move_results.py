@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from podsim.activity.forward import ForwardProbe
+from podsim.activity.generation import GenerationProbe
+from podsim.activity.training import TrainingProbe
 from podsim.cost.model import CostModel
 from podsim.errors import PodsimError
 from podsim.influence import Measure, Probe
@@ -18,7 +21,6 @@ from podsim.plan.generation import generation_cost_model
 from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.plan.plan import cost_model
-from podsim.probes import ForwardProbe, GenerationProbe, TrainingProbe
 from podsim.specs import (
     Activity,
     ForwardScenario,

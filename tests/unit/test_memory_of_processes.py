@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import podsim
 from podsim import disk, memo
@@ -18,6 +19,7 @@ from podsim.cost import Chip, MatMulShape, planned_conv, planned_matmul
 from podsim.cost.conv import plan_conv
 from podsim.cost.conv_shape import conv_shape
 from podsim.cost.matmul import plan_matmul
+from podsim.cost.planned import planner_files
 from podsim.errors import NoPlanError, PodsimError, SpecError
 from podsim.specs import load_ipu
 from podsim.specs.yaml_source import read_yaml
@@ -51,6 +53,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def entries(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def modules_of(part: object) -> Iterator[str]:
+    """Where the classes of a chip and of all its parts are."""
+    if isinstance(part, BaseModel):
+        yield type(part).__module__
+        for name in type(part).model_fields:
+            yield from modules_of(getattr(part, name))
+
+
+def test_plans_depend_on_the_code_of_everything_that_a_chip_is_made_of() -> None:
+    files = {Path(str(sys.modules[name].__file__)) for name in modules_of(GC200)}
+    assert len(files) > 2
+    assert files <= set(planner_files())
 
 
 @pytest.mark.parametrize("again", ["in the process", "from disk"])

@@ -32,6 +32,13 @@ PHASES = {
     "some meet": {"a": (work(1), Barrier("two", "sync")), "b": (send("x", 3), Barrier("two", "sync")), "c": (work(9),)},
     "one lane": {"b": (send("x", 4), work(2)), "c": ()},
     "nobody": {},
+    "a ring beside one at work": {
+        "a": (send("x", 4), Barrier("ring", "sync"), send("x", 4), Barrier("ring", "sync")),
+        "b": (send("x", 6), Barrier("ring", "sync"), send("y", 6), Barrier("ring", "sync"), work(1)),
+        "c": (work(50),),
+    },
+    "shared by way of another": {"a": (send("x", 5),), "b": (send("x", 5), send("y", 5)), "c": (send("y", 9),)},
+    "its own transfers share": {"a": (Exchange((*send("x", 4).transfers, *send("x", 4, 1).transfers)),)},
     "repeated": {lane: (send("x", 4), MEET) * 3 for lane in "abc"},
 }
 
@@ -78,3 +85,21 @@ def test_what_cannot_be_cut_is_left_to_the_engine() -> None:
 @pytest.mark.parametrize("name", ["bert_v1.1_pod16_open", "gpt2_small_pod16"])
 def test_shipped_programs_in_pieces(name: str) -> None:
     assert agrees(compile_program(plan_of(name)))
+
+
+def test_lanes_that_share_nothing_with_others_need_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the later of two transfers starts after 7 and needs 1, the other one is there after 2 + 5."""
+    monkeypatch.setattr("podsim.engine.pieces.execute", None)
+    late, long = Transfer("late", "host", (("x", 1),), 7), Transfer("long", "link", (("y", 5), ("z", 3)), 2)
+    steps: dict[str, tuple[Step, ...]] = {"a": (work(3), Exchange((late, long))), "b": (send("q", 20),)}
+    trace = Pieces().trace(group(Phase("p", 2, steps, "bubble")))
+    assert trace is not None
+    assert trace.makespan_ps == 2 * 20
+    assert trace.lanes["a"] == {"matmul": 2 * 3, "vector": 2, "host": 2 * 8, "bubble": 2 * (20 - 4 - 8)}
+
+
+def test_a_piece_of_the_first_program_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, pieces = group(Phase("p", 3, PHASES["a shared channel"], "bubble")), Pieces()
+    first = pieces.trace(program)
+    monkeypatch.setattr("podsim.engine.pieces.execute", None)
+    assert pieces.trace(program) == first

@@ -276,7 +276,7 @@ def test_a_wrong_row(tmp_path: Path, row: str, message: str) -> None:
         (["serving.replicas=5"], "[serving.replicas]: 5 copies of 1 IPUs; IPU-POD4 has room for 4"),
         (["serving.batchsize=3"], "[serving]: unknown key `batchsize`\n  do: did you mean `batch_size`?"),
         (["serving.file=a.csv", "serving.rate=1"], "[serving]: `rate` and `file` are both there"),
-        (["serving.longest_wait=1 s"], "[serving]: continuous batching waits for nobody"),
+        (["serving.longest_wait=1 s"], "[serving]: continuous batching never waits for a batch to fill"),
         (
             ["serving.lengths=[{prompt_tokens: 100, output_tokens: 29}]"],
             "[serving.lengths.0]: 100 + 29 tokens; generation makes room for 128 per sequence",

@@ -1,8 +1,12 @@
 """Routes, by hand: IPU i sits on rung i // 2, side i % 2, of its link domain."""
 
+from pkgutil import iter_modules
+from typing import get_args
+
 import pytest
 
-from podsim.system import gw_route, route, streaming_channels
+from podsim.specs import System
+from podsim.system import gw_route, route, streaming_channels, topologies, topology_of
 from tests.examples import small_pod, system_of
 
 POD16, POD64, POD128 = (system_of(name) for name in ("ipu_pod16", "ipu_pod64", "ipu_pod128"))
@@ -63,6 +67,19 @@ def test_every_ipu_of_a_torus_is_at_most_a_rung_and_half_the_rails_away() -> Non
 
 def test_the_second_link_domain_has_channels_of_its_own() -> None:
     assert ids(route(POD128, 64, 66)) == ["domain1/rail0/rung0-1/up"]
+
+
+@pytest.mark.parametrize("name", get_args(get_args(System.model_fields["topology"].annotation)[0]))
+def test_each_topology_is_a_module_of_its_name(name: str) -> None:
+    topology = topology_of(POD16.model_copy(update={"topology": name}))
+    assert isinstance(topology.CLOSED, bool)
+    assert set(topology.ring(range(8))) == set(range(8))
+    assert [bandwidth for _, bandwidth in topology.connections(POD16, 0, 1)] == pytest.approx([RUNG_BYTES_PER_S])
+
+
+def test_each_module_of_a_topology_has_a_key() -> None:
+    keys = get_args(get_args(System.model_fields["topology"].annotation)[0])
+    assert sorted(keys) == [each.name for each in iter_modules(topologies.__path__)]
 
 
 @pytest.mark.parametrize(("source", "target"), [(3, 3), (0, 64)])

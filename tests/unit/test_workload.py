@@ -2,8 +2,9 @@
 
 import pytest
 
-from podsim.workload import BertShape, Workload, bert
+from podsim.workload import Workload
 from podsim.workload.op import Op
+from podsim.workload.transformer.bert import BertShape, bert
 
 
 def shape(**changes: object) -> BertShape:

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from podsim.specs.base import Spec
 from podsim.specs.document import KeyPath
 from podsim.watch import Watch
-from podsim.workload import Batch, DecoderShape, Workload
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.shape import Batch
 
 if TYPE_CHECKING:
     from podsim.specs.forward import ForwardScenario
     from podsim.specs.scenario import Finding
+    from podsim.workload.transformer.causal import DecoderShape
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model of which forward passes are wanted, with what is to be told of it.
+    """A model for forward passes, with its warnings and files.
 
     Attributes:
         workload: The model for one batch.
@@ -108,13 +110,19 @@ class GeneratorSpec(BuiltModelSpec):
 
     @abstractmethod
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
-    """The numbers of a published size under what is written out."""
+    """The keys of a model, with the numbers of a published size for those that are left out, in mappings as well."""
     size = raw.get("size") if isinstance(raw, dict) else None
-    return dict(presets[size]) | raw if isinstance(size, str) and size in presets else raw
+    return _under(presets[size], raw) if isinstance(size, str) and size in presets else raw
+
+
+def _under(preset: Any, written: Any) -> Any:
+    if not isinstance(preset, Mapping) or not isinstance(written, Mapping):
+        return written
+    return {**preset, **{key: _under(preset.get(key), value) for key, value in written.items()}}
 
 
 def named(kind: str, size: str | None) -> str:
@@ -123,14 +131,7 @@ def named(kind: str, size: str | None) -> str:
 
 
 def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
-    """What goes through a transformer together.
-
-    Args:
-        data: A section `data` with dropouts.
-        formats: Number formats.
-        size: Sequences.
-        sequence_length: Tokens, or patches, of each.
-    """
+    """What goes through a transformer together."""
     return Batch(
         size=size,
         sequence_length=sequence_length,

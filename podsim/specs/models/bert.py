@@ -17,8 +17,9 @@ from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import setting
-from podsim.workload import BertShape, Workload, bert
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.bert import BertShape, bert
 
 _TWO_CLASSES = 2
 
@@ -171,7 +172,7 @@ class BertSpec(BuiltModelSpec):
         return bert(shape, named("BERT", self.size))
 
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """What is wrong with positions, masks and packs."""
+        """Problems of positions, masks and packs."""
         data: DataSpec = spec.data
         if self.position_count is not None and self.position_count < data.sequence_length:
             yield (

@@ -21,7 +21,6 @@ from podsim.workload import Block, Workload
 from podsim.workload.convnet import (
     ConductivityShape,
     EfficientNetShape,
-    Formats,
     NormStyle,
     ResNetShape,
     conductivity_cnn,
@@ -29,6 +28,7 @@ from podsim.workload.convnet import (
     resnet,
 )
 from podsim.workload.convnet.features import Features
+from podsim.workload.layers import Formats
 from podsim.workload.op import DTYPE_BYTES
 
 _GROUPS = 4

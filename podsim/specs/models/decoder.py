@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.activity import Activity
+from podsim.specs.base import Spec
 from podsim.specs.document import KeyPath
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
@@ -17,10 +18,11 @@ from podsim.specs.models.decoder_sizes import PRESETS, Size
 from podsim.specs.quantity import Count, CountOrZero, Flag
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.specs.wording import shown
-from podsim.workload import DecoderShape, Workload, causal_decoder
-from podsim.workload.convnet import Formats
-from podsim.workload.transformer.shape import LAYER_BIASES, Bias
+from podsim.specs.wording import counted, shown
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.causal import DecoderShape, causal_decoder
+from podsim.workload.transformer.shape import LAYER_BIASES, Bias, Experts
 
 _BIASES = get_args(Bias)
 
@@ -46,6 +48,26 @@ Biases = Annotated[
 ]
 
 
+class ExpertsSpec(Spec):
+    """Feed-forward networks of a layer, of which each token goes through a few [jiang2024].
+
+    A batch of n tokens reads E·(1 - (1 - k/E)^n) of E experts with k per token: those that at least one of them is
+    routed to, on average, if each chooses at random.
+    """
+
+    count: Count
+    """Networks of each layer, every one as wide as feed_forward_size says."""
+    per_token: Count
+    """How many of them each token goes through."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> ExpertsSpec:
+        if self.per_token > self.count:
+            what = f"a token cannot go through {self.per_token} of {counted(self.count, 'expert')}"
+            raise BadValueError(what, f"use a per_token of at most {self.count}")
+        return self
+
+
 class DecoderSpec(GeneratorSpec):
     """A decoder. `size` presets its dimensions; any of them overrides it."""
 
@@ -53,7 +75,7 @@ class DecoderSpec(GeneratorSpec):
     """Family of the model."""
     size: Size | None = None
     """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
-    [mesnard2024] [black2022]."""
+    [mesnard2024] [black2022] [almazrouei2023] [jiang2024]."""
     layer_count: Count
     """Layers."""
     hidden_size: Count
@@ -74,6 +96,8 @@ class DecoderSpec(GeneratorSpec):
     """Whether the feed-forward block is gated: three matrices in place of two."""
     activation: Literal["gelu", "relu", "swish"] | None = None
     """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
+    experts: ExpertsSpec | None = None
+    """Several feed-forward networks in each layer, and how many of them a token goes through; one if left out."""
     norm: Literal["rms", "rms_plus_one", "layer"] = "rms"
     """Normalisation; `rms_plus_one` scales by one more than its weights."""
     rotary: Flag = True
@@ -163,6 +187,7 @@ class DecoderSpec(GeneratorSpec):
             activation=self.activation,
             parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
             biases=self._biases,
+            experts=Experts(self.experts.count, self.experts.per_token) if self.experts else None,
             scaled_embedding=self.scaled_embedding,
             tied_embedding=self.tied_embedding,
         )
@@ -179,7 +204,7 @@ class DecoderSpec(GeneratorSpec):
         yield from self.position_findings(data.sequence_length, ("data", "sequence_length"), cure)
 
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
-        """Too few learned positions for so many tokens; the key is to blame, and a cure is given."""
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
         if not self.rotary and token_count > self.position_count:
             yield key, f"{token_count} tokens, the model has {self.position_count} positions", do
 

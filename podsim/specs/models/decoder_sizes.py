@@ -23,6 +23,9 @@ Size = Literal[
     "gemma_2b",
     "gemma_7b",
     "gpt_neox_20b",
+    "falcon_7b",
+    "falcon_40b",
+    "mixtral_8x7b",
 ]
 _LLAMA: dict[str, Any] = {"vocabulary_size": 32000, "gated": True, "norm": "rms", "rotary": True, "bias": False}
 _QWEN2: dict[str, Any] = {"vocabulary_size": 151936, "bias": ["qkv"], "tied_embedding": True}
@@ -61,6 +64,14 @@ _GPT_NEOX: dict[str, Any] = {
     "parallel_blocks": "two_norms",
     "bias": True,
 }
+_FALCON: dict[str, Any] = {
+    "vocabulary_size": 65024,
+    "gated": False,
+    "norm": "layer",
+    "rotary": True,
+    "bias": False,
+    "tied_embedding": True,
+}
 _GPT3 = _GPT2 | {"position_count": 2048}
 
 
@@ -88,6 +99,9 @@ PRESETS: dict[Size, dict[str, Any]] = {
     "gpt3_175b": _GPT3 | _sizes(96, 12288, 49152, 96, 96),
     "gptj_6b": _GPTJ | _sizes(28, 4096, 16384, 16, 16),
     "gpt_neox_20b": _GPT_NEOX | _sizes(44, 6144, 24576, 64, 64),
+    "falcon_7b": _FALCON | {"parallel_blocks": "one_norm"} | _sizes(32, 4544, 18176, 71, 1),
+    "falcon_40b": _FALCON | {"parallel_blocks": "two_norms"} | _sizes(60, 8192, 32768, 128, 8),
+    "mixtral_8x7b": _LLAMA | {"experts": {"count": 8, "per_token": 2}} | _sizes(32, 4096, 14336, 32, 8),
     "qwen2_0_5b": _QWEN2 | _sizes(24, 896, 4864, 14, 2),
     "qwen2_1_5b": _QWEN2 | _sizes(28, 1536, 8960, 12, 2),
     "qwen2_7b": _QWEN2 | {"vocabulary_size": 152064, "tied_embedding": False} | _sizes(28, 3584, 18944, 28, 4),

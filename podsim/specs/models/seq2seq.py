@@ -12,8 +12,9 @@ from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import BuiltModelSpec, batch_of, named, with_preset
 from podsim.specs.quantity import Count, Flag
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.workload import Seq2SeqShape, Workload, encoder_decoder
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
+from podsim.workload.transformer.seq2seq import Seq2SeqShape, encoder_decoder
 
 _T5: dict[str, dict[str, Any]] = {
     "small": {"layer_count": 6, "hidden_size": 512, "feed_forward_size": 2048, "head_count": 8, "head_size": 64},

@@ -13,9 +13,11 @@ from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import BuiltModelSpec, batch_of, named, with_preset
 from podsim.specs.quantity import Count, Flag, NumberFormat, Probability
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.workload import PatchEmbedding, VisionShape, Workload, vision_transformer
-from podsim.workload.convnet import Formats
+from podsim.workload import Workload
+from podsim.workload.layers import Formats
 from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.transformer.embedding import PatchEmbedding
+from podsim.workload.transformer.vision import VisionShape, vision_transformer
 
 _BYTE = 1
 _VIT: dict[str, dict[str, int]] = {

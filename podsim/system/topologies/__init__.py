@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -27,4 +28,9 @@ class Topology(Protocol):
 
 def topology_of(system: System) -> Topology:
     """The topology of a pod with several IPUs."""
-    return cast(Topology, import_module(f"{__name__}.{system.topology}"))
+    return _topology(system.topology)
+
+
+@cache
+def _topology(name: str) -> Topology:
+    return cast(Topology, import_module(f"{__name__}.{name}"))

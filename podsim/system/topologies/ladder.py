@@ -53,8 +53,10 @@ def walk(
     (start, side), (end, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     if side != last_side:
         yield f"rung{start}/to{last_side}", system.machine.rung_bytes_per_s
-    for here, there, direction in _rail_hops(system.domain_ipu_count // _SIDES, start, end, wraps=wraps):
-        yield f"{rail(system, last_side, here, there)}/{direction}", system.machine.rail_bytes_per_s
+    if start != end:
+        bytes_per_s = system.machine.rail_bytes_per_s
+        for here, there, direction in _rail_hops(system.domain_ipu_count // _SIDES, start, end, wraps=wraps):
+            yield f"{rail(system, last_side, here, there)}/{direction}", bytes_per_s
 
 
 def _rail_hops(rungs: int, start: int, end: int, *, wraps: bool) -> Iterator[tuple[int, int, str]]:

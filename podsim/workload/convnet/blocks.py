@@ -7,30 +7,10 @@ from typing import Final
 
 from podsim.workload.block import Block, Parameter
 from podsim.workload.convnet.features import Features, check_groups
-from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, GlobalAverage, Layer
+from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, Layer
 from podsim.workload.convnet.norm import Norm
-from podsim.workload.layers import GraphBuilder, softmax
-from podsim.workload.op import DType
-
-
-@dataclass(frozen=True, slots=True)
-class Formats:
-    """Number formats of a network.
-
-    Attributes:
-        dtype: Weights, activations and their gradients.
-        accumulator: Accumulated gradients.
-    """
-
-    dtype: DType = "fp16"
-    accumulator: DType = "fp16"
-
-    def builder(self, prefix: str) -> GraphBuilder:
-        """An empty sequence of operations."""
-        return GraphBuilder(prefix, self.dtype, self.accumulator)
-
-
-HALF: Final = Formats()
+from podsim.workload.convnet.pooling import GlobalAverage
+from podsim.workload.layers import Formats, GraphBuilder, softmax
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from podsim.workload.block import Block
-from podsim.workload.convnet.blocks import HALF, Formats, chain_block
+from podsim.workload.convnet.blocks import chain_block
 from podsim.workload.convnet.features import Features
-from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, Layer, Pooling
+from podsim.workload.convnet.layers import Activate, Chain, Convolution, Dense, Layer
+from podsim.workload.convnet.pooling import Pooling
 from podsim.workload.convnet.stem import image
+from podsim.workload.layers import HALF, Formats
 
 _WINDOW, _POOL = 3, 2
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from podsim.workload.block import Block
 from podsim.workload.convnet.blocks import (
     BATCH_NORM,
-    HALF,
-    Formats,
     NormStyle,
     SqueezeExcite,
     chain_block,
@@ -24,6 +22,7 @@ from podsim.workload.convnet.blocks import (
 from podsim.workload.convnet.features import Features
 from podsim.workload.convnet.layers import Chain, Layer
 from podsim.workload.convnet.stem import image, stem_block
+from podsim.workload.layers import HALF, Formats
 
 # Expansion, channels, repeats, stride, window of every stage of B0.
 _STAGES = (

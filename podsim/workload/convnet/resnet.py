@@ -12,16 +12,16 @@ from podsim.errors import ModelError
 from podsim.workload.block import Block
 from podsim.workload.convnet.blocks import (
     BATCH_NORM,
-    HALF,
-    Formats,
     NormStyle,
     classifier_block,
     conv_norm,
     residual_block,
 )
 from podsim.workload.convnet.features import Features
-from podsim.workload.convnet.layers import Chain, Layer, Pooling
+from podsim.workload.convnet.layers import Chain, Layer
+from podsim.workload.convnet.pooling import Pooling
 from podsim.workload.convnet.stem import image, stem_block
+from podsim.workload.layers import HALF, Formats
 
 _UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 _FIRST_BOTTLENECK = 50

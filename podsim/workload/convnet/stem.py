@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podsim.workload.block import Block
-from podsim.workload.convnet.blocks import Formats, NormStyle
+from podsim.workload.convnet.blocks import NormStyle
 from podsim.workload.convnet.features import Features
 from podsim.workload.convnet.layers import Activate, Chain, Convolution, Layer
+from podsim.workload.layers import Formats
 
 _COLOURS = 3
 

@@ -10,8 +10,6 @@ from podsim.workload.transformer.attention import Attention, attention
 from podsim.workload.transformer.feed_forward import feed_forward
 from podsim.workload.transformer.shape import LayerShape
 
-EMBEDDING, HEAD = "embedding", "head"
-
 
 class Chain(TypedDict):
     """The part of a workload that says what runs in which order."""

@@ -15,11 +15,9 @@ from podsim.workload.transformer.attention import Attention, attention
 from podsim.workload.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.workload.transformer.feed_forward import feed_forward
 from podsim.workload.transformer.head import TokenHead, head_block
+from podsim.workload.transformer.names import DECODER, ENCODER
 from podsim.workload.transformer.shape import INT32_BYTES, Batch, LayerShape
 
-ENCODER = ("attention", "feed_forward")
-DECODER = ("decoder_layer",)
-"""A decoder layer is one block, since pipeline stages hold whole ones."""
 # Token ids and mask of the source, token ids and labels of the target.
 _HOST_INPUTS_PER_TOKEN = 2
 

@@ -1,0 +1,41 @@
+"""`podsim cost`: the cost model alone."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from podsim.command_line import completion
+from podsim.command_line.running import Format, echo
+from podsim.command_line.usage import Commands
+
+cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class NumberFormat(StrEnum):
+    """Number formats of the matrix units."""
+
+    FP16 = "fp16"
+    FP32 = "fp32"
+
+
+@cost_app.command("matmul")
+def cost_matmul(
+    shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
+    ipu: Annotated[
+        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
+    ] = "gc200",
+    dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
+    partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
+    memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
+    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+) -> None:
+    """Plan one matrix product and show what it costs."""
+    from podsim.report.plan_view import show_matmul
+    from podsim.specs import load_ipu
+
+    chip = load_ipu(ipu)
+    as_json = output_format is Format.JSON
+    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)

@@ -1,0 +1,212 @@
+"""What the steps of lanes become when they are run: work, waits at barriers and for tokens, exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from simpy import Environment, Event
+
+from podsim.engine.network import Loads, Network
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Release, Step, Transfer, Work
+
+# (lane, kind, name, start, end)
+Entry = tuple[str, str, str, int, int]
+# A stretch of work: (kind, name, duration)
+_Stretch = tuple[str, str, int]
+
+
+class Meeting:
+    """A barrier: re-arms when all its parties have come."""
+
+    __slots__ = ("env", "event", "name", "parties", "waiting")
+
+    def __init__(self, env: Environment, name: str) -> None:
+        self.env, self.name, self.parties = env, name, 0
+        self.event = Event(env)
+        self.waiting: list[str] = []
+
+    def arrive(self, lane: str) -> Event | None:
+        """An event to wait for, or None for the one who came last."""
+        self.waiting.append(lane)
+        if len(self.waiting) < self.parties:
+            return self.event
+        self.waiting = []
+        if self.event.callbacks:
+            self.event.succeed()
+            self.event = Event(self.env)
+        return None
+
+
+class Semaphore:
+    """Tokens that one lane gives and another takes."""
+
+    __slots__ = ("env", "taker", "tokens", "waiting")
+
+    def __init__(self, env: Environment, tokens: int) -> None:
+        self.env, self.tokens = env, tokens
+        self.waiting: Event | None = None
+        self.taker = ""
+
+    def arrive(self, lane: str) -> Event | None:
+        """An event to wait for, or None if there was a token."""
+        if self.tokens:
+            self.tokens -= 1
+            return None
+        self.waiting, self.taker = Event(self.env), lane
+        return self.waiting
+
+    def release(self) -> None:
+        """Hand a token to the one who waits, or lay it down."""
+        if self.waiting is None:
+            self.tokens += 1
+        else:
+            self.waiting.succeed()
+            self.waiting = None
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """A token to hand over."""
+
+    semaphore: Semaphore
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A barrier to arrive at, or tokens of which to take one, and the kind of time that waiting there is."""
+
+    place: Meeting | Semaphore
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """An exchange: its transfers by latency, with their channels."""
+
+    transfers: Sequence[tuple[Transfer, Loads]]
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Work that nothing interrupts, with its time by kind."""
+
+    duration: int
+    stretches: Sequence[_Stretch]
+    totals: Sequence[tuple[str, int]]
+
+    def records(self, lane: str, start: int) -> Iterator[Entry]:
+        """Every stretch with its begin and end."""
+        for kind, name, duration in self.stretches:
+            yield lane, kind, name, start, start + duration
+            start += duration
+
+
+Move = Busy | Wait | Send | Give
+NOTHING = Busy(0, (), ())
+
+
+class Moves:
+    """Moves of the steps of a program, each made once."""
+
+    def __init__(self, env: Environment, network: Network, semaphores: Mapping[str, int], *, explicit: bool) -> None:
+        """Of one run.
+
+        Args:
+            env: Its clock.
+            network: Its channels.
+            semaphores: Tokens that are there at the start.
+            explicit: Whether stretches of work are to be moves of their own.
+        """
+        self._env, self._network, self._explicit = env, network, explicit
+        self._meetings: dict[str, Meeting] = {}
+        self._semaphores = {key: Semaphore(env, count) for key, count in semaphores.items()}
+        # By the identity of tasks, which lanes and phases share and the program keeps alive.
+        self._busy_moves: dict[tuple[int, ...], tuple[Busy, ...]] = {}
+        self._known: dict[int, Move] = {}
+        self._loads: dict[int, Loads] = {}
+
+    def invite(self, group: Group) -> None:
+        """Count the lanes that name each barrier."""
+        named = {
+            (step.key, lane)
+            for phase in group.phases
+            for lane, steps in phase.steps.items()
+            for step in steps
+            if isinstance(step, Barrier)
+        }
+        for key, _ in named:
+            self.meeting(key).parties += 1
+
+    def meeting(self, name: str) -> Meeting:
+        """The barrier of that name."""
+        return self._meetings.setdefault(name, Meeting(self._env, name))
+
+    def stuck(self) -> list[tuple[str, str]]:
+        """(lane, what it waits for) of all that wait."""
+        waiting = [(lane, meeting.name) for meeting in self._meetings.values() for lane in meeting.waiting]
+        return waiting + [(each.taker, key) for key, each in self._semaphores.items() if each.waiting is not None]
+
+    def of(self, steps: Sequence[Step]) -> list[Move]:
+        """Steps with names looked up; an exchange of nothing is left out."""
+        moves: list[Move] = []
+        works: list[Work] = []
+        for step in steps:
+            if isinstance(step, Work):
+                works.append(step)
+                continue
+            if works:
+                moves += self._busy(works)
+                works = []
+            if (move := self._known.get(id(step))) is None:
+                move = self._known[id(step)] = self._move(step)
+            if move is not NOTHING:
+                moves.append(move)
+        if works:
+            moves += self._busy(works)
+        return moves
+
+    def _move(self, step: Step) -> Move:
+        if isinstance(step, Barrier):
+            return Wait(self._meetings[step.key], step.kind)
+        if isinstance(step, Acquire):
+            return Wait(self._semaphores[step.key], step.kind)
+        if isinstance(step, Release):
+            return Give(self._semaphores[step.key])
+        assert isinstance(step, Exchange)
+        ordered = sorted(step.transfers, key=_latency)
+        return Send([(each, self._loads_of(each)) for each in ordered]) if ordered else NOTHING
+
+    def _busy(self, works: Sequence[Work]) -> tuple[Busy, ...]:
+        """Stretches of work one by one, or as a single event where only their sum matters."""
+        key = tuple(map(id, works))
+        if key not in self._busy_moves:
+            stretches = [(kind, work.name, duration) for work in works for kind, duration in work.parts]
+            parts = [[stretch] for stretch in stretches] if self._explicit else [stretches]
+            self._busy_moves[key] = tuple(map(_made, parts))
+        return self._busy_moves[key]
+
+    def _loads_of(self, transfer: Transfer) -> Loads:
+        loads = self._loads.get(id(transfer))
+        if loads is None:
+            loads = self._loads[id(transfer)] = self._network.loads(transfer)
+        return loads
+
+
+def charge(account: dict[str, int], moves: Sequence[Move], count: int) -> None:
+    """Account the work of `count` repetitions: unlike waiting and transfers, it is known beforehand."""
+    for move in moves:
+        if isinstance(move, Busy):
+            for kind, duration in move.totals:
+                account[kind] = account.get(kind, 0) + duration * count
+
+
+def _made(stretches: Sequence[_Stretch]) -> Busy:
+    totals: dict[str, int] = {}
+    for kind, _, duration in stretches:
+        totals[kind] = totals.get(kind, 0) + duration
+    return Busy(sum(totals.values()), stretches, tuple(totals.items()))
+
+
+def _latency(transfer: Transfer) -> int:
+    return transfer.latency_ps
