@@ -171,7 +171,7 @@ def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: 
 
 
 def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str, Needs], *, recompute: bool) -> int:
-    """Peak of what lives only while a segment runs: recomputed activations, live tensors, operation temporaries.
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]
 
     Args:
         segment: Blocks that run one after the other.

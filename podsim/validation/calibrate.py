@@ -4,7 +4,8 @@ Two constants of the software stack are fitted together to two weight updates: t
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
-one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run.
+one run of a convolutional network. The session call of PyTorch is read off one fine-tuning run, and
+what forward passes pay beside their work, `forward_call` and `forward_exchange`, off runs of a C600.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from podsim.activity import simulate
 from podsim.cost import MatMulShape
@@ -23,6 +23,8 @@ from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
 from podsim.validation.compare import Progress
+from podsim.validation.fit import Fit
+from podsim.validation.forward_calls import forward_fits
 from podsim.validation.reference_data import CALIBRATION, calibration_rows
 
 _MS_PER_S = 1000
@@ -33,25 +35,6 @@ _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
 _TERA = 1e12
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A refitted constant.
-
-    Attributes:
-        key: Its key path.
-        committed: The value in the specification.
-        fitted: The value that fits best.
-        unit: Unit of both.
-        rows: What it was fitted to.
-    """
-
-    key: str
-    committed: float
-    fitted: float
-    unit: str
-    rows: str
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
@@ -82,6 +65,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
         *_epoch_fits(),
         _pytorch_call(),
+        *forward_fits(),
     )
 
 
