@@ -248,10 +248,11 @@ class CostModel:
 
         Tables smaller than the tiles are copied for lookups, each copy to serve a part of the indices.
         """
+        copied = isinstance(op, Gather) and op.table_rows < self.ipu.tile.count
         splits = (
             self._row_cycles(op, columns, copies)
             for columns in _powers_of_two(op.shape[1])
-            for copies in _powers_of_two(self.ipu.tile.count // columns if isinstance(op, Gather) else 1)
+            for copies in _powers_of_two(self.ipu.tile.count // columns if copied else 1)
         )
         exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
         return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep.overhead_cycles)
