@@ -15,6 +15,7 @@ from podsim.command_line.ending import BEYOND_LIMITS, print_data, run_to_the_end
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import (
     Format,
+    Misfit,
     RunOptions,
     check_not_inputs,
     check_paths,
@@ -106,6 +107,7 @@ def run(
         int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+    fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
@@ -118,7 +120,7 @@ def run(
         draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws))
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit))
 
 
 @app.command()

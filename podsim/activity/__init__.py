@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from podsim.activity.settings import Settings
 from podsim.influence import StandsOn
+from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.activity import Activity
@@ -36,6 +37,7 @@ def run(
     uncertainty: Draws | None = None,
     watch: Watch = silent,
     follow: Follow = unseen,
+    fit: Fit = "refuse",
 ) -> Result:
     """Simulate what a scenario asks of its model: training, text generation or forward passes.
 
@@ -49,6 +51,7 @@ def run(
         uncertainty: How often to repeat the run with its assumed and calibrated inputs drawn from their ranges.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+        fit: `warn` simulates a given division that does not fit all the same, and says by how much.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -58,7 +61,7 @@ def run(
         PodsimError: No draw of the uncertain inputs has a run that is possible.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow))
+    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit))
     if uncertainty is None:
         return result
     from podsim.uncertainty import uncertainty as uncertain
@@ -95,11 +98,14 @@ def simulate(
     influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
+    fit: Fit = "refuse",
 ) -> RunResult:
     """Simulate one weight update of a scenario of training, and the run it belongs to; see `run`."""
     from podsim.activity.training import training
 
-    return training(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))
+    return training(
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit)
+    )
 
 
 def generate(
@@ -111,11 +117,14 @@ def generate(
     record: bool = False,
     influence: bool = False,
     watch: Watch = silent,
+    fit: Fit = "refuse",
 ) -> GenerationResult:
     """Simulate the step that takes in a prompt, and the step that makes one more token; see `run`."""
     from podsim.activity.generation import generation
 
-    return generation(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch))
+    return generation(
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, fit=fit)
+    )
 
 
 def infer(
@@ -128,8 +137,11 @@ def infer(
     influence: bool = False,
     watch: Watch = silent,
     follow: Follow = unseen,
+    fit: Fit = "refuse",
 ) -> ForwardResult:
     """Simulate one batch through an idle replica, and session calls of many batches; see `run`."""
     from podsim.activity.forward import passes
 
-    return passes(load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow))
+    return passes(
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit)
+    )

@@ -11,6 +11,7 @@ from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
+from podsim.plan.layout import Fit
 from podsim.plan.plan import cost_model
 from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
@@ -26,6 +27,7 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
+from podsim.report.warnings import misfits
 from podsim.specs import ForwardScenario, LoadedScenario
 from podsim.specs.models.base import Reading
 from podsim.units import ps_to_seconds
@@ -39,14 +41,14 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     spec = loaded.of(ForwardScenario)
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
-        job = forward_job(spec, model.workload)
+        job = forward_job(spec, model.workload, settings.fit)
         costs = cost_model(job)
         plan = make_plan(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
         call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
-    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs), anew=settings.influence)
+    stands_on = StandsOn(spec, ForwardProbe(model.workload, costs, settings.fit), anew=settings.influence)
     return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
@@ -70,7 +72,11 @@ def _result(
     peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.activation_dtype)
     return ForwardResult(
         **shared(
-            loaded, replicas_in_use(spec), stands_on, warnings=(*model.warnings, *_waits(call)), files=model.files
+            loaded,
+            replicas_in_use(spec),
+            stands_on,
+            warnings=(*model.warnings, *misfits(plan.memory), *_waits(call)),
+            files=model.files,
         ),
         samples_per_batch=plan.workload.samples_per_micro_batch,
         batches_per_call=layout.accumulation_factor,
@@ -118,21 +124,22 @@ class ForwardProbe(BaseProbe):
     """Forward passes: samples per second of session calls."""
 
     metric = "throughput_samples_per_s"
-    _KEPT = ("_workload",)
+    _KEPT = ("_workload", "_fit")
 
-    def __init__(self, workload: Workload, model: CostModel) -> None:
+    def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:
         """Prepare to repeat what was planned.
 
         Args:
             workload: The model for one batch, as it was read.
             model: What its operations cost.
+            fit: What becomes of a job that does not fit.
         """
         super().__init__(model)
-        self._workload = workload
+        self._workload, self._fit = workload, fit
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
         """Run one batch, and a session call of many."""
-        job = forward_job(spec, self._workload)
+        job = forward_job(spec, self._workload, self._fit)
         model = self._costs(cost_model(job), anew=anew)
         if model is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, divided, placed
@@ -22,6 +23,7 @@ from podsim.report.phases import phase_times
 from podsim.report.shared import shared
 from podsim.report.step import StepReport, longest_stage_ps
 from podsim.report.usage import one_copy
+from podsim.report.warnings import misfits
 from podsim.specs import GenerationScenario, LoadedScenario
 from podsim.units import ps_to_seconds
 
@@ -32,7 +34,8 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(GenerationScenario)
-        asked = generation_job(spec)
+        job_of = partial(generation_job, fit=settings.fit)
+        asked = job_of(spec)
         model = generation_cost_model(asked)
         steps = plan_generation(asked, model)
         prefill, decode = (
@@ -43,7 +46,8 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         **shared(
             loaded,
             one_copy(spec),
-            StandsOn(spec, GenerationProbe(generation_job, model), anew=settings.influence),
+            StandsOn(spec, GenerationProbe(job_of, model), anew=settings.influence),
+            warnings=tuple(misfits(steps.memory)),
             choice=choice,
         ),
         batch_size=spec.generation.batch_size,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import get_args
 
-from podsim.errors import InfeasibleError, MissingDataError, ModelError
+from podsim.errors import InfeasibleError, MissingDataError, ModelError, Problem, SpecError
 from podsim.parallelism.choice import Choice
+from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
 from podsim.specs import LoadedScenario
+from podsim.specs.wording import shown
 from podsim.watch import Watch, silent
 
 
@@ -23,6 +26,7 @@ class Settings:
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
         influence: All assumptions are measured, those too for which products have to be planned anew.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+        fit: What becomes of a division that is given and does not fit.
     """
 
     explicit: bool = False
@@ -30,6 +34,13 @@ class Settings:
     influence: bool = False
     watch: Watch = silent
     follow: Follow = unseen
+    fit: Fit = "refuse"
+
+    def __post_init__(self) -> None:
+        """What Python lets through and the command line does not."""
+        if self.fit not in get_args(Fit):
+            do = 'give "refuse" or "warn"'
+            raise SpecError([Problem("", "fit", f"{shown(self.fit)} is not a way to treat what does not fit", do)])
 
 
 @contextmanager

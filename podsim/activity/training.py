@@ -25,7 +25,7 @@ from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.usage import replicas_in_use
-from podsim.report.warnings import warnings_of
+from podsim.report.warnings import spared_work, warnings_of
 from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
@@ -38,7 +38,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(TrainingScenario)
-        job = training_job(spec)
+        job = training_job(spec, fit=settings.fit)
         model = cost_model(job)
         plan = make_plan(job, model)
         seen = _followed(plan, settings)
@@ -70,7 +70,7 @@ def _result(
             loaded,
             replicas_in_use(loaded.spec),
             stands_on,
-            warnings=(*warnings_of(plan, trace), *outcome.notes),
+            warnings=(*warnings_of(plan, trace), *outcome.notes, *(spared_work(plan, update_s) if choice else ())),
             choice=choice,
         ),
         throughput_samples_per_s=outcome.samples_per_update / update_s,
@@ -137,7 +137,7 @@ def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[Opera
 class TrainingProbe(BaseProbe):
     """Training: the time to train where the scenario says when a run ends, otherwise samples per second."""
 
-    _KEPT = ("metric",)
+    _KEPT = ("metric", "_fit")
 
     def __init__(
         self,
@@ -157,6 +157,7 @@ class TrainingProbe(BaseProbe):
         super().__init__(model)
         self._traces.first = known
         self._workload_of: Callable[[int], Workload] | None = job.workload_of
+        self._fit = job.fit
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
         self.metric = "time_to_train_s" if ends else "throughput_samples_per_s"
 
@@ -166,7 +167,7 @@ class TrainingProbe(BaseProbe):
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
         """Run one weight update, and the run that it belongs to."""
-        job = training_job(spec, self._workload_of)
+        job = training_job(spec, self._workload_of, self._fit)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
         if model is None:

@@ -34,6 +34,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Misfit(StrEnum):
+    """What becomes of a division that does not fit."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+
+
 def check_paths(trace: Path | None, *plots: Path | None) -> None:
     """Refuse paths that cannot be written, before anything is read or simulated."""
     if trace is not None:
@@ -73,6 +80,7 @@ class RunOptions:
         influence: Whether all that the result stands on is measured.
         tornado: Where the chart of that goes.
         draws: How often the run is repeated with inputs drawn from their ranges.
+        fit: What becomes of a division that does not fit.
     """
 
     output_format: Format
@@ -82,6 +90,7 @@ class RunOptions:
     influence: bool
     tornado: Path | None = None
     draws: Draws | None = None
+    fit: Misfit = Misfit.REFUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
         uncertainty=options.draws,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
+        fit=options.fit.value,
     )
     if options.plot is not None:
         from podsim.report.chart_frame import write_chart

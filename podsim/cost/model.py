@@ -244,22 +244,34 @@ class CostModel:
         )
 
     def _rows(self, op: Gather | ScatterAdd) -> Account:
-        """Rows looked up or updated, with the best split of the table over rows and columns."""
-        splits = (self._row_cycles(op, columns) for columns in _powers_of_two(op.shape[1]))
+        """Rows looked up or updated, with the best split of the table over rows and columns.
+
+        Tables smaller than the tiles are copied for lookups, each copy to serve a part of the indices.
+        """
+        copied = isinstance(op, Gather) and op.table_rows < self.ipu.tile.count
+        splits = (
+            self._row_cycles(op, columns, copies)
+            for columns in _powers_of_two(op.shape[1])
+            for copies in _powers_of_two(self.ipu.tile.count // columns if copied else 1)
+        )
         exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
         return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep.overhead_cycles)
 
-    def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int) -> int:
+    def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int, copies: int) -> int:
         vertex, workers = self.ipu.vertices.gather, self.ipu.tile.worker_count
-        row_parts = max(1, min(op.table_rows, self.ipu.tile.count // column_parts))
-        indices, width = op.shape[0], ceil_div(op.shape[1], column_parts)
+        row_parts = max(1, min(op.table_rows, self.ipu.tile.count // (column_parts * copies)))
+        indices, width = ceil_div(op.shape[0], copies), ceil_div(op.shape[1], column_parts)
         hits: int = ceil_div(indices, row_parts)
         words: int = ceil_div(width * DTYPE_BYTES[op.dtype], _WORD_BYTES)
         if isinstance(op, Gather):
             hit = vertex.per_index + vertex.cycles_per_pair * words
-            return workers * (vertex.worker_fixed + hits * hit + (indices - hits) * vertex.skip)
+            copied = ceil_div(op.table_rows, row_parts) * width * DTYPE_BYTES[op.dtype] if copies > 1 else 0
+            received: int = ceil_div(copied, self.ipu.exchange.bytes_per_cycle)
+            cycles: int = workers * (vertex.worker_fixed + hits * hit + (indices - hits) * vertex.skip)
+            return cycles + received
         hit = vertex.update_per_index + vertex.update_cycles_per_atom * (words - 1)
-        return workers * (vertex.update_worker_fixed + hits * hit + (indices - hits) * vertex.update_skip)
+        updated: int = workers * (vertex.update_worker_fixed + hits * hit + (indices - hits) * vertex.update_skip)
+        return updated
 
 
 def _powers_of_two(most: int) -> list[int]:

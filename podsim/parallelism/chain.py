@@ -9,6 +9,7 @@ import numpy as np
 
 from podsim.cost.model import CostModel
 from podsim.parallelism.split import Costs
+from podsim.plan.alive import Needs, Task, needs
 from podsim.plan.layout import ON_CHIP, Job
 from podsim.plan.stage_cost import BlockCost, block_cost
 from podsim.plan.update import state_bytes
@@ -24,14 +25,14 @@ class Chain:
         proportions: The shares, smallest first.
         forward: Forward pass by share and block. [cycles]
         backward: Backward pass by share and block. [cycles]
-        temporary_bytes: For each share, largest temporaries of any operation by name of block. [B]
+        needs: For each share, memory that each block needs while it runs.
     """
 
     workload: Workload
     proportions: tuple[float, ...]
     forward: Costs
     backward: Costs
-    temporary_bytes: tuple[dict[str, int], ...]
+    needs: tuple[dict[str, Needs], ...]
 
     def share_of(self, proportion: float) -> int:
         """Index of the costs with a share of memory; one that is left out costs as much as the next smaller one."""
@@ -51,6 +52,11 @@ class Chain:
     def input_bytes(self) -> Costs:
         """What each block reads from the one before it. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.activation_bytes
+
+    @property
+    def stashed_bytes(self) -> Costs:
+        """What is kept of that for the backward pass. [B]"""
+        return self.per_block(self.workload.input_elements) * self.workload.stash_bytes
 
     def held_bytes(self, job: Job) -> Costs:
         """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
@@ -98,22 +104,23 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
             continue
         costed.append((proportion, {name: block_cost(name, workload, model, proportion) for name in workload.blocks}))
     costed.reverse()
-    tiles = model.ipu.tile.count
     return Chain(
         workload=workload,
         proportions=tuple(proportion for proportion, _ in costed),
         forward=np.array([[costs[name].forward_account.cycles for name in workload.order] for _, costs in costed]),
         backward=np.array([[costs[name].backward_account.cycles for name in workload.order] for _, costs in costed]),
-        temporary_bytes=tuple(
-            {name: cost.temporary_bytes_per_tile * tiles for name, cost in costs.items()} for _, costs in costed
-        ),
+        needs=tuple({name: cost.needs for name, cost in costs.items()} for _, costs in costed),
     )
 
 
 def bare_chain(workload: Workload) -> Chain:
     """Blocks whose operations take no time and need no temporaries."""
     nothing = np.zeros((1, len(workload.order)))
-    return Chain(workload, (1.0,), nothing, nothing, (dict.fromkeys(workload.blocks, 0),))
+    bare = {
+        name: needs(workload, name, *([Task(op) for op in ops] for ops in (block.forward, block.backward)))
+        for name, block in workload.blocks.items()
+    }
+    return Chain(workload, (1.0,), nothing, nothing, (bare,))
 
 
 def _largest(costs: dict[str, BlockCost]) -> int:

@@ -31,7 +31,7 @@ class CheckpointedSlices(Slices):
         return [self._fewest(share) for share in range(len(self.chain.proportions))]
 
     def _fewest(self, share: int) -> Costs:
-        limits, peaks, inputs = self._limits[share], self.peak_bytes[share], self.chain.input_bytes
+        limits, peaks, inputs = self._limits[share], self.peak_bytes[share], self.chain.stashed_bytes
         kept = np.full((self.size + 1, self.size + 1, len(limits)), np.inf)
         for start in range(self.size + 1):
             kept[start, start] = 0.0
@@ -72,7 +72,7 @@ class CheckpointedSlices(Slices):
     def _with_last(self, share: int, start: int, last: int) -> Costs:
         """Memory of a part whose last segment starts there, by limit. [B]"""
         limits = self._limits[share]
-        need = self._fewest_kept[share][start, last] + self.chain.input_bytes[last] + limits
+        need = self._fewest_kept[share][start, last] + self.chain.stashed_bytes[last] + limits
         return np.where(limits >= self.peak_bytes[share, last, -1], need, np.inf)
 
     def checkpoints(self, share: int, start: int, stop: int, depth: int, room_bytes: float) -> list[int]:
@@ -89,7 +89,11 @@ class CheckpointedSlices(Slices):
 
     def _starts(self, share: int, start: int, stop: int, limit: int) -> list[int]:
         """Starts of the segments of a part that keep fewest inputs under a limit."""
-        kept, inputs, peaks = self._fewest_kept[share][start, :, limit], self.chain.input_bytes, self.peak_bytes[share]
+        kept, inputs, peaks = (
+            self._fewest_kept[share][start, :, limit],
+            self.chain.stashed_bytes,
+            self.peak_bytes[share],
+        )
         starts: list[int] = []
         while stop > start:
             under = (cut for cut in range(start, stop) if peaks[cut, stop] <= self._limits[share][limit])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podsim.plan.memory import IpuMemory
+from podsim.plan.memory import RESERVE, IpuMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +57,12 @@ class Choice:
 
 
 def fullest_bytes(memory: Sequence[IpuMemory], storage: str = "in_processor_memory") -> int:
-    """Used bytes of a storage on the fullest IPU. [B]"""
-    return max(ipu.used_bytes(storage) for ipu in memory)
+    """What the fullest IPU holds of a storage, without what is left free. [B]"""
+
+    def held(ipu: IpuMemory) -> int:
+        return sum(each.byte_count for each in ipu.tenants if each.storage == storage and each.name != RESERVE)
+
+    return max(map(held, memory))
 
 
 def slower_by(best: float, other: float) -> str:

@@ -53,7 +53,7 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
     if not divisions:
         what = f"no division of the model over {spec.system.domain_ipu_count} IPUs has what is pinned"
         raise NoPlanError(what, do="pin less; there can be no more shards than heads")
-    tried = _all_tried(generation_job(spec), divisions, watch)
+    tried = _tried_with_margin(spec, divisions, watch)
     fitting = sorted(
         ((each.step_s, each.layout.ipus_per_replica, each) for each in tried if each.step_s is not None),
         key=lambda each: each[:2],
@@ -68,6 +68,16 @@ def choose_decoder(loaded: LoadedScenario, spec: GenerationScenario, watch: Watc
     ]
     shown += [_candidate(spec, each, misfit_text(each.memory)) for each in misfits[:_SHOWN_MISFITS]]
     return loaded.divided(_written(spec, best.layout)), Choice(tuple(shown), len(divisions), len(fitting))
+
+
+def _tried_with_margin(spec: GenerationScenario, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:
+    """Divisions with the margin of memory that is left free, or with none if otherwise nothing fits."""
+    margin, given = spec.software.memory_reserve or 0.0, spec.memory.reserve
+    for reserve in (margin, 0.0) if given is None else (given,):
+        tried = _all_tried(generation_job(spec), [replace(each, reserve=reserve) for each in divisions], watch)
+        if any(each.step_s is not None for each in tried):
+            break
+    return tried
 
 
 def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> list[_Tried]:

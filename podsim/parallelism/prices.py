@@ -117,7 +117,8 @@ def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
     """
     ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica
     compute_tiles = ipu.tile.count - job.layout.io_tiles
-    capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile)
+    reserve = round(job.layout.reserve * compute_tiles * ipu.tile.memory_bytes)
+    capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile) - reserve
     held = chain.held_bytes(job)
     folded = ipu_count > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)

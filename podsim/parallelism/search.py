@@ -67,7 +67,10 @@ class Search:
         """
         workload_of = training_job(spec).workload_of
         self.space = Space(loaded, spec, workload_of(1), pinned=pinned)
-        self._job = replace(training_job(self.space.whole(), workload_of), changes=())
+        whole = training_job(self.space.whole(), workload_of)
+        # What fits only with hardly any temporaries is not to be refused for the sake of a margin.
+        margin = spec.memory.reserve if tight or spec.memory.reserve is not None else whole.software.memory_reserve
+        self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
         self._model = cost_model(self._job)
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
         self.found: dict[tuple[int, ...], Found] = {}

@@ -10,8 +10,9 @@ import numpy as np
 
 from podsim.parallelism.chain import Chain, ranges
 from podsim.parallelism.split import Costs, Places
-from podsim.plan.memory import kept_elements, segment_peak_bytes
-from podsim.plan.stage import Segment
+from podsim.plan.alive import Needs
+from podsim.plan.memory import segment_peak_bytes
+from podsim.plan.stage import Segment, kept_elements
 
 SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
 """Segments of blocks `i` up to `j`."""
@@ -60,18 +61,18 @@ class Slices:
         """Kept per micro-batch in flight, by part. [B]"""
         workload = self.chain.workload
         kept = cache(lambda segment: kept_elements(segment, workload, recompute=self._recompute))
-        return self._table(lambda segments: sum(map(kept, segments))) * float(workload.activation_bytes)
+        return self._table(lambda segments: sum(map(kept, segments))) * float(workload.stash_bytes)
 
     @cached_property
     def peak_bytes(self) -> Costs:
         """The most that lives only while a part runs, by share and part. [B]"""
         workload, recompute = self.chain.workload, self._recompute
 
-        def table(temporaries: dict[str, int]) -> Costs:
-            peak = cache(lambda blocks: segment_peak_bytes(Segment(blocks), workload, temporaries, recompute=recompute))
+        def table(needs: dict[str, Needs]) -> Costs:
+            peak = cache(lambda blocks: segment_peak_bytes(Segment(blocks), workload, needs, recompute=recompute))
             return self._table(lambda segments: max(peak(each.blocks) for each in segments))
 
-        return np.array([table(temporaries) for temporaries in self.chain.temporary_bytes])
+        return np.array([table(needs) for needs in self.chain.needs])
 
     def memory_bytes(self, depth: int) -> Costs:
         """Activations and temporaries with a number of micro-batches in flight, by share and part. [B]"""

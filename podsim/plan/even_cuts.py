@@ -10,7 +10,6 @@ from podsim.cost.model import CostModel
 from podsim.errors import NoPlanError
 from podsim.plan.cuts import Cuts, cuts_at
 from podsim.plan.layout import Job
-from podsim.plan.memory import running_bytes
 from podsim.plan.stage_cost import block_cost
 
 _HALVINGS = 40
@@ -43,13 +42,14 @@ def cuts_of_even_time(job: Job, model: CostModel) -> Cuts:
         raise NoPlanError(what, do=f"use at most {1 << len(workload.order).bit_length() - 1} pipeline stages")
     costs = {name: block_cost(name, workload, model, proportion) for name in workload.blocks}
 
-    def piece(place: int, name: str) -> Piece:
+    def piece(name: str) -> Piece:
         stored = sum(parameter.element_count for parameter in workload.blocks[name].parameters)
-        running = sum(running_bytes(place, workload, costs[name], model.ipu))
-        return Piece(costs[name].forward_account.cycles, job.precision.weight_bytes(stored), running)
+        cost = costs[name]
+        return Piece(cost.forward_account.cycles, job.precision.weight_bytes(stored), cost.needs.forward.byte_count)
 
-    pieces = [piece(place, name) for place, name in enumerate(workload.order)]
-    room_bytes = model.ipu.memory_bytes - job.code_bytes_per_tile * model.ipu.tile.count
+    pieces = [piece(name) for name in workload.order]
+    held_free = round(job.layout.reserve * model.ipu.memory_bytes)
+    room_bytes = model.ipu.memory_bytes - held_free - job.code_bytes_per_tile * model.ipu.tile.count
     return cuts_at((0, *even_cuts(pieces, count, room_bytes)), len(pieces))
 
 

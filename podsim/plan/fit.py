@@ -51,6 +51,11 @@ def misfit_text(memory: Sequence[IpuMemory]) -> str:
     )
 
 
+def overflow(memory: Sequence[IpuMemory]) -> float:
+    """What the fullest memory needs over what it has."""
+    return max(_overflow(ipu, storage) for ipu in memory for storage in _STORAGE_NAMES)
+
+
 def _size(byte_count: int) -> str:
     return format_bytes(byte_count, _DIGITS)
 

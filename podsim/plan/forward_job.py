@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from podsim.plan.changes import longer_pipelines, smaller_temporaries
-from podsim.plan.layout import Job, Layout, Precision
+from podsim.plan.layout import Fit, Job, Layout, Precision
 from podsim.specs import ForwardScenario
 from podsim.workload import Workload
 
 
-def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
-    """The job that a scenario describes."""
+def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> Job:
+    """The job that a scenario describes, and what becomes of it where it does not fit."""
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     layout = Layout(
         ipus_per_replica=stages,
@@ -17,6 +17,8 @@ def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
         replicas_per_domain=system.domain_ipu_count // stages,
         accumulation_factor=spec.calls.batches_per_call,
         prefetch_depth=spec.calls.prefetch_depth,
+        io_tiles=spec.memory.io_tiles,
+        reserve=spec.memory.reserve,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
     )
     return Job(
@@ -26,4 +28,5 @@ def forward_job(spec: ForwardScenario, workload: Workload) -> Job:
         layout=layout,
         precision=Precision.of(spec.precision.weights, spec.precision.matmul_partials),
         changes=(*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order))),
+        fit=fit,
     )

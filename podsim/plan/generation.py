@@ -11,8 +11,8 @@ from podsim.cost.model import CostModel
 from podsim.plan.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.plan.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.plan.fit import does_not_fit
-from podsim.plan.layout import INT4_GROUP_SIZE, WEIGHT_BITS, Change, Job, Layout, Precision
-from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, temporaries_of_step, weights
+from podsim.plan.layout import INT4_GROUP_SIZE, WEIGHT_BITS, Change, Fit, Job, Layout, Precision
+from podsim.plan.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
 from podsim.plan.plan import Plan, cost_model, costed
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
@@ -38,6 +38,7 @@ class Generation:
         dtype: That of activations, keys and values.
         prompt_tokens: Tokens of a prompt.
         output_tokens: Tokens generated for it.
+        fit: What becomes of it where it does not fit.
     """
 
     system: System
@@ -48,6 +49,7 @@ class Generation:
     dtype: DType
     prompt_tokens: int
     output_tokens: int
+    fit: Fit = "refuse"
 
     @property
     def sequence_length(self) -> int:
@@ -140,7 +142,7 @@ def plan_generation(asked: Generation, model: CostModel | None = None, *, advise
     """
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)
-    if not all(ipu.fits for ipu in steps.memory):
+    if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):
         raise does_not_fit(
             steps.memory, asked, _changes(asked), lambda changed: draft_steps(changed, costs).memory, advise=advise
         )
@@ -166,15 +168,14 @@ def plan_step(asked: Generation, name: StepName, model: CostModel) -> Plan:
 def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Iterator[IpuMemory]:
     job, decode, ipu = asked.job("decode"), steps[-1], model.ipu
     streaming = job.system.machine.streaming_memory.capacity_per_ipu_bytes
-    running = max(
-        (temporaries_of_step(step.stages, step.workload, ipu) for step in steps), key=lambda tenant: tenant.byte_count
-    )
+    running = max((temporaries_of_step(step.stages) for step in steps), key=lambda tenant: tenant.byte_count)
     for cost in decode.stages:
         tenants: tuple[Tenant, ...] = (
             *weights([cost], decode.workload, job),
             *kv_cache(cost, decode.workload, job, asked.sequence_length),
             running,
             code(job, ipu),
+            *reserve(job, ipu),
         )
         yield IpuMemory(cost.stage.ipus.start, tenants, ipu.memory_bytes, streaming)
 

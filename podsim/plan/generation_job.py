@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from podsim.plan.generation import Generation, generation_layout
-from podsim.plan.layout import INT4_GROUP_SIZE, ON_CHIP, STREAMING, Precision
+from podsim.plan.layout import INT4_GROUP_SIZE, ON_CHIP, STREAMING, Fit, Precision
 from podsim.specs import GenerationScenario
 from podsim.specs.generation import InferencePrecisionSpec
 
 
-def generation_job(spec: GenerationScenario) -> Generation:
-    """The question that a scenario describes."""
+def generation_job(spec: GenerationScenario, fit: Fit = "refuse") -> Generation:
+    """The question that a scenario describes, and what becomes of it where it does not fit."""
     generation, parallelism, memory, shape = spec.generation, spec.parallelism, spec.memory, spec.model.shape
     return Generation(
         system=spec.system,
@@ -26,11 +26,13 @@ def generation_job(spec: GenerationScenario) -> Generation:
             batches_in_flight=parallelism.batches_in_flight,
             weight_storage=STREAMING if memory.weights == "streamed" else ON_CHIP,
             io_tiles=memory.io_tiles,
+            reserve=memory.reserve or 0.0,
         ),
         precision=_precision(spec.precision),
         dtype=spec.precision.activations,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,
+        fit=fit,
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from podsim.errors import ModelError
 from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
-from podsim.plan.layout import Change, Job, Layout, Optimizer, Precision
+from podsim.plan.layout import Change, Fit, Job, Layout, Optimizer, Precision
 from podsim.specs import TrainingScenario
 from podsim.specs.convnet_training import ImageParallelismSpec
 from podsim.specs.division import ParallelismSpec, StageSpec
@@ -23,12 +24,15 @@ from podsim.workload.transformer.copies import with_copies
 from podsim.workload.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 
 
-def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None) -> Job:
+def training_job(
+    spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None, fit: Fit = "refuse"
+) -> Job:
     """The job that a scenario describes.
 
     Args:
         spec: The scenario.
         workload_of: Its model, where another job has it already.
+        fit: What becomes of it where it does not fit.
 
     Raises:
         ModelError: The network cannot be built, or the scenario names a block that it does not have.
@@ -44,13 +48,14 @@ def training_job(spec: TrainingScenario, workload_of: Callable[[int], Workload] 
         precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
+        fit=fit,
     )
 
 
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
-    """The model as the software stack writes it."""
+    """The model as the software stack writes it, stashed as the scenario says."""
     workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-    return with_copies(workload, spec.software.attention_copies)
+    return replace(with_copies(workload, spec.software.attention_copies), stash_dtype=spec.precision.stash)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
@@ -72,6 +77,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         io_tiles=spec.memory.fetching_tiles,
         prefetch_depth=spec.data.ready_micro_batches,
         available_memory_proportion=spec.memory.shares(ipus),
+        reserve=spec.memory.reserve or 0.0,
     )
 
 

@@ -13,6 +13,8 @@ from podsim.workload import Workload
 from podsim.workload.op import DTYPE_BYTES, DType
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
+Fit = Literal["refuse", "warn"]
+"""What becomes of a job that is larger than the memories: an error, or a warning and a result all the same."""
 Storage = Literal["none", "in_processor_memory", "streaming_memory"]
 WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
 _BITS_PER_BYTE = 8
@@ -46,6 +48,7 @@ class Layout:
         io_tiles: Tiles that fetch data while the others compute.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
+        reserve: Share of In-Processor-Memory that is left free.
     """
 
     ipus_per_replica: int
@@ -67,6 +70,7 @@ class Layout:
     io_tiles: int = 0
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]
+    reserve: float = 0.0
 
     @property
     def tensor_parallel(self) -> int:
@@ -163,6 +167,7 @@ class Job:
         precision: Its number formats.
         optimizer: What updates its weights; None where nothing is trained.
         changes: What the scenario leaves open where the job does not fit.
+        fit: What becomes of it where it does not fit.
     """
 
     system: System
@@ -172,6 +177,7 @@ class Job:
     precision: Precision
     optimizer: Optimizer | None = None
     changes: tuple[Change, ...] = ()
+    fit: Fit = "refuse"
 
     @property
     def workload(self) -> Workload:

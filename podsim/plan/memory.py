@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from podsim.plan.alive import Needs
 from podsim.plan.layout import ON_CHIP, STREAMING, Job
-from podsim.plan.stage import Segment, stash_depth
-from podsim.plan.stage_cost import BlockCost, StageCost
+from podsim.plan.stage import Segment, kept_elements, stash_depth
+from podsim.plan.stage_cost import StageCost
 from podsim.plan.update import state_bytes, updated_sizes
 from podsim.specs.ipu import Ipu
 from podsim.workload import Block, Workload
 
-# A layer's input, the norm of it, and what two dense layers make of it.
-_LIVE_TENSORS = 4
+RESERVE = "reserve"
+"""Memory that is left free on purpose, as a tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Tenant:
     """Something that occupies memory. [B]
 
     Attributes:
-        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`
-            or `code`.
+        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`,
+            `code` or `reserve`.
         byte_count: Its size on one IPU. [B]
         storage: `in_processor_memory` or `streaming_memory`.
     """
@@ -78,10 +79,11 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
             yield accumulators(held, workload, job)
             yield optimizer_state(held, workload, job)
             yield stash(held, len(costs), workload, job)
-            yield temporaries_of_training(held, workload, job, ipu)
+            yield temporaries_of_training(held, workload, job)
         else:
-            yield from running_tenants(held, workload, ipu)
+            yield from running_tenants(held)
         yield code(job, ipu)
+        yield from reserve(job, ipu)
 
     return tuple(
         IpuMemory(local, tuple(tenants(local)), ipu.memory_bytes, streaming)
@@ -150,22 +152,16 @@ def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: 
         for cost in held
         for segment in cost.stage.segments
     )
-    return Tenant("stash", elements * workload.activation_bytes)
+    return Tenant("stash", elements * workload.stash_bytes)
 
 
-def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
-    """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
-    saved = 0 if recompute else sum(workload.blocks[name].saved_elements for name in segment.blocks)
-    return segment.count * (workload.input_elements(segment.blocks[0]) + saved)
-
-
-def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: Job, ipu: Ipu) -> Tenant:
+def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
     """The largest peak of any segment; segments run one after the other."""
     peaks = (
         segment_peak_bytes(
             segment,
             workload,
-            {name: block.temporary_bytes_per_tile * ipu.tile.count for name, block in cost.blocks.items()},
+            {name: block.needs for name, block in cost.blocks.items()},
             recompute=job.layout.recompute,
         )
         for cost in held
@@ -174,44 +170,34 @@ def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: 
     return Tenant("temporaries", max(peaks, default=0))
 
 
-def segment_peak_bytes(
-    segment: Segment, workload: Workload, temporary_bytes: Mapping[str, int], *, recompute: bool
-) -> int:
-    """Peak of what lives only while a segment runs: recomputed activations, live tensors, operation temporaries.
+def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str, Needs], *, recompute: bool) -> int:
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]
 
     Args:
         segment: Blocks that run one after the other.
         workload: The model.
-        temporary_bytes: Largest temporaries of any operation, by block. [B]
+        needs: What each block needs while it runs.
         recompute: Whether the forward pass is redone before the backward pass.
     """
-    size, recomputed, peak = workload.activation_bytes, 0, 0
+    size, peak = workload.activation_bytes, 0
+    # The input is back in the format of activations while the segment runs.
+    recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0
     # The backward pass runs from the last block to the first and frees what lies behind it.
-    for block in (workload.blocks[name] for name in segment.blocks):
-        recomputed += block.saved_elements * size if recompute else 0
-        peak = max(peak, recomputed + block.live_elements * size + temporary_bytes[block.name])
+    for name in segment.blocks:
+        one = needs[name]
+        if recompute:
+            peak = max(peak, recomputed + max(one.redone_bytes, one.behind_redone_bytes))
+            recomputed += workload.blocks[name].saved_elements * size
+        else:
+            peak = max(peak, one.first_bytes, one.backward_bytes)
     return peak
 
 
-def running_tenants(held: Sequence[StageCost], workload: Workload, ipu: Ipu) -> tuple[Tenant, Tenant]:
+def running_tenants(held: Sequence[StageCost]) -> tuple[Tenant, Tenant]:
     """Activations and temporaries of the block that takes most of both while it runs, without a backward pass."""
-    activations, temporaries = max(
-        (
-            running_bytes(place, workload, cost.blocks[workload.order[place]], ipu)
-            for cost in held
-            for place in cost.stage.places
-        ),
-        key=sum,
-    )
-    return Tenant("activations", activations), Tenant("temporaries", temporaries)
-
-
-def running_bytes(place: int, workload: Workload, cost: BlockCost, ipu: Ipu) -> tuple[int, int]:
-    """A block's input with all that is alive while it runs, and temporaries of its operations. [B]"""
-    size, live = workload.activation_bytes, workload.blocks[cost.block].live_elements
-    before = workload.blocks[workload.order[place - 1]].output_elements
-    inputs = before * size if place else workload.host_input_bytes
-    return inputs + live * size, cost.temporary_bytes_per_tile * ipu.tile.count
+    forward = (block.needs.forward for cost in held for block in cost.blocks.values())
+    most = max(forward, key=lambda alive: alive.byte_count)
+    return Tenant("activations", most.tensors), Tenant("temporaries", most.temporaries)
 
 
 def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
@@ -229,12 +215,16 @@ def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) 
     yield Tenant("kv_cache", every, job.layout.kv_cache)
 
 
-def temporaries_of_step(costs: Sequence[StageCost], workload: Workload, ipu: Ipu) -> Tenant:
-    """Peak of activations and temporaries of operations while a layer of a step runs."""
-    operations = [each for cost in costs for block in cost.blocks.values() for each in block.forward]
-    widest = max(each.op.byte_count for each in operations)
-    largest = max(each.temporary_bytes_per_tile for each in operations)
-    return Tenant("temporaries", _LIVE_TENSORS * workload.hidden_bytes + 2 * widest + largest * ipu.tile.count)
+def temporaries_of_step(costs: Sequence[StageCost]) -> Tenant:
+    """Peak of activations and temporaries of operations while a block of a step runs."""
+    needs = (block.needs.forward.byte_count for cost in costs for block in cost.blocks.values())
+    return Tenant("temporaries", max(needs))
+
+
+def reserve(job: Job, ipu: Ipu) -> Iterator[Tenant]:
+    """What is left free, if anything is."""
+    if job.layout.reserve:
+        yield Tenant(RESERVE, round(job.layout.reserve * ipu.memory_bytes))
 
 
 def code(job: Job, ipu: Ipu) -> Tenant:

@@ -71,12 +71,12 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
 
     Raises:
         NoPlanError: There are fewer blocks than stages.
-        DoesNotFitError: An IPU's memory or its streaming memory is too small; names the largest
-            tenants and the changes that would make it fit.
+        DoesNotFitError: An IPU's memory or its streaming memory is too small, and the job is to be refused
+            then; names the largest tenants and the changes that would make it fit.
     """
     model = model or cost_model(job)
     plan = _draft(job, model)
-    if not all(ipu.fits for ipu in plan.memory):
+    if job.fit == "refuse" and not all(ipu.fits for ipu in plan.memory):
 
         def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
             return _draft(replace(job, layout=layout), model).memory

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from podsim.workload import Workload
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -55,3 +57,9 @@ def stash_depth(stage_index: int, stage_count: int) -> int:
     Source: [popart_pipelining].
     """
     return 2 * (stage_count - 1 - stage_index) + 1
+
+
+def kept_elements(segment: Segment, workload: Workload, *, recompute: bool) -> int:
+    """Elements kept per micro-batch: the input, and without recomputation all that the backward pass reads."""
+    saved = 0 if recompute else sum(workload.blocks[name].saved_elements for name in segment.blocks)
+    return segment.count * (workload.input_elements(segment.blocks[0]) + saved)

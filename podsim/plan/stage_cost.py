@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.cost.account import Account, total
 from podsim.cost.model import CostModel, OpCost
-from podsim.plan.stage import Segment, Stage
+from podsim.plan.alive import Needs, needs, tasks
+from podsim.plan.stage import Segment, Stage, kept_elements
 from podsim.workload import Workload
+from podsim.workload.op import Elementwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class BlockCost:
         forward_account: Sum of the forward pass. [cycles]
         backward_account: Sum of the backward pass. [cycles]
         temporary_bytes_per_tile: Largest temporaries of any operation. [B]
+        needs: Memory while it runs.
     """
 
     block: str
@@ -30,6 +33,7 @@ class BlockCost:
     forward_account: Account
     backward_account: Account
     temporary_bytes_per_tile: int
+    needs: Needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,22 @@ def stage_costs(
             blocks[name] = known[key]
         spared = stage is stages[-1] and not recompute_last
         redone = (stage.segments[:-1] if spared else stage.segments) if recompute else ()
-        costs.append(stage_cost(stage, blocks, redone))
+        cost = stage_cost(stage, blocks, redone)
+        if workload.stash_dtype not in (None, workload.activation_dtype):
+            casts = _stash_casts(stage, workload, model, recompute=recompute)
+            cost = replace(cost, forward=cost.forward + casts, backward=cost.backward + casts)
+        costs.append(cost)
     return tuple(costs)
+
+
+def _stash_casts(stage: Stage, workload: Workload, model: CostModel, *, recompute: bool) -> Account:
+    """One pass over what each segment keeps, into the narrower format or back."""
+
+    def cast(segment: Segment) -> Account:
+        kept = kept_elements(replace(segment, count=1), workload, recompute=recompute)
+        return model.op(Elementwise(name="stash", shape=(kept,), function="cast"), 1.0).account.times(segment.count)
+
+    return total(cast(segment) for segment in stage.segments if workload.input_elements(segment.blocks[0]))
 
 
 def block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
@@ -98,6 +116,7 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
     block = workload.blocks[name]
     forward = model.sequence(block.forward, proportion)
     backward = model.sequence(block.backward, proportion)
+    memory = needs(workload, name, *(tasks(costs, model.ipu.tile.count) for costs in (forward, backward)))
     return BlockCost(
         name,
         forward,
@@ -105,6 +124,7 @@ def block_cost(name: str, workload: Workload, model: CostModel, proportion: floa
         forward_account=total(cost.account for cost in forward),
         backward_account=total(cost.account for cost in backward),
         temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
+        needs=memory,
     )
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.cost.account import Account
+from podsim.plan.layout import Layout
 from podsim.plan.plan import Plan
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
+from podsim.specs.hardware import System
 from podsim.system import Channel, streaming_channels
 from podsim.units import cycles_to_ps, seconds_to_ps
 
@@ -85,14 +87,9 @@ class Feed:
     def _load(self, replica: int) -> tuple[Step, ...]:
         """From the gateway's buffer, or from I/O tiles that fetched it meanwhile."""
         plan, byte_count = self._plan, self._plan.workload.host_input_bytes
-        ipu = plan.system.machine.ipu
         if not plan.layout.io_tiles:
             return (Exchange((host_load(plan.system, self._replicas.ipu(replica, 0), byte_count),)),)
-        # Every I/O tile sends its share; the compute tiles receive theirs meanwhile.
-        cycles = byte_count / plan.layout.io_tiles / ipu.exchange.bytes_per_cycle
-        account = Account(exchange=cycles, superstep=ipu.superstep.overhead_cycles)
-        parts = tuple((kind, cycles_to_ps(part, ipu.clock_hz)) for kind, part in account.parts())
-        return (Work("copy from I/O tiles", parts),)
+        return (io_tile_copy("copy from I/O tiles", plan.system, plan.layout, byte_count),)
 
     def _transfer(self, replica: int) -> Transfer:
         """A micro-batch over all that it occupies at once: it streams through server and links."""
@@ -116,6 +113,14 @@ class Feed:
             one_s = share * workload.host_input_bytes / handed_over
             occupied.append((f"replica{replica}/process", seconds_to_ps(one_s)))
         return Transfer("micro-batch", HOST, tuple(occupied))
+
+
+def io_tile_copy(name: str, system: System, layout: Layout, byte_count: float) -> Work:
+    """Every I/O tile sends or receives its share; the compute tiles do the other meanwhile."""
+    ipu = system.machine.ipu
+    cycles = byte_count / layout.io_tiles / ipu.exchange.bytes_per_cycle
+    account = Account(exchange=cycles, superstep=ipu.superstep.overhead_cycles)
+    return Work(name, tuple((kind, cycles_to_ps(part, ipu.clock_hz)) for kind, part in account.parts()))
 
 
 def _name(replica: int) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from podsim.errors import MissingDataError
 from podsim.plan.plan import Plan
-from podsim.program.feed import Feed
+from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
@@ -54,14 +54,15 @@ class _Replica:
         ipu = plan.system.machine.ipu
         self._work = [work(f"stage {cost.stage.index}", cost.forward, ipu.clock_hz) for cost in plan.stages]
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
+        self._answer = self._host_answer()
         # In a row of batches the IPU does not wait for what is under way to the host.
-        self._output = Exchange((self._host_transfer("write"),))
+        self._output = self._result_to_io_tiles() if plan.layout.io_tiles else Exchange((self._host_transfer("write"),))
         self._hand_over = [Exchange((self._activations(stage),)) for stage in range(self._last)]
 
     def one_batch(self) -> Group:
         """Stage after stage."""
         first, last = (self._host_transfer(way, self._plan.system.machine.host_link.latency_s) for way in _WAYS)
-        phases = [self._call_phase(), self._phase("input", 0, Exchange((first,)))]
+        phases = [self._call_phase(), self._phase("input", 0, *self._answer, Exchange((first,)))]
         for stage, work_of_stage in enumerate(self._work):
             phases.append(self._phase(f"stage {stage}", stage, work_of_stage))
             if stage < self._last:
@@ -108,6 +109,7 @@ class _Replica:
     def _steps(self, stage: int, active: range, feed: Feed, wait: str) -> Iterator[Step]:
         runs = stage in active
         if runs and stage == 0:
+            yield from self._answer if not self._plan.layout.io_tiles else ()
             yield from feed.input_steps(self._replica)
         if runs:
             yield self._work[stage]
@@ -116,6 +118,16 @@ class _Replica:
             yield self._sync
         if runs:
             yield self._hand_over[stage] if stage < self._last else self._output
+
+    def _host_answer(self) -> tuple[Step, ...]:
+        """What a batch's exchange with the host takes beside its transfers."""
+        seconds = self._plan.software.forward_exchange_s
+        return (Work("host exchange", ((HOST, seconds_to_ps(seconds)),)),) if seconds else ()
+
+    def _result_to_io_tiles(self) -> Step:
+        """I/O tiles hand the result on to the host during the next batch."""
+        plan = self._plan
+        return io_tile_copy("copy to I/O tiles", plan.system, plan.layout, plan.handed_over_bytes(self._last))
 
     def _activations(self, stage: int) -> Transfer:
         byte_count = self._plan.handed_over_bytes(stage)

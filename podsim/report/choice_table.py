@@ -57,7 +57,7 @@ def _margin_note(chosen: Candidate) -> Iterator[str]:
         keys = "parallelism.micro_batch_size, or a smaller memory.available_memory_proportion,"
         if "replication_factor" not in chosen.parallelism:
             keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
-        yield f"The fullest IPU is {_fullness(chosen)} full; no margin is modelled. A pinned {keys} leaves room."
+        yield f"The fullest IPU is {_fullness(chosen)} full. A larger memory.reserve, a pinned {keys} leaves room."
 
 
 def _training_rows(choice: Choice) -> tuple[Any, list[tuple[str, ...]]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from podsim.engine import Trace
 from podsim.plan import Plan
+from podsim.plan.fit import misfit_text, overflow
+from podsim.plan.memory import IpuMemory
 from podsim.program.compile import replicas_of
 from podsim.program.feed import HOST_WAIT, Feed
 from podsim.report.format import format_percent
@@ -20,8 +22,35 @@ _CURES: Final = {
 _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 
+def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
+    """By how much a division does not fit that is simulated all the same."""
+    if not all(ipu.fits for ipu in memory):
+        share = format_percent(overflow(memory) - 1)
+        yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
+
+
+def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
+    """How much of the speed of a chosen division rests on a last segment that is not redone.
+
+    Where it starts was chosen for that; no published run tells what it costs to let it start earlier.
+    """
+    last = plan.stages[-1]
+    if not plan.layout.recompute or last.recomputed == last.stage.segments or plan.software.recompute_last_segment:
+        return
+    segment = last.stage.segments[-1]
+    cycles = sum(last.blocks[name].forward_account.cycles for name in segment.blocks) * segment.count
+    spared_s = cycles * plan.layout.accumulation_factor / plan.system.machine.ipu.clock_hz
+    share = format_percent(spared_s / (update_s + spared_s))
+    yield (
+        f"the advantage of this division is an upper bound: its last segment, from `{segment.blocks[0]}` on, is not "
+        f"redone (software.recompute_last_segment), which spares {share} of a weight update; no published run starts "
+        "that segment as early as memory would allow"
+    )
+
+
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
     """All warnings about a weight update."""
+    yield from misfits(plan.memory)
     lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps

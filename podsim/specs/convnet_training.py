@@ -13,6 +13,7 @@ from podsim.specs.base import Spec
 from podsim.specs.family import Sections
 from podsim.specs.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
 from podsim.specs.scenario import Finding
+from podsim.specs.sections import io_tile_findings
 from podsim.specs.training import (
     SessionCall,
     TrainingDataSpec,
@@ -135,9 +136,7 @@ class ImageMemorySpec(TrainingMemorySpec):
 
     def findings(self, tile_count: int) -> Iterator[Finding]:
         """I/O tiles that leave none to compute."""
-        if self.io_tiles >= tile_count:
-            what = f"{self.io_tiles} I/O tiles leave none of {tile_count} tiles to compute"
-            yield ("memory", "io_tiles"), what, "use 32 or 64"
+        yield from io_tile_findings(self.io_tiles, tile_count)
 
 
 class ImageOptimizerSpec(TrainingOptimizerSpec):

@@ -12,9 +12,9 @@ from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.checks import one_share, replica_findings
 from podsim.specs.models.base import ModelSpec
-from podsim.specs.quantity import Count, NumberFormat
+from podsim.specs.quantity import Count, CountOrZero, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
-from podsim.specs.sections import AvailableMemory
+from podsim.specs.sections import AvailableMemory, Reserve, io_tile_findings
 
 
 class BatchesSpec(Spec):
@@ -60,6 +60,10 @@ class ForwardMemorySpec(Spec):
 
     available_memory_proportion: AvailableMemory = 0.4
     """Share of tile memory for the temporaries of an operation; one number for all IPUs."""
+    reserve: Reserve = 0.0
+    """Share of In-Processor-Memory that is left free."""
+    io_tiles: CountOrZero = 0
+    """Tiles that exchange data with the host while the others compute; without any, transfers are waited for."""
 
 
 class ForwardPrecisionSpec(Spec):
@@ -114,4 +118,5 @@ class ForwardScenario(Scenario):
     def model_findings(self) -> Iterator[Finding]:
         """Problems of memory, model and data."""
         yield from one_share(self.memory.available_memory_proportion)
+        yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
         yield from self.model.findings(self)

@@ -16,7 +16,7 @@ from podsim.specs.models.base import GeneratorSpec
 from podsim.specs.pins import PARALLELISM, ipu_pins
 from podsim.specs.quantity import Count, CountOrZero, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
-from podsim.specs.sections import AvailableMemory
+from podsim.specs.sections import AvailableMemory, Reserve
 from podsim.specs.serving import ServingSpec
 from podsim.specs.wording import counted
 
@@ -123,6 +123,8 @@ class InferenceMemorySpec(Spec):
 
     available_memory_proportion: AvailableMemory = 0.4
     """Share of tile memory for the temporaries of a matrix product."""
+    reserve: Reserve | None = None
+    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
     weights: Literal["resident", "streamed"] = "resident"
     """In In-Processor-Memory, or loaded layer by layer from streaming memory for every step."""
     io_tiles: CountOrZero = 0

@@ -34,6 +34,8 @@ class Software(HardwareSpec):
     """Vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
     """The same for inference."""
+    memory_reserve: Annotated[Real, Quantity("ratio", ("0", "0.9"), usual=("0", "0.5"))] | None = None
+    """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
     collective_both_ways: Flag = False
     """Whether rings of single IPUs, which are replicas or share a layer, use both directions of their links."""
     collective_both_ways_along_torus: Flag = True
@@ -52,6 +54,8 @@ class Software(HardwareSpec):
     """What the host does for each logit of a step that computes whole sequences anew, sampling included."""
     forward_call_s: _Call | None = None
     """A session call for forward passes, device work and transfers apart."""
+    forward_exchange_s: _Call | None = None
+    """What a batch's exchange with the host takes beside the transfers, unless I/O tiles do it meanwhile."""
     host_call_s: _Call
     """A session call that trains, device work apart."""
     one_update_per_call: Flag = False

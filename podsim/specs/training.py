@@ -16,8 +16,9 @@ from podsim.specs.checks import replica_findings
 from podsim.specs.models.base import BuiltModelSpec
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
-from podsim.specs.sections import AvailableMemory
+from podsim.specs.sections import AvailableMemory, Reserve
 from podsim.workload.layers import Formats
+from podsim.workload.op import DTYPE_BYTES
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 # So many one process served in published runs of vision transformers.
@@ -127,6 +128,8 @@ class TrainingMemorySpec(Spec):
     """Whether optimizer state may live off the chip, or in shards."""
     available_memory_proportion: AvailableMemory = 0.2
     """Share of tile memory for the temporaries of an operation; one number, or one per IPU."""
+    reserve: Reserve | None = None
+    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
 
     @property
     def state(self) -> OptimizerStateSpec:
@@ -181,6 +184,15 @@ class PrecisionSpec(Spec):
     """Accumulated gradients."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+    stash: Literal["fp8", "fp16", "fp32"] | None = None
+    """Activations kept from the forward to the backward pass; as `activations` if left out."""
+
+    @model_validator(mode="after")
+    def _stash_is_no_wider(self) -> PrecisionSpec:
+        if self.stash is not None and DTYPE_BYTES[self.stash] > DTYPE_BYTES[self.activations]:
+            what = f"a stash in {self.stash} for activations in {self.activations}"
+            raise BadValueError(what, "use a format that is no wider, or leave `stash` out")
+        return self
 
     @model_validator(mode="after")
     def _one_format(self) -> PrecisionSpec:

@@ -7,7 +7,8 @@ half-precision products. What a checkpoint and the set-up of a validation take i
 one run of a convolutional network. The session call of PyTorch and the stacking of samples before it are
 fitted together to the published weight updates that are declared for it, by least squares of relative misses. That of
 an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of
-TensorFlow and what the host does for a logit are fitted by least squares to several rows each.
+TensorFlow and what the host does for a logit are fitted by least squares to several rows each. What forward
+passes pay beside their work, `forward_call` and `forward_exchange`, is read off runs of a C600.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from podsim.activity import simulate
 from podsim.cost import MatMulShape
@@ -27,6 +27,8 @@ from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
 from podsim.specs.software import Software
 from podsim.validation.compare import Progress
+from podsim.validation.fit import Fit
+from podsim.validation.forward_calls import forward_fits
 from podsim.validation.least_squares import least_squares
 from podsim.validation.points import Point, best_shift, call_points, streaming_and_sampling
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
@@ -40,27 +42,6 @@ _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
 _TERA, _GIGA = 1e12, 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A refitted constant.
-
-    Attributes:
-        key: Its key path.
-        committed: The value in the specification.
-        fitted: The value that fits best.
-        unit: Unit of both.
-        rows: What it was fitted to.
-        standard_error: Of the fitted value; None where there are as many constants as rows.
-    """
-
-    key: str
-    committed: float
-    fitted: float
-    unit: str
-    rows: str
-    standard_error: float | None = None
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
@@ -94,6 +75,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         _evaluation_call(),
         _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
         *_generation_fits(),
+        *forward_fits(),
     )
 
 

@@ -44,7 +44,8 @@ class Block:
         output_elements: Elements handed to the next block per micro-batch.
         saved_elements: Elements that the backward pass needs from the forward pass per micro-batch,
             the block's input excluded; what recomputation saves.
-        live_elements: The most elements alive at once inside the block beside its input.
+        live_elements: The most elements alive at once inside the block beside its input, where its operations
+            do not name each other's results; None where they do.
         partial_sums: Names of its operations whose results are partial sums over the shards of a layer,
             which these have to add up before anything reads them.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
@@ -57,7 +58,7 @@ class Block:
     parameters: tuple[Parameter, ...]
     output_elements: int
     saved_elements: int
-    live_elements: int
+    live_elements: int | None = None
     partial_sums: tuple[str, ...] = ()
     cache_read_elements: int = 0
     cache_written_elements: int = 0
@@ -90,6 +91,7 @@ class Workload:
         host_input_bytes: Sent from the host per micro-batch. [B]
         host_decode_count: Images that a host decodes per micro-batch.
         activation_dtype: Number format of what blocks hand on.
+        stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
     """
 
@@ -100,6 +102,7 @@ class Workload:
     host_input_bytes: int
     host_decode_count: int = 0
     activation_dtype: str = "fp16"
+    stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -137,6 +140,11 @@ class Workload:
     def training_flop(self) -> int:
         """Model work of forward and backward pass: three times the forward pass, recomputation excluded. [FLOP]"""
         return 3 * self.forward_flop
+
+    @property
+    def stash_bytes(self) -> int:
+        """Bytes per element that is kept from the forward to the backward pass. [B]"""
+        return DTYPE_BYTES[self.stash_dtype or self.activation_dtype]
 
     @property
     def activation_bytes(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 
 DType = Literal["fp16", "fp32"]
 
-DTYPE_BYTES: dict[str, int] = {"fp16": 2, "fp32": 4, "int32": 4}
+DTYPE_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "fp32": 4, "int32": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,3 +76,14 @@ def test_equal_products_are_planned_once() -> None:
     op = MatMul(name="m", shape=(1, 640, 640), inner=640)
     assert MODEL.plan(op, 0.2) is MODEL.plan(op, 0.2)
     assert MODEL.plan(op, 0.2) is not MODEL.plan(op, 0.3)
+
+
+def test_a_small_table_is_copied_to_serve_many_lookups_at_once() -> None:
+    """2 rows of 768 for 2,048 tokens; 64 copies, each over 16 tiles of 48 columns, leave 32 lookups to a tile."""
+    few = MODEL.op(Gather(name="g", shape=(2048, 768), table_rows=2), 0.2).account.cycles
+    vertex, workers = IPU.vertices.gather, IPU.tile.worker_count
+    looked_up = workers * (vertex.worker_fixed + 32 * (vertex.per_index + vertex.cycles_per_pair * 24))
+    received, sent = 2 * 48 * 2 / 4, 2048 * 768 * 2 / TILES / 4
+    assert few <= looked_up + received + sent + 2 * IPU.superstep.overhead_cycles
+    # Without copies a tile would meet every one of the 2,048 indices, if only to pass it over.
+    assert few < workers * 2048 * vertex.skip

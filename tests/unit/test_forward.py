@@ -24,8 +24,8 @@ from podsim.workload import Block, Parameter, Workload
 from podsim.workload.layers import GraphBuilder
 from tests.unit.onnx_examples import products
 
-CALL_S = 0.2e-3
-"""Of the shipped software stack."""
+CALL_S, ANSWER_S = 0.119e-3, 0.055e-3
+"""A session call, and what the exchange with the host takes per batch, of the shipped software stack."""
 LINK, READ, WRITE = 0.9 * 12.5e9, 11e9, 9e9
 """Host link of a machine, gateway to IPU, IPU to gateway. [B/s]"""
 LATENCY_S = 7e-6 + 1.5e-6
@@ -112,7 +112,7 @@ def test_one_product_by_hand(tmp_path: Path) -> None:
     g.matmul("product", (1, 64, 512), 256, ("@a", "@b"), weights=True)
     chip = load_hardware("ipu_pod16", "pod")[0].machine.ipu  # type: ignore[arg-type]
     account = CostModel(chip, 1.59).op(g.ops()[0], 0.4).account
-    into, out = LATENCY_S + 64 * 256 * 2 / READ, LATENCY_S + 64 * 512 * 2 / WRITE
+    into, out = ANSWER_S + LATENCY_S + 64 * 256 * 2 / READ, LATENCY_S + 64 * 512 * 2 / WRITE
     assert result.latency_s == pytest.approx(CALL_S + into + account.cycles / chip.clock_hz + out, rel=1e-6)
     assert result.batch.breakdown["matmul"] == pytest.approx(account.matmul / chip.clock_hz, rel=1e-5)
     assert result.batch.breakdown["exchange"] == pytest.approx(account.exchange / chip.clock_hz, rel=1e-5)
@@ -125,7 +125,7 @@ def test_one_product_by_hand(tmp_path: Path) -> None:
 def test_a_call_of_one_ipu_by_hand() -> None:
     """Each batch is read from the gateway's buffer, computed and sent back, one after the other."""
     plan = make_plan(job(chain(2), batches=8))
-    into, out = 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
+    into, out = ANSWER_S + 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
     call = execute(compile_calls(plan)).makespan_ps / 1e12
     assert call == pytest.approx(CALL_S + 8 * (into + seconds(plan, 0) + out), rel=1e-6)
 
@@ -135,13 +135,30 @@ def test_two_stages_overlap() -> None:
     plan = make_plan(job(chain(4), stages=2, batches=8))
     ipu = plan.system.machine.ipu
     first, last = (seconds(plan, stage) for stage in (0, 1))
-    into, out = 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
+    into, out = ANSWER_S + 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
     rung = 0.6e-6 + 64 * 1024 * 2 / (6 * 16e9 * 0.85)
     sync = ipu.multi_ipu_sync_cycles / ipu.clock_hz
     fill, flush = into + first + sync + rung, last + sync + out
     main = max(into + first, last) + sync + max(rung, out)
     call = execute(compile_calls(plan)).makespan_ps / 1e12
     assert call == pytest.approx(CALL_S + fill + 7 * main + flush, rel=1e-6)
+
+
+def test_io_tiles_exchange_data_while_the_others_compute() -> None:
+    """A batch takes two copies over 64 I/O tiles and its work on the 1,408 others; nobody waits for the host."""
+    plan = make_plan(job(chain(8), batches=8).laid_out(io_tiles=64))
+    ipu = plan.system.machine.ipu
+    copy_s = (64 * 1024 * 2 / 64 / 4 + 275) / ipu.clock_hz
+    call = execute(compile_calls(plan)).makespan_ps / 1e12
+    assert call == pytest.approx(CALL_S + 8 * (2 * copy_s + seconds(plan, 0)), rel=1e-6)
+    whole = make_plan(job(chain(8), batches=8))
+    assert call < execute(compile_calls(whole)).makespan_ps / 1e12
+    assert plan.memory[0].capacity_bytes == 1408 * 624 * 1024
+
+
+def test_io_tiles_that_leave_none_to_compute() -> None:
+    with pytest.raises(SpecError, match="1472 I/O tiles leave none of 1472 tiles to compute"):
+        load_scenario("vit_base_pod4", overrides=["memory.io_tiles=1472"])
 
 
 def test_more_batches_in_a_call_hide_the_call() -> None:
@@ -303,3 +320,39 @@ def test_each_family_has_its_own_function() -> None:
         assert "podsim.infer" in str(failure.value.do)
     with pytest.raises(PodsimError, match="describes training, not forward passes"):
         podsim.infer("template")
+
+
+# Convolutional networks
+
+
+def resnet(**keys: Any) -> dict[str, Any]:
+    return {
+        "system": "ipu_pod4",
+        "software": "pytorch_sdk_3.1",
+        "model": {"kind": "resnet", "depth": 18},
+        "data": {"decoded_by_host": False},
+        "forward": {"batch_size": 4},
+    } | keys
+
+
+def test_batch_norm_of_a_trained_network_is_a_bias() -> None:
+    """ResNet-18 has 20 convolutions with a norm: a bias for each, and no statistics."""
+    result = podsim.infer(resnet())
+    functions = [row.name.rsplit("/", 1)[-1] for row in result.operations]
+    assert functions.count("shift") == 20 + 1, "of the norms, and of the images"
+    assert not {"mean", "power", "rsqrt", "centre", "whiten"} & set(functions)
+
+
+def test_group_norm_of_a_trained_network_stays() -> None:
+    """Its statistics are those of each image."""
+    result = podsim.infer(resnet(model={"kind": "resnet", "depth": 18, "norm": {"kind": "group"}}))
+    functions = [row.name.rsplit("/", 1)[-1] for row in result.operations]
+    assert functions.count("mean") == functions.count("rsqrt") == 20
+
+
+@pytest.mark.parametrize(("pixel_format", "size"), [("uint8", 1), ("fp16", 2), ("fp32", 4)])
+def test_images_travel_in_their_format(pixel_format: str, size: int) -> None:
+    """4 images of 3 x 224 x 224 values at 11 GB/s, the latency of streaming memory, and the host's answer."""
+    result = podsim.infer(resnet(data={"decoded_by_host": False, "pixel_format": pixel_format}))
+    sent_s = 4 * 3 * 224 * 224 * size / READ
+    assert 64 * sent_s < result.call.breakdown["host"] < 64 * (sent_s + ANSWER_S + 5e-6) + CALL_S

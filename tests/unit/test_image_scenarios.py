@@ -11,13 +11,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from podsim import simulate
-from podsim.specs import data_file, load_scenario, shipped_names
+from podsim.specs import TrainingScenario, data_file, load_scenario, shipped_names
 from podsim.specs.base import Spec
 from podsim.specs.models.convnet import ConductivityCnnSpec, EfficientNetSpec
 from tests.unit.bad_input_cases import INFEASIBLE, Run, error_of
 
 KINDS = ("resnet", "efficientnet", "conductivity_cnn")
-SHIPPED = [name for name in shipped_names()["scenarios"] if load_scenario(name).spec.model.kind in KINDS]
+SPECS = {name: load_scenario(name).spec for name in shipped_names()["scenarios"]}
+SHIPPED = [name for name, spec in SPECS.items() if spec.model.kind in KINDS and isinstance(spec, TrainingScenario)]
 TEMPLATE = data_file("scenarios/image_template.yaml")
 IMAGES = """\
 system: {base: ipu_pod4, host_count: 1}

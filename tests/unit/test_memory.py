@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from podsim import DoesNotFitError
+import podsim
+from podsim import DoesNotFitError, SpecError
 from podsim.plan.memory import IpuMemory
 from podsim.specs import shipped_names
 from podsim.units import parse_quantity
@@ -172,3 +173,61 @@ def test_every_mlperf_scenario_fits(name: str) -> None:
 
 def test_there_are_sixteen_mlperf_scenarios() -> None:
     assert len([name for name in shipped_names()["scenarios"] if "_v1." in name]) == 16
+
+
+# The format of the stash
+
+
+def test_a_stash_in_eight_bits_is_half_as_large_and_takes_two_passes() -> None:
+    """4·32·64 elements per segment, in half precision otherwise; the input is back in full while a layer is redone."""
+    scenario = small_bert(small_pod(), [1, 1])
+    half, eight = plan_of(scenario), plan_of(scenario, "precision.stash=fp8")
+    one = 4 * 32 * 64
+    assert tenants(half.memory[1])["stash"] == 3 * one * 2
+    assert tenants(eight.memory[1])["stash"] == 3 * one
+    assert tenants(eight.memory[1])["temporaries"] == tenants(half.memory[1])["temporaries"] + one * 2
+    # 8,192 elements are 6 on a tile and 1 for a worker: 11 + 6·(37 + 1) cycles and a superstep of 275, there and back.
+    extra = [after.cycles - before.cycles for before, after in zip(half.stages, eight.stages, strict=True)]
+    assert extra == [2 * (239 + 275)] * 3, "a layer, a layer, and the head"
+
+
+def test_a_stash_in_the_format_of_activations_changes_nothing() -> None:
+    scenario = small_bert(small_pod(), [1, 1])
+    same, left_out = (plan_of(scenario, *sets) for sets in (["precision.stash=fp16"], []))
+    assert same.memory == left_out.memory
+    assert [each.cycles for each in same.stages] == [each.cycles for each in left_out.stages]
+
+
+def test_a_stash_is_no_wider_than_activations() -> None:
+    with pytest.raises(SpecError, match="a stash in fp32 for activations in fp16") as caught:
+        plan_of(small_bert(small_pod(), [1, 1]), "precision.stash=fp32")
+    assert "leave `stash` out" in str(caught.value)
+
+
+# What is left free
+
+
+def test_a_reserve_is_left_free() -> None:
+    """A tenth of 1,472 x 624 KiB; what needs 0.95 of them is refused, with the reserve among the largest."""
+    scenario = small_bert(small_pod(), [1, 1])
+    without, with_it = plan_of(scenario).memory[1], plan_of(scenario, "memory.reserve=0.1").memory[1]
+    assert tenants(with_it) == tenants(without) | {"reserve": round(0.1 * GC200_BYTES)}
+    assert "reserve 807.3 MiB" in refused(scenario, "memory.reserve=0.9").message
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1", "much"])
+def test_a_reserve_that_is_no_share(share: str) -> None:
+    with pytest.raises(SpecError, match="reserve"):
+        plan_of(small_bert(small_pod(), [1, 1]), f"memory.reserve={share}")
+
+
+@pytest.mark.parametrize("name", ["vit_base_pod4", "llama2_7b_pod16_streamed"])
+def test_a_reserve_without_training(name: str) -> None:
+    """The same in forward passes and in text generation: with nearly everything left free nothing fits."""
+    with pytest.raises(DoesNotFitError, match="reserve"):
+        podsim.run(name, overrides=["memory.reserve=0.95"])
+    share = 0.1
+    result = podsim.run(name, overrides=[f"memory.reserve={share}"])
+    assert not isinstance(result, podsim.RunResult)
+    capacity = result.memory.in_processor_memory_bytes
+    assert result.memory.tenants(0, "in_processor_memory")["reserve"] == round(share * capacity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from io import StringIO
 from itertools import combinations, permutations, product
 from pathlib import Path
@@ -21,9 +22,9 @@ from podsim.parallelism.factors import accumulation, divisors
 from podsim.parallelism.search import Search
 from podsim.parallelism.split import least_maximum, most_even
 from podsim.plan.job import training_job
-from podsim.plan.memory import kept_elements, segment_peak_bytes
+from podsim.plan.memory import segment_peak_bytes
 from podsim.plan.plan import cost_model, job_memory
-from podsim.plan.stage import Segment
+from podsim.plan.stage import Segment, kept_elements
 from podsim.report.choice_table import choice_table
 from podsim.report.choice_text import choice_yaml
 from podsim.specs import TrainingScenario
@@ -178,7 +179,7 @@ def test_memory_of_the_search_is_that_of_the_plan(make: type[Search]) -> None:
         spec = search.written(layout)
         assert not any(spec.findings())
         job = training_job(spec)
-        assert job.layout == layout
+        assert job.layout == replace(layout, reserve=0.0), "a margin is kept by the choice, not by what is chosen"
         code = job.software.code_bytes_per_tile * job.system.machine.ipu.tile.count
         fullest = max(ipu.used_bytes() for ipu in job_memory(job))
         # Each block's state is rounded up to whole elements of a shard; nothing else may differ.
@@ -197,13 +198,13 @@ def test_checkpoints_need_as_little_as_any_subset_of_blocks() -> None:
         recompute=True,
         recompute_last=False,
     )
-    none = dict.fromkeys(order, 0)
+    bare = slices.chain.needs[0]
 
     def need(starts: tuple[int, ...], depth: int) -> int:
         ends = (*starts[1:], size)
         segments = [Segment(order[start:stop]) for start, stop in zip(starts, ends, strict=True)]
         kept = sum(kept_elements(each, workload, recompute=True) for each in segments) * workload.activation_bytes
-        return depth * kept + max(segment_peak_bytes(each, workload, none, recompute=True) for each in segments)
+        return depth * kept + max(segment_peak_bytes(each, workload, bare, recompute=True) for each in segments)
 
     every = [
         (0, *(place + 1 for place, taken in enumerate(choice) if taken))
@@ -542,7 +543,45 @@ def test_the_table_of_candidates_is_whole(width: int) -> None:
     text = console.export_text()
     assert "…" not in text
     assert all(word in text for word in ("redo", "too big", "  chosen"))
-    assert ("no margin is modelled" in text) == (choice.chosen.used_bytes > 0.97 * choice.chosen.capacity_bytes)
+    assert ("larger memory.reserve" in text) == (choice.chosen.used_bytes > 0.97 * choice.chosen.capacity_bytes)
+
+
+@pytest.mark.parametrize(("reserve", "most"), [("null", 0.975), ("0", 1.0), ("0.2", 0.8)])
+def test_a_chosen_division_leaves_a_margin(reserve: str, most: float) -> None:
+    """A fortieth unless another share is given; of none, the fullest IPU of ResNet-50 takes what there is."""
+    result = simulate("resnet50_v1.1_pod16", overrides=["parallelism=auto", f"memory.reserve={reserve}"])
+    assert result.choice is not None
+    chosen = result.choice.chosen
+    assert most - 0.025 < chosen.used_bytes / chosen.capacity_bytes <= most
+
+
+def test_what_fits_without_a_margin_only_is_not_refused() -> None:
+    """With nine tenths left free no division of LLaMa2-7B fits; then nothing is left free."""
+    scenario = "llama2_7b_pods"
+    free = ["parallelism=auto", "system=ipu_pod4"]
+    found = {
+        share: generate(scenario, overrides=[*free, f"software.memory_reserve={share}"]).choice for share in (0.0, 0.9)
+    }
+    assert found[0.0] is not None
+    assert found[0.0] == found[0.9]
+
+
+def test_how_much_rests_on_the_last_segment() -> None:
+    """The forward pass of its blocks, for each of the micro-batches, over the update with it redone."""
+    result = simulate("resnet50_v1.1_pod16", overrides=["parallelism={auto: true, micro_batch_size: 20}"])
+    (warning,) = (each for each in result.warnings if "upper bound" in each)
+    assert result.choice is not None
+    last = result.choice.chosen.parallelism["checkpoints"][-1]
+    assert f"from `{last}` on" in warning
+    forward = [row for row in result.operations if row.kind == "forward"]
+    behind = {row.block for row in forward} - {row.block for row in result.operations if row.kind == "recompute"}
+    assert last in behind
+    spared = sum(row.total_s for row in forward if row.block in behind)
+    assert f"spares {100 * spared / (result.weight_update_s + spared):.1f} %" in warning
+
+
+def test_a_division_that_is_given_rests_on_nothing_of_the_kind() -> None:
+    assert not any("upper bound" in each for each in simulate("resnet50_v1.1_pod16").warnings)
 
 
 def test_a_batch_that_batch_norm_refuses() -> None:

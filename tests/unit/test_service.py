@@ -313,10 +313,10 @@ def test_training_is_not_served() -> None:
 
 def test_a_batch_that_does_not_fit_is_refused_with_a_cure_that_names_its_key() -> None:
     with pytest.raises(DoesNotFitError) as error:
-        served("serving.batch_size=64")
-    assert error.value.where == "--set serving.batch_size=64 [serving]"
-    assert "serving.batch_size: 32" in str(error.value.do)
-    assert served("serving.batch_size=32", loads=[0.5]).batch_size == 32
+        served("serving.batch_size=80")
+    assert error.value.where == "--set serving.batch_size=80 [serving]"
+    assert "serving.batch_size: 40" in str(error.value.do)
+    assert served("serving.batch_size=40", loads=[0.5]).batch_size == 40
 
 
 # The command

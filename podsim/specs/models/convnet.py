@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -12,8 +13,10 @@ from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.convnet_training import CONVNET_TRAINING, ImageDataSpec
 from podsim.specs.family import Family
-from podsim.specs.models.base import BuiltModelSpec
-from podsim.specs.quantity import Count
+from podsim.specs.forward import ForwardScenario, PassSpec
+from podsim.specs.models.base import BuiltModelSpec, Reading
+from podsim.specs.quantity import Count, Flag, NumberFormat
+from podsim.watch import Watch
 from podsim.workload import Block, Workload
 from podsim.workload.convnet import (
     ConductivityShape,
@@ -26,10 +29,12 @@ from podsim.workload.convnet import (
 )
 from podsim.workload.convnet.features import Features
 from podsim.workload.layers import Formats
+from podsim.workload.op import DTYPE_BYTES
 
 _GROUPS = 4
 # Depth, groups, pixels and classes of the network of MLPerf.
 _BENCHMARK = (50, 1, 224, 1000)
+_BYTE = 1
 
 
 class NormSpec(Spec):
@@ -54,30 +59,46 @@ class NormSpec(Spec):
             raise BadValueError("batch norm has no groups", "leave `groups` out, or write `kind: group`")
         return self
 
-    @property
-    def style(self) -> NormStyle:
-        """The normalisation as builders take it."""
-        return NormStyle(self.replicas, self.groups if self.kind == "group" else 0)
+    def style(self, *, trained: bool) -> NormStyle:
+        """The normalisation as builders take it; that of a trained network shares no statistics."""
+        groups = self.groups if self.kind == "group" else 0
+        return NormStyle(groups=groups, folded=True) if trained else NormStyle(self.replicas, groups)
 
 
 class ConvnetSpec(BuiltModelSpec):
     """A convolutional network."""
 
     @abstractmethod
-    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
-        """What the network reads, and its blocks."""
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks; those of a network that is trained already may be simpler."""
 
     def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int) -> Workload:
-        """The graph of one micro-batch of images."""
+        """The graph of one micro-batch of images, which travel with a byte per value."""
         images, blocks = self.network(batch_size, formats)
+        decoded = batch_size if data.decoded_by_host else 0
+        return self._workload(blocks, formats, batch_size, images.element_count, decoded)
+
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The trained model for one batch."""
+        formats = Formats(spec.precision.activations, spec.precision.activations)
+        data, size = spec.data, spec.batch_size
+        images, blocks = self.network(size, formats, trained=True)
+        decoded = size if data.decoded_by_host else 0
+        sent_bytes = images.element_count * data.pixel_bytes
+        return Reading(self._workload(blocks, formats, size, sent_bytes, decoded).forward_only())
+
+    def _workload(
+        self, blocks: tuple[Block, ...], formats: Formats, batch_size: int, sent_bytes: int, decoded: int
+    ) -> Workload:
         return Workload(
             name=self.kind,
             blocks={block.name: block for block in blocks},
             order=tuple(block.name for block in blocks),
             samples_per_micro_batch=batch_size,
-            # Images travel with a byte per value.
-            host_input_bytes=images.element_count,
-            host_decode_count=batch_size if data.decoded_by_host else 0,
+            host_input_bytes=sent_bytes,
+            host_decode_count=decoded,
             activation_dtype=formats.dtype,
         )
 
@@ -111,9 +132,11 @@ class ResNetSpec(ConvnetSpec):
         """Neighbouring replicas over which its norm takes statistics."""
         return self.norm.replicas
 
-    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
         """What the network reads, and its blocks."""
-        size, classes, norm = self.image_size, self.class_count, self.norm.style
+        size, classes, norm = self.image_size, self.class_count, self.norm.style(trained=trained)
         shape = ResNetShape(self.depth, self.groups, self.width_per_group, size, classes, norm)
         return shape.images(batch_size), resnet(shape, batch_size, formats)
 
@@ -141,9 +164,11 @@ class EfficientNetSpec(ConvnetSpec):
         """Neighbouring replicas over which its norm takes statistics."""
         return self.norm.replicas
 
-    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
         """What the network reads, and its blocks."""
-        size, classes, norm = self.image_size, self.class_count, self.norm.style
+        size, classes, norm = self.image_size, self.class_count, self.norm.style(trained=trained)
         shape = EfficientNetShape(self.size, self.group_size, self.expand_ratio, size, classes, norm)
         return shape.images(batch_size), efficientnet(shape, batch_size, formats)
 
@@ -167,7 +192,9 @@ class ConductivityCnnSpec(ConvnetSpec):
     dense_widths: tuple[Count, ...] = (256,)
     """Widths of the dense layers in front of the output."""
 
-    def network(self, batch_size: int, formats: Formats) -> tuple[Features, tuple[Block, ...]]:
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
         """What the network reads, and its blocks."""
         shape = ConductivityShape(
             self.image_size, self.dimension_count, self.input_channels, self.channels, self.dense_widths
@@ -175,6 +202,27 @@ class ConductivityCnnSpec(ConvnetSpec):
         return shape.images(batch_size), conductivity_cnn(shape, batch_size, formats)
 
 
+class PixelDataSpec(Spec):
+    """The images."""
+
+    decoded_by_host: Flag = True
+    """Whether host servers decode each image; otherwise they only send it."""
+    pixel_format: Literal["uint8"] | NumberFormat = "uint8"
+    """Format of images on their way from the host."""
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Size of one value. [B]"""
+        return _BYTE if self.pixel_format == "uint8" else DTYPE_BYTES[self.pixel_format]
+
+
 ImageModelSpec = Annotated[ResNetSpec | EfficientNetSpec | ConductivityCnnSpec, Field(discriminator="kind")]
 
-FAMILY = Family("a convolutional network", ImageModelSpec, {Activity.TRAINING: CONVNET_TRAINING})
+FAMILY = Family(
+    "a convolutional network",
+    ImageModelSpec,
+    {
+        Activity.TRAINING: CONVNET_TRAINING,
+        Activity.FORWARD: {"data": (PixelDataSpec, PixelDataSpec()), "forward": (PassSpec, ...)},
+    },
+)

@@ -12,9 +12,6 @@ from podsim.workload.convnet.norm import Norm
 from podsim.workload.convnet.pooling import GlobalAverage
 from podsim.workload.layers import Formats, GraphBuilder, softmax
 
-# In the backward pass of a norm: its input, whitened, the gradient and their product.
-LIVE_TENSORS: Final = 4
-
 
 @dataclass(frozen=True, slots=True)
 class NormStyle:
@@ -23,15 +20,17 @@ class NormStyle:
     Attributes:
         replicas: Replicas that share the statistics of batch norm.
         groups: Groups of channels of group norm; 0 for batch norm.
+        folded: Whether batch norm is folded into the convolutions in front of it.
     """
 
     replicas: int = 1
     groups: int = 0
+    folded: bool = False
 
     def after(self, name: str, source: Features) -> Norm:
         """The norm behind a layer."""
         check_groups(name, source.channels, self.groups or 1, "model.norm.groups")
-        return Norm(name, source, self.replicas, self.groups)
+        return Norm(name, source, self.replicas, self.groups, self.folded and not self.groups)
 
 
 BATCH_NORM: Final = NormStyle()
@@ -101,7 +100,6 @@ def _block(
         parameters=layers.parameters,
         output_elements=(out or layers.out).element_count,
         saved_elements=kept,
-        live_elements=LIVE_TENSORS * layers.widest_elements,
     )
 
 

@@ -20,12 +20,15 @@ class Norm:
         source: What it reads.
         replicas: Replicas that share statistics; batch norm only.
         groups: Groups of channels with statistics per image, as in group norm; 0 for batch norm.
+        folded: Whether known statistics are folded into the weights in front, as batch norm allows once a network
+            is trained; a bias is left.
     """
 
     name: str
     source: Features
     replicas: int = 1
     groups: int = 0
+    folded: bool = False
 
     @property
     def out(self) -> Features:
@@ -36,6 +39,8 @@ class Norm:
     def parameters(self) -> tuple[Parameter, ...]:
         """Scale and shift of every channel."""
         channels = (self.source.channels,)
+        if self.folded:
+            return (Parameter(f"{self.name}/beta", channels),)
         return (Parameter(f"{self.name}/gamma", channels), Parameter(f"{self.name}/beta", channels))
 
     @property
@@ -50,6 +55,8 @@ class Norm:
     def forward(self, g: GraphBuilder, source: str) -> str:
         """Statistics in one pass each, whiten, scale and shift."""
         shape = self.source.shape
+        if self.folded:
+            return g.elementwise("bias_add", shape, (source, f"@{self.name}/beta"), name=f"{self.name}/shift")
         mean, power = self._sums(g, ("mean", "power"), source)
         inverse = g.elementwise("rsqrt", self._statistics, (mean, power), "fp32", name=f"{self.name}/rsqrt")
         centred = g.elementwise("bias_add", shape, (source, mean), name=f"{self.name}/centre")

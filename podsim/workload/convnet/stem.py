@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podsim.workload.block import Block
-from podsim.workload.convnet.blocks import LIVE_TENSORS, NormStyle
+from podsim.workload.convnet.blocks import NormStyle
 from podsim.workload.convnet.features import Features
 from podsim.workload.convnet.layers import Activate, Chain, Convolution, Layer
 from podsim.workload.layers import Formats
@@ -49,6 +49,5 @@ def stem_block(
         parameters=chain.parameters,
         output_elements=chain.out.element_count,
         saved_elements=source.element_count + chain.kept_elements,
-        live_elements=LIVE_TENSORS * chain.widest_elements,
     )
     return block, chain.out

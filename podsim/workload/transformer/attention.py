@@ -94,7 +94,6 @@ def attention(a: Attention) -> Block:
         output_elements=(2 if s.parallel else 1) * s.activation_elements + a.handed_on,
         # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
         saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
-        live_elements=2 * s.activation_elements + queries + 2 * scores,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
         cache_read_elements=kept * ((s.batch.context_length or 0) - s.batch.sequence_length),
         cache_written_elements=kept * s.batch.sequence_length,

@@ -81,7 +81,6 @@ def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
         parameters=tables + (norm_parameters("norm", s.hidden_size) if e.norm else ()),
         output_elements=s.activation_elements,
         saved_elements=s.activation_elements,
-        live_elements=2 * s.activation_elements,
         partial_sums=forward.partial_sums(),
     )
 
@@ -133,7 +132,6 @@ def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
         parameters=parameters,
         output_elements=s.activation_elements,
         saved_elements=pixels,
-        live_elements=pixels + 2 * s.activation_elements,
     )
 
 

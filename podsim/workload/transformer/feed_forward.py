@@ -40,7 +40,6 @@ def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) 
         output_elements=s.activation_elements + handed_on,
         # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
         saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else s.activation_elements) + routed,
-        live_elements=tensors * inner + 2 * s.activation_elements + routed,
         partial_sums=forward.partial_sums() + backward.partial_sums(),
     )
 

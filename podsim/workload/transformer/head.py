@@ -30,9 +30,6 @@ class Head(Protocol):
     def saved_elements(self, s: LayerShape) -> int:
         """What the backward pass needs from the forward pass, per micro-batch."""
 
-    def live_elements(self, s: LayerShape) -> int:
-        """The most elements alive at once, per micro-batch."""
-
 
 def head_block(s: LayerShape, head: Head) -> Block:
     """The head as the last block of a model."""
@@ -47,7 +44,6 @@ def head_block(s: LayerShape, head: Head) -> Block:
         parameters=tuple(head.parameters(s)),
         output_elements=0,
         saved_elements=head.saved_elements(s),
-        live_elements=head.live_elements(s),
         partial_sums=backward.partial_sums(),
     )
 
@@ -111,10 +107,6 @@ class PretrainingHead:
         rows, width = self._masked(s)
         return 4 * rows * width + rows * s.share(self.vocabulary_size)
 
-    def live_elements(self, s: LayerShape) -> int:
-        """Logits and probabilities."""
-        return 2 * self._masked(s)[0] * s.share(self.vocabulary_size) + s.activation_elements
-
 
 @dataclass(frozen=True, slots=True)
 class ClassHead:
@@ -170,10 +162,6 @@ class ClassHead:
         rows, width = self._first(s)
         return rows * (2 * width + self.class_count) + (s.activation_elements if self.final_norm else 0)
 
-    def live_elements(self, s: LayerShape) -> int:
-        """The hidden state."""
-        return s.activation_elements + self._first(s)[0] * self.class_count
-
 
 @dataclass(frozen=True, slots=True)
 class SpanHead:
@@ -198,10 +186,6 @@ class SpanHead:
     def saved_elements(self, s: LayerShape) -> int:
         """Probabilities."""
         return s.tokens * _SPAN_ENDS
-
-    def live_elements(self, s: LayerShape) -> int:
-        """The hidden state, scores and probabilities."""
-        return s.activation_elements + 2 * s.tokens * _SPAN_ENDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +237,4 @@ class TokenHead:
 
     def saved_elements(self, s: LayerShape) -> int:
         """What was normalised, and the probabilities."""
-        return self._rows(s) * s.share(self.vocabulary_size) + s.activation_elements
-
-    def live_elements(self, s: LayerShape) -> int:
-        """Logits in place of which the probabilities come, and the hidden state."""
         return self._rows(s) * s.share(self.vocabulary_size) + s.activation_elements

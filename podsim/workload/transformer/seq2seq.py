@@ -97,7 +97,6 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
         parameters=tuple(replace(each, name=f"{part.name}/{each.name}") for part in parts for each in part.parameters),
         output_elements=parts[-1].output_elements + memory,
         saved_elements=sum(part.saved_elements for part in parts),
-        live_elements=max(part.live_elements for part in parts),
         partial_sums=tuple(name for part in parts for name in part.partial_sums),
     )
 
