@@ -99,7 +99,7 @@ def test_optimizer_state_in_streaming_memory_costs_its_traffic() -> None:
 
 def test_calibration_reproduces_the_committed_constants() -> None:
     fits = calibrate()
-    assert len(fits) == 7
+    assert len(fits) == 9
     for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
 
