@@ -146,9 +146,9 @@ def test_optimizer_state_in_streaming_memory_costs_its_traffic() -> None:
 
 def test_calibration_reproduces_the_committed_constants() -> None:
     fits = calibrate()
-    assert len(fits) == 10
+    assert len(fits) == 14
     for fit in fits:
-        assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
+        assert fit.fitted == pytest.approx(fit.committed, rel=0.02), fit.key
 
 
 @pytest.mark.parametrize(
