@@ -19,13 +19,21 @@ from podsim.specs import Activity, data_file, load_scenario
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CLOCK, LINK, HOST, STREAMING, WAITING = "clock", "links", "hosts", "streaming memory", "waiting"
-SHARES = (CLOCK, LINK, HOST, STREAMING, WAITING)
+CLOCK, LINK, HOST, STREAMING = "clock", "links", "hosts", "streaming memory"
+PIPELINE, UPDATES = "pipeline waits", "update waits"
+SHARES = (CLOCK, PIPELINE, LINK, HOST, STREAMING, UPDATES)
+_FOLLOW_THE_CLOCK = (CLOCK, PIPELINE)
 PUBLISHED_MEAN = 1.42
 """Mean over the workloads of the publication [conductivity2024]."""
 _GC200, _BOW = "GC200", "system.machine.ipu=ipu_bow"
 _NOT_WORKLOADS = "what_if"
-_BY_NAME = {"host": HOST, "host_wait": HOST, "streaming": STREAMING, "weights_wait": STREAMING}
+_BY_NAME = {
+    "host": HOST,
+    "host_wait": HOST,
+    "streaming": STREAMING,
+    "weights_wait": STREAMING,
+    "update_wait": UPDATES,
+}
 _BY_FAMILY = {COMPUTE: CLOCK, ON_CHIP: CLOCK, LINKS: LINK}
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
@@ -62,8 +70,8 @@ class BowRow:
 
     @property
     def clock_share(self) -> float:
-        """Share of the clock in what the IPU does; it waits for others that do the same."""
-        return self.shares[CLOCK] / (1 - self.shares[WAITING])
+        """What a faster clock shortens: a pipeline waits for tiles of other stages, an update for links and memory."""
+        return math.fsum(self.shares[name] for name in _FOLLOW_THE_CLOCK)
 
     @property
     def ratio_of_shares(self) -> float:
@@ -76,7 +84,8 @@ class BowRow:
     @property
     def held_back_by(self) -> str:
         """What takes most of the time that the clock does not shorten, in words with its share."""
-        name = max((LINK, HOST, STREAMING), key=lambda name: self.shares[name])
+        stay = (name for name in SHARES if name not in _FOLLOW_THE_CLOCK)
+        name = max(stay, key=lambda name: self.shares[name])
         late = f"; data that hosts deliver too late for Bow, {self.bow_waits_for_data:.0%} of its time"
         return f"{name}, {self.shares[name]:.0%}" + (late if self.bow_waits_for_data else "")
 
@@ -127,7 +136,7 @@ def _row(name: str, gc200: RunResult) -> BowRow:
 
 
 def time_shares(result: RunResult) -> dict[str, float]:
-    """Shares of a weight update of the IPU that sets the pace: tile cycles, links, hosts, memory, waiting."""
+    """Shares of a weight update of the IPU that sets the pace: what `SHARES` names."""
     pace = result.slowest_ipu
     times_ps = pace.time_ps if pace else result.breakdown_ps
     shares = dict.fromkeys(SHARES, 0.0)
@@ -138,7 +147,7 @@ def time_shares(result: RunResult) -> dict[str, float]:
 
 def _share_of(kind: str) -> str:
     """The share that a kind of time belongs to."""
-    return _BY_NAME.get(kind) or _BY_FAMILY.get(kind_of(kind).family, WAITING)
+    return _BY_NAME.get(kind) or _BY_FAMILY.get(kind_of(kind).family, PIPELINE)
 
 
 def mean_ratio(rows: Sequence[BowRow]) -> float:

@@ -9,9 +9,10 @@ from podsim.studies.bow import (
     CLOCK,
     HOST,
     LINK,
+    PIPELINE,
     PUBLISHED_MEAN,
     STREAMING,
-    WAITING,
+    UPDATES,
     BowRow,
     bow_over_gc200,
     mean_ratio,
@@ -20,7 +21,14 @@ from podsim.studies.markdown import SIMULATED_NOTE, paragraph, table
 
 _GIGA = 1e9
 
-_SHARES = {CLOCK: "clock", LINK: "links", HOST: "hosts", STREAMING: "streaming", WAITING: "waiting"}
+_SHARES = {
+    CLOCK: "clock",
+    PIPELINE: "pipeline",
+    LINK: "links",
+    HOST: "hosts",
+    STREAMING: "streaming",
+    UPDATES: "updates",
+}
 
 _INTRO = """
 # Bow over GC200
@@ -39,11 +47,12 @@ $ podsim run bert_large_phase1_pod16 --set system=bow_pod16
 Shares are those of a weight update on GC200, on the IPU that sets the pace:
 
 - **clock**: compute of tiles, the exchange on the chip, supersteps and sync. All of it is counted in cycles.
+- **pipeline**: bubbles, and waiting for a slower stage. What is waited for is mostly counted in cycles, too.
 - **links**: IPU-Links and GW-Links. **hosts**: session calls and data. **streaming**: memory behind the gateway.
-- **waiting**: pipeline bubbles and slower stages, which shrink with what is waited for.
+- **updates**: waiting while another IPU updates its weights, which is mostly links and memory.
 
-*Shares give* is what they let one expect, 1 ÷ (s ÷ clock ratio + 1 - s), where s is the share of the clock in what is
-not waiting [amdahl1967]. *Simulated* is the ratio of the two runs.
+*Shares give* is what they let one expect, 1 ÷ (s ÷ clock ratio + 1 - s), where s is the share of the clock and of the
+pipeline together [amdahl1967]. *Simulated* is the ratio of the two runs.
 """
 
 

@@ -26,7 +26,8 @@ _COLOURS: Final = {
     "streaming memory": "#6a2c86",
     "host": "#c09ad0",
     "hosts": "#c09ad0",
-    "waiting": "#d9d9d9",
+    "pipeline waits": "#9ecae1",
+    "update waits": "#d9d9d9",
 }
 _LABEL_FROM_SHARE, _SEEN_FROM_SHARE = 0.06, 0.006
 _DASHED: Final = (0, (4, 2))

@@ -17,7 +17,7 @@ BOW = pd.DataFrame(
         "links": [0.15, 0.01],
         "hosts": [0.0, 0.69],
         "streaming memory": [0.05, 0.0],
-        "waiting": [0.0, 0.0],
+        "pipeline waits": [0.0, 0.0],
     },
     index=["net_fast", "net_slow"],
 )

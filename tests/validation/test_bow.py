@@ -12,10 +12,11 @@ from podsim.studies.bow import (
     CLOCK,
     HOST,
     LINK,
+    PIPELINE,
     PUBLISHED_MEAN,
     SHARES,
     STREAMING,
-    WAITING,
+    UPDATES,
     BowRow,
     bow_over_gc200,
     mean_ratio,
@@ -33,7 +34,8 @@ def rows() -> Sequence[BowRow]:
 
 
 def row(**shares: float) -> BowRow:
-    names = {"clock": CLOCK, "links": LINK, "hosts": HOST, "streaming": STREAMING, "waiting": WAITING}
+    names = {"clock": CLOCK, "pipeline": PIPELINE, "links": LINK, "hosts": HOST, "streaming": STREAMING}
+    names["updates"] = UPDATES
     whole = dict.fromkeys(SHARES, 0.0) | {names[key]: share for key, share in shares.items()}
     return BowRow("by hand", "bert", "IPU-POD16", 100.0, 120.0, 1.5, whole)
 
@@ -45,19 +47,20 @@ def test_what_shares_give_by_hand() -> None:
     assert row(links=1).ratio_of_shares == pytest.approx(1)
 
 
-def test_waiting_shrinks_with_what_is_waited_for() -> None:
-    """0.4 of 0.8 that is not waiting is a half, too."""
-    assert row(clock=0.4, streaming=0.4, waiting=0.2).ratio_of_shares == pytest.approx(1.2)
+def test_a_pipeline_waits_for_tiles_and_an_update_for_links_and_memory() -> None:
+    """0.4 and 0.1 are a half, too."""
+    assert row(clock=0.4, pipeline=0.1, streaming=0.4, updates=0.1).ratio_of_shares == pytest.approx(1.2)
 
 
 def test_what_holds_a_workload_back() -> None:
     assert row(clock=0.5, links=0.3, hosts=0.2).held_back_by == "links, 30%"
+    assert row(clock=0.3, pipeline=0.4, links=0.1, updates=0.2).held_back_by == "update waits, 20%"
 
 
 def test_shares_of_a_result_by_hand() -> None:
     """IPU 0 sets the pace: 70 us of matrix products and 30 us of an all-reduce, while IPU 1 waits for 15 us."""
     shares = time_shares(make_result())
-    assert shares == pytest.approx({CLOCK: 0.7, LINK: 0.3, HOST: 0, STREAMING: 0, WAITING: 0})
+    assert shares == pytest.approx(dict.fromkeys(SHARES, 0.0) | {CLOCK: 0.7, LINK: 0.3})
 
 
 def test_workloads_are_what_is_shipped_and_trains() -> None:
@@ -91,20 +94,29 @@ def test_no_workload_gains_more_than_the_clock(rows: Sequence[BowRow]) -> None:
 
 
 def test_shares_explain_every_ratio(rows: Sequence[BowRow]) -> None:
-    """Within 0.02, unless hosts that keep up with GC200 do not keep up with Bow; another stage may set the pace."""
+    """Within 0.01, unless hosts do not keep up with Bow."""
     for each in rows:
         if each.bow_waits_for_data:
             assert each.ratio < each.ratio_of_shares
         else:
-            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.02), each.name
+            assert each.ratio == pytest.approx(each.ratio_of_shares, abs=0.01), each.name
+
+
+def test_where_little_is_gained_hosts_hold_back(rows: Sequence[BowRow]) -> None:
+    little = [each for each in rows if each.ratio < 1.2]
+    assert little
+    assert all(each.shares[HOST] > 0.2 and each.held_back_by.startswith(HOST) for each in little)
+    assert min(little, key=lambda each: each.ratio).bow_waits_for_data
 
 
 @pytest.mark.parametrize("name", ["resnet50_v1.0_pod16", "resnet50_v1.1_pod16"])
 def test_slow_hosts_do_not_keep_up_with_bow(name: str) -> None:
-    """128 cores, 3.5 ms for an image: 36,571 images a second, whatever else differs."""
-    changes = ["system.machine=bow_2000", "system.host.image_decode_time=3.5 ms"]
-    found = podsim.simulate(name, overrides=changes)
-    assert found.throughput_samples_per_s == pytest.approx(128 / 3.5e-3, rel=1e-3)
+    """128 cores, 4 ms for an image: 32,000 images a second, enough for GC200."""
+    slow = "system.host.image_decode_time=4 ms"
+    plain = podsim.simulate(name)
+    assert podsim.simulate(name, overrides=[slow]).weight_update_ps == plain.weight_update_ps
+    found = podsim.simulate(name, overrides=["system.machine=bow_2000", slow])
+    assert found.throughput_samples_per_s == pytest.approx(128 / 4e-3, rel=1e-3)
 
 
 def test_the_published_mean_cannot_come_from_the_clock(rows: Sequence[BowRow]) -> None:
