@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from math import isfinite
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -37,15 +38,31 @@ def chart_of_height(height: float) -> Chart:
     return Chart(figsize=(_WIDTH_INCHES, height), layout="constrained")
 
 
-def draw_pairs(axes: Axes, labels: Sequence[str], predicted: Iterable[float], measured: Iterable[float]) -> None:
-    """Two bars for each label, with their heights written on them and their names in the first pair."""
+def draw_pairs(
+    axes: Axes,
+    labels: Sequence[str],
+    predicted: Iterable[float],
+    measured: Iterable[float],
+    ranges: Iterable[tuple[float, float]] = (),
+) -> None:
+    """Two bars for each label, with their heights written on them and their names in the first pair.
+
+    Args:
+        axes: Where to draw.
+        labels: Below the pairs.
+        predicted: Heights of the bars at the left.
+        measured: Heights of the bars at the right.
+        ranges: Ends of the whiskers of those at the right; not numbers where there are none.
+    """
+    ends = dict(enumerate(ranges))
     for shift, values, colour, name, ink in (
         (-BAR / 2, list(predicted), PREDICTED, "predicted", "white"),
         (BAR / 2, list(measured), MEASURED, "measured", "black"),
     ):
         for place, value in enumerate(values):
             axes.bar(place + shift, value, 0.95 * BAR, color=colour)
-            write_value(axes, place + shift, value)
+            top = _whisker(axes, place + shift, ends.get(place)) if shift > 0 else None
+            write_value(axes, place + shift, value, top)
         axes.text(shift, 0.04 * values[0], name, rotation=90, ha="center", va="bottom", fontsize=9, color=ink)
     axes.set_xticks(range(len(labels)), labels)
     axes.tick_params(axis="x", length=0)
@@ -54,11 +71,25 @@ def draw_pairs(axes: Axes, labels: Sequence[str], predicted: Iterable[float], me
     bare_frame(axes)
 
 
-def write_value(axes: Axes, place: float, value: float) -> None:
-    """Write a value over its bar."""
+def write_value(axes: Axes, place: float, value: float, top: float | None = None) -> None:
+    """Write a value over its bar, or over the whisker that stands on it."""
     axes.annotate(
-        f"{value:.1f}", (place, value), (0, 3), textcoords="offset points", ha="center", fontsize=8.5, bbox=_CLEAR
+        f"{value:.1f}",
+        (place, value if top is None else top),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8.5,
+        bbox=_CLEAR,
     )
+
+
+def _whisker(axes: Axes, place: float, ends: tuple[float, float] | None) -> float | None:
+    """A line from the shortest to the longest with a dash at either end; returns the upper one if there is one."""
+    if ends is None or not all(map(isfinite, ends)):
+        return None
+    axes.plot((place, place), ends, "_-", color=MEASURED_INK, linewidth=1, markersize=5)
+    return ends[1]
 
 
 def bare_frame(axes: Axes) -> None:

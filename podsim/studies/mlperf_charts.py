@@ -32,7 +32,8 @@ def time_to_train_chart(frame: DataFrame, others: Mapping[str, float], other_nam
     """Time to train per benchmark and pod, predicted beside measured, and that of another machine.
 
     Args:
-        frame: Columns `benchmark`, `division`, `ipus`, `train_min`, `measured_train_min`.
+        frame: Columns `benchmark`, `division`, `ipus`, `train_min`, `measured_train_min`, and `shortest_run_min` and
+            `longest_run_min` if measured bars shall have whiskers.
         others: Time of another machine by benchmark. [min]
         other_name: Its name.
     """
@@ -42,7 +43,7 @@ def time_to_train_chart(frame: DataFrame, others: Mapping[str, float], other_nam
     for axes, (benchmark, rows) in zip(columns.flat, groups.items(), strict=True):
         several = rows["division"].nunique() > 1
         labels = [_pod(row["ipus"], row["division"] if several else "") for _, row in rows.iterrows()]
-        draw_pairs(axes, labels, rows["train_min"], rows["measured_train_min"])
+        draw_pairs(axes, labels, rows["train_min"], rows["measured_train_min"], _ranges(rows))
         axes.bar(-1, others[benchmark], 2 * BAR, color=_OTHER)
         axes.axhline(others[benchmark], color=_OTHER, linewidth=0.8, linestyle=(0, (5, 4)), zorder=0)
         write_value(axes, -1, others[benchmark])
@@ -125,8 +126,8 @@ def speedup_chart(frame: DataFrame, results: Mapping[str, RunResult]) -> Chart:
     ]
     figure = chart_of_height(3.6)
     axes = figure.add_subplot()
-    steps = [speedups(frame, results, prefix) for prefix in ("", "measured_")]
-    draw_pairs(axes, labels, *steps)
+    predicted, measured = (speedups(frame, results, prefix) for prefix in ("", "measured_"))
+    draw_pairs(axes, labels, predicted, measured)
     first, last = frame["ipus"].iloc[0], frame["ipus"].iloc[-1]
     axes.set_title(f"POD{last} over POD{first}: how many times as many, or as fast", loc="left", fontsize=10.5)
     return figure
@@ -134,6 +135,11 @@ def speedup_chart(frame: DataFrame, results: Mapping[str, RunResult]) -> Chart:
 
 def _by_benchmark(frame: DataFrame) -> dict[str, DataFrame]:
     return {name: frame[frame["benchmark"] == name] for name in dict.fromkeys(frame["benchmark"])}
+
+
+def _ranges(rows: DataFrame) -> list[tuple[float, float]]:
+    both = rows.reindex(columns=["shortest_run_min", "longest_run_min"])
+    return list(zip(both["shortest_run_min"], both["longest_run_min"], strict=True))
 
 
 def _pod(ipus: int, division: str) -> str:

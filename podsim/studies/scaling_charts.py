@@ -16,7 +16,8 @@ from podsim.studies.chart import Chart, chart_of_height
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_ROW_INCHES: Final = 0.27
+_ROW_INCHES: Final = 0.215
+_KEYS_IN_A_ROW: Final = 3
 _SIMULATED, _PUBLISHED = "#2171b5", "#555555"
 _COLOURS: Final = {
     "clock": "#2171b5",
@@ -41,15 +42,16 @@ def bow_chart(frame: DataFrame, published: float) -> Chart:
         published: The published mean of the ratio.
     """
     ordered = frame.sort_values("ratio")
-    figure = chart_of_height(1.5 + _ROW_INCHES * len(ordered))
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
+    figure = chart_of_height(2.0 + _ROW_INCHES * len(ordered))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.2])
     _ratios(left, ordered)
     clocks = float(ordered["clock_ratio"].iloc[0])
     _mark(left, clocks, f"clocks {clocks:.2f} ", "black", "right")
     _mark(left, published, f" published mean {published:.2f}", _PUBLISHED, "left")
-    left.set(xlim=(1, published + 0.12), ylim=(len(ordered) - 0.4, -1.9))
-    _stack(right, ordered)
-    right.set_title("Weight update on GC200, of the IPU that sets the pace", loc="left", fontsize=10)
+    left.set(xlim=(1, published + 0.12), ylim=(len(ordered) - 0.4, -3.4))
+    left.set_xlabel("throughput on Bow ÷ on GC200", fontsize=9)
+    _stack(right, ordered, _KEYS_IN_A_ROW)
+    right.set_title("What a weight update on GC200 is spent on", loc="left", fontsize=10)
     _rows(left, ordered)
     return figure
 
@@ -63,7 +65,7 @@ def pods_chart(frame: DataFrame) -> Chart:
     figure = chart_of_height(1.7 + 0.42 * len(frame))
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
     _throughput(left, frame)
-    _stack(right, frame)
+    _stack(right, frame, len(frame.columns))
     right.set_ylim(len(frame) - 0.4, -1.2)
     right.set_title("What a decode step is spent on", loc="left", fontsize=10)
     _rows(right, frame)
@@ -75,7 +77,7 @@ def _ratios(axes: Axes, frame: DataFrame) -> None:
         axes.plot([1, ratio], [place, place], color=_SIMULATED, linewidth=1.2, zorder=1)
         axes.plot(shares, place, "o", color=_SIMULATED, markerfacecolor="white", markersize=7, zorder=2)
         axes.plot(ratio, place, "o", color=_SIMULATED, markersize=5, zorder=3)
-    axes.set_title("Bow over GC200: simulated (dot), from shares (ring)", loc="left", fontsize=10)
+    axes.set_title("Simulated (dot), from shares (ring)", loc="left", fontsize=10)
     plain_frame(axes)
 
 
@@ -107,7 +109,7 @@ def _mark(axes: Axes, value: float, text: str, colour: str, side: str) -> None:
     axes.text(value, -0.9, text, ha=side, va="bottom", fontsize=8.5, color=colour)
 
 
-def _stack(axes: Axes, frame: DataFrame) -> None:
+def _stack(axes: Axes, frame: DataFrame, columns: int) -> None:
     """A bar of shares for each row, and the names of those that can be seen over the first."""
     shares = frame[[name for name in frame.columns if name in _COLOURS]]
     for place in range(len(shares)):
@@ -123,5 +125,5 @@ def _stack(axes: Axes, frame: DataFrame) -> None:
     shown = [name for name in shares.columns if float(shares[name].max()) >= _SEEN_FROM_SHARE]
     for name in shown:
         axes.plot([], [], "s", color=_COLOURS[name], label=name, markersize=8)
-    axes.legend(loc="upper left", ncols=len(shown), frameon=False, fontsize=8.5, handletextpad=0.1, columnspacing=1)
+    axes.legend(loc="upper left", ncols=columns, frameon=False, fontsize=8.5, handletextpad=0.1, columnspacing=1)
     plain_frame(axes)

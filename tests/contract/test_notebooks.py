@@ -66,6 +66,18 @@ def test_every_chart_is_followed_by_its_conclusion(path: Path) -> None:
 
 
 @every_notebook
+def test_a_notebook_ends_in_a_sentence(path: Path) -> None:
+    last = read(path).cells[-1]
+    assert last.cell_type == "markdown" and not last.source.startswith("#")
+    assert last.source.endswith(".")
+
+
+@every_notebook
+def test_readers_find_a_notebook(path: Path) -> None:
+    assert f"notebooks/{path.name}" in (FOLDER.parent / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+@every_notebook
 def test_a_notebook_holds_no_plotting_code(path: Path) -> None:
     for cell in code_cells(path):
         assert "matplotlib" not in cell.source

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.text import Annotation
 
 from podsim.report.kinds import kind_of
 from podsim.report.result import RunResult
@@ -65,6 +66,15 @@ def test_divisions_are_named_where_there_are_several() -> None:
     frame = FRAME.assign(division=["open", "closed", "open"]).iloc[1:]
     (axes,) = time_to_train_chart(frame, {"Net": 7.0}, "other").axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["other", "POD16\nclosed", "POD64\nopen"]
+
+
+def test_measured_bars_have_whiskers_where_runs_are_known() -> None:
+    """Of the first pod 9 to 12 minutes, and nothing of the second; the value is written above its whisker."""
+    frame = FRAME.iloc[1:].assign(shortest_run_min=[9.0, float("nan")], longest_run_min=[12.0, float("nan")])
+    (axes,) = time_to_train_chart(frame, {"Net": 7.0}, "other").axes
+    whiskers = [list(line.get_ydata()) for line in axes.lines if line.get_marker() == "_"]
+    assert whiskers == [[9.0, 12.0]]
+    assert sorted(note.xy[1] for note in axes.texts if isinstance(note, Annotation)) == [4.5, 5.0, 7.0, 10.0, 12.0]
 
 
 def test_every_benchmark_has_its_own_axes() -> None:

@@ -13,13 +13,7 @@ from podsim.report.reference_data import rows
 from podsim.specs import TrainingScenario, load_scenario
 from podsim.validation import Comparison
 from podsim.validation.calibrate import calibrate
-from podsim.validation.compare import validation
 from podsim.validation.comparison import Validation, summarize
-
-
-@pytest.fixture(scope="module")
-def everything() -> Validation:
-    return validation()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,80 @@
+"""A chart of predictions against published figures of any size and unit: how many lie in the bands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.axes import Axes
+
+from podsim.studies.chart import MEASURED_INK, Chart, chart_of_height
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_BANDS: Final = ((0.10, "#eeeeee"), (0.05, "#dcdcdc"))
+_COLOURS: Final = ("#c09ad0", "#2171b5", "#1f9e80", "#737373", "#e6750f", "#6a2c86", "#b30000")
+_MARKERS: Final = ("s", "o", "^", "x", "D", "v", "P")
+_RATIOS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
+_ROOM: Final = 1.04
+
+
+def published_chart(frame: DataFrame, roles: Sequence[str], kinds: Sequence[str]) -> Chart:
+    """Predicted ÷ published over what was published, a panel for each role, with bands of 5 and 10 %.
+
+    Args:
+        frame: Columns `role`, `kind`, `predicted`, `published`.
+        roles: One panel each, from the left.
+        kinds: Which rows are shown, each kind in a colour of its own.
+    """
+    shown = frame[frame["kind"].isin(kinds) & frame["role"].isin(roles)]
+    figure = chart_of_height(6.0)
+    panels = figure.subplots(1, len(roles), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, role in zip(panels, roles, strict=True):
+        _panel(axes, shown[shown["role"] == role], kinds)
+        axes.set_title(_title(role, shown[shown["role"] == role]), loc="left", fontsize=10)
+    _scales(panels[0], [float(each) for each in shown["predicted"] / shown["published"]])
+    panels[0].set_ylabel("predicted ÷ published, logarithmic", fontsize=9)
+    panels[len(panels) // 2].set_xlabel("published figure in its own unit, without sign, logarithmic", fontsize=9)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(kinds), frameon=False, fontsize=8.5)
+    return figure
+
+
+def _panel(axes: Axes, rows: DataFrame, kinds: Sequence[str]) -> None:
+    for band, shade in _BANDS:
+        axes.axhspan(1 - band, 1 + band, color=shade, linewidth=0, zorder=0)
+    axes.axhline(1, color="black", linewidth=0.8, zorder=1)
+    for kind, colour, marker in zip(kinds, _COLOURS, _MARKERS, strict=False):
+        own = rows[rows["kind"] == kind]
+        axes.plot(
+            own["published"].abs(),
+            own["predicted"] / own["published"],
+            marker,
+            color=colour,
+            markersize=5.5,
+            alpha=0.75,
+            label=kind,
+        )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+
+
+def _title(role: str, rows: DataFrame) -> str:
+    errors = (rows["predicted"] / rows["published"] - 1).abs()
+    inside = (f"{(errors <= band).sum()} within {100 * band:.0f} %" for band, _ in reversed(_BANDS))
+    return f"{role}: {len(rows)} rows\n{', '.join(inside)}"
+
+
+def _scales(axes: Axes, ratios: Sequence[float]) -> None:
+    """Logarithmic, with ticks at round ratios and names of the bands."""
+    least, most = min(ratios, default=1.0) / _ROOM, max(ratios, default=1.0) * _ROOM
+    ends = min(least, 1 - _BANDS[0][0]), max(most, 1 + _BANDS[0][0])
+    axes.set(xscale="log", yscale="log", ylim=ends)
+    ticks = [ratio for ratio in _RATIOS if ends[0] <= ratio <= ends[1]]
+    axes.set_yticks(ticks, [f"{ratio:g}" for ratio in ticks])
+    axes.minorticks_off()
+    beside = axes.get_yaxis_transform()
+    for band, _ in _BANDS:
+        name = f"±{100 * band:.0f} %"
+        axes.text(0.01, 1 + band, name, transform=beside, va="top", fontsize=8, color=MEASURED_INK)
