@@ -24,6 +24,7 @@ from podsim.studies.bow import (
     training_workloads,
 )
 from tests.unit.report_examples import make_result
+from tests.validation.notebook_texts import states
 
 RATIO = 1.85 / 1.33
 
@@ -103,10 +104,12 @@ def test_shares_explain_every_ratio(rows: Sequence[BowRow]) -> None:
 
 
 def test_where_little_is_gained_hosts_hold_back(rows: Sequence[BowRow]) -> None:
+    states("bow_and_more_ipus", "Least is gained where hosts hold back")
     little = [each for each in rows if each.ratio < 1.2]
     assert little
     assert all(each.shares[HOST] > 0.2 and each.held_back_by.startswith(HOST) for each in little)
-    assert min(little, key=lambda each: each.ratio).bow_waits_for_data
+    assert {each.name.partition("_")[0] for each in rows if each.bow_waits_for_data} == {"vit"}
+    assert all(each in little for each in rows if each.bow_waits_for_data)
 
 
 @pytest.mark.parametrize("name", ["resnet50_v1.0_pod16", "resnet50_v1.1_pod16"])
@@ -120,4 +123,5 @@ def test_slow_hosts_do_not_keep_up_with_bow(name: str) -> None:
 
 
 def test_the_published_mean_cannot_come_from_the_clock(rows: Sequence[BowRow]) -> None:
+    states("bow_and_more_ipus", "The published mean of 42 % is more than the clocks differ")
     assert mean_ratio(rows) < RATIO < PUBLISHED_MEAN
