@@ -63,7 +63,7 @@ def _panel(axes: Axes, rows: DataFrame, kinds: Sequence[str]) -> None:
 def _title(role: str, rows: DataFrame) -> str:
     errors = (rows["predicted"] / rows["published"] - 1).abs()
     inside = (f"{(errors <= band).sum()} within {100 * band:.0f} %" for band, _ in reversed(_BANDS))
-    return f"{role}: {len(rows)} rows\n{', '.join(inside)}"
+    return f"{role}, rows: {len(rows)}\n{', '.join(inside)}"
 
 
 def _scales(axes: Axes, ratios: Sequence[float]) -> None:

@@ -31,6 +31,7 @@ _COLOURS: Final = {
     "update waits": "#d9d9d9",
 }
 _LABEL_FROM_SHARE, _SEEN_FROM_SHARE = 0.06, 0.006
+_RATES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DASHED: Final = (0, (4, 2))
 
 
@@ -91,11 +92,14 @@ def _throughput(axes: Axes, frame: DataFrame) -> None:
     axes.set(xscale="log", yscale="log", xlabel="IPUs")
     counts = sorted(set(ipus))
     axes.set_xticks(counts, [f"{each:.0f}" for each in counts])
-    axes.set_yticks([])
+    ticks = [rate for rate in _RATES if min(rates) <= rate <= rates[0] * ipus[-1] / ipus[0]]
+    axes.set_yticks(ticks, [f"{rate:g}" for rate in ticks])
     axes.minorticks_off()
-    axes.set_xlim(right=2 * ipus[-1])
+    axes.set_xlim(right=2.4 * ipus[-1])
     axes.margins(y=0.14)
-    axes.set_title("Tokens per second; dashed: proportional to IPUs", loc="left", fontsize=10)
+    axes.set_ylabel("tokens per second", fontsize=9)
+    axes.tick_params(axis="y", labelsize=8.5)
+    axes.set_title("Throughput; dashed: proportional to IPUs", loc="left", fontsize=10)
     plain_frame(axes)
 
 

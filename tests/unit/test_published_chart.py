@@ -44,9 +44,9 @@ def test_every_role_has_its_panel_with_ratios_over_sizes() -> None:
 
 def test_titles_count_rows_in_the_bands() -> None:
     blind, held, fitted = published_chart(FRAME, ("blind", "hold-out", "calibration"), KINDS).axes
-    assert held.get_title(loc="left") == "hold-out: 2 rows\n1 within 5 %, 1 within 10 %"
-    assert fitted.get_title(loc="left") == "calibration: 1 rows\n0 within 5 %, 1 within 10 %"
-    assert blind.get_title(loc="left").startswith("blind: 2 rows")
+    assert held.get_title(loc="left") == "hold-out, rows: 2\n1 within 5 %, 1 within 10 %"
+    assert fitted.get_title(loc="left") == "calibration, rows: 1\n0 within 5 %, 1 within 10 %"
+    assert blind.get_title(loc="left").startswith("blind, rows: 2")
 
 
 def test_kinds_left_out_are_not_counted_and_every_dot_is_inside() -> None:
