@@ -77,10 +77,10 @@ class Norm:
         Source: [poplibs_popnn], which computes the two apart.
         """
         shape, channels = self.source.shape, (self.source.channels,)
-        mean = self._spread(g, "mean", f"@{self.name}/mean")
-        centred = g.elementwise("bias_add", shape, (f"@{self.name}/input", mean), name=f"{self.name}/centre")
-        inverse = self._spread(g, "rsqrt", f"@{self.name}/rsqrt")
-        white = g.elementwise("bias_add", shape, (centred, inverse), name=f"{self.name}/whiten")
+        for name in ("mean", "rsqrt"):
+            self._spread(g, name, f"@{self.name}/{name}")
+        centred = g.elementwise("bias_add", shape, (f"@{self.name}/input",), name=f"{self.name}/centre")
+        white = g.elementwise("bias_add", shape, (centred,), name=f"{self.name}/whiten")
         product = g.elementwise("mul", shape, (white, gradient), name=f"{self.name}/mul")
         for parameter, source in (("gamma", product), ("beta", gradient)):
             total = g.reduce(f"{self.name}/{parameter}_grad", channels, self.source.element_count, source)
