@@ -336,8 +336,8 @@ def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
     code, message = podsim("import", "config.json", "--system", "bow_pod4")
     assert code == INFEASIBLE
     assert re.fullmatch(
-        r"error: config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica "
-        r"needs [\d.]+ MiB of In-Processor-Memory; it has 897 MiB \(largest: weights 408 MiB, .+\)\n"
+        r"error: config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each "
+        r"replica needs [\d.]+ MiB of In-Processor-Memory; it has 897 MiB \(largest: weights 408 MiB, .+\)\n"
         r"  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size\n",
         message,
     )
