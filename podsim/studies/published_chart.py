@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def _panel(axes: Axes, rows: DataFrame, kinds: Sequence[str]) -> None:
     for band, shade in _BANDS:
         axes.axhspan(1 - band, 1 + band, color=shade, linewidth=0, zorder=0)
     axes.axhline(1, color="black", linewidth=0.8, zorder=1)
-    for kind, colour, marker in zip(kinds, _COLOURS, _MARKERS, strict=False):
+    for kind, colour, marker in zip(kinds, cycle(_COLOURS), cycle(_MARKERS), strict=False):
         own = rows[rows["kind"] == kind]
         axes.plot(
             own["published"].abs(),

@@ -60,3 +60,10 @@ def test_bands_reach_from_nine_to_eleven_tenths() -> None:
     (axes,) = published_chart(FRAME, ("hold-out",), KINDS).axes
     bands = [(patch.get_y(), patch.get_y() + patch.get_height()) for patch in axes.patches]
     assert bands == [pytest.approx((0.9, 1.1)), pytest.approx((0.95, 1.05))]
+
+
+def test_no_kind_is_left_out_however_many_there_are() -> None:
+    kinds = [f"kind {place}" for place in range(9)]
+    frame = pd.DataFrame({"role": "hold-out", "kind": kinds, "predicted": 1.0, "published": 1.0})
+    (axes,) = published_chart(frame, ("hold-out",), kinds).axes
+    assert len(dots(axes)) == 9
