@@ -88,13 +88,13 @@ def _run(task: _Task, number: int) -> _Metrics | None:
     """The metrics of a draw; None if its run is impossible."""
     import numpy as np  # large, and most runs draw nothing
 
-    random = np.random.default_rng((task.seed, number))
+    generator = np.random.default_rng((task.seed, number))
     spec = task.spec
     try:
         for each in task.inputs:
             low, high = each.bounds
             likely = min(max(each.number, low), high)
-            value = random.triangular(low, likely, high) if low < high else likely
+            value = generator.triangular(low, likely, high) if low < high else likely
             spec = with_number(spec, each.key, float(value))
         measure = task.probe(spec, anew=False)
     except (PodsimError, ValidationError):
@@ -103,7 +103,7 @@ def _run(task: _Task, number: int) -> _Metrics | None:
         return None
     metrics = dict(measure.metrics)
     if measure.times_to_train_s:
-        metrics[TIME_TO_TRAIN] = float(random.choice(measure.times_to_train_s))
+        metrics[TIME_TO_TRAIN] = float(generator.choice(measure.times_to_train_s))
     return metrics
 
 

@@ -13,13 +13,11 @@ from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.layout import Fit
 from podsim.plan.plan import cost_model
-from podsim.program.feed import HOST_WAIT
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
 from podsim.program.replicas import Replicas
 from podsim.program.size import explicit_event_count
 from podsim.report.breakdown import mean_account
-from podsim.report.format import format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
@@ -27,13 +25,11 @@ from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
 from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
-from podsim.report.warnings import misfits
+from podsim.report.warnings import misfits, waits
 from podsim.specs import ForwardScenario, LoadedScenario
 from podsim.specs.models.base import Reading
 from podsim.units import ps_to_seconds
 from podsim.workload import Workload
-
-_SHORT_WAIT = 0.05
 
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
@@ -75,7 +71,11 @@ def _result(
             loaded,
             replicas_in_use(spec),
             stands_on,
-            warnings=(*model.warnings, *misfits(plan.memory), *_waits(call)),
+            warnings=(
+                *model.warnings,
+                *misfits(plan.memory),
+                *waits(plan, Replicas(plan.system, plan.layout, explicit=False), call),
+            ),
             files=model.files,
         ),
         samples_per_batch=plan.workload.samples_per_micro_batch,
@@ -111,13 +111,6 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
             for each in cost.blocks[name].forward:
                 seconds = {part: cycles * count / clock for part, cycles in each.account.parts()}
                 yield OperationRow(f"stage {cost.stage.index}", name, "forward", each.op.name, count, seconds)
-
-
-def _waits(call: Trace) -> Iterator[str]:
-    share = max(lane.get(HOST_WAIT, 0) for lane in call.lanes.values()) / call.makespan_ps
-    if share > _SHORT_WAIT:
-        cure = "smaller inputs or fewer replicas would help"
-        yield f"host links set the pace: IPUs wait for data {format_percent(share)} of the time; {cure}"
 
 
 class ForwardProbe(BaseProbe):

@@ -10,6 +10,7 @@ from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
+from podsim.parallelism.turns import longest_stage_ps
 from podsim.plan import Plan
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
@@ -21,7 +22,7 @@ from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.shared import shared
-from podsim.report.step import StepReport, longest_stage_ps
+from podsim.report.step import StepReport
 from podsim.report.usage import one_copy
 from podsim.report.warnings import misfits
 from podsim.specs import GenerationScenario, LoadedScenario

@@ -11,6 +11,7 @@ from typing import Final
 from podsim.cost.model import CostModel
 from podsim.engine import Pieces, execute
 from podsim.errors import InfeasibleError
+from podsim.parallelism.turns import longest_stage_ps
 from podsim.plan import Plan
 from podsim.plan.generation import (
     Generation,
@@ -21,7 +22,6 @@ from podsim.plan.generation import (
     with_layers,
 )
 from podsim.program.generation import compile_step, loads_overlap
-from podsim.report.step import longest_stage_ps
 from podsim.units import ps_to_seconds
 
 MOST_SEQUENCES: Final = 1024

@@ -10,6 +10,7 @@ from podsim.engine import execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.parallelism.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.parallelism.factors import powers_of_two
+from podsim.parallelism.turns import longest_stage_ps
 from podsim.plan.fit import misfit_text
 from podsim.plan.generation import Generation, draft_steps, generation_cost_model, with_stages_of_shards
 from podsim.plan.generation_job import generation_job
@@ -28,7 +29,7 @@ _SHOWN_MISFITS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A division with its memory, and the time of a decode step where it fits. [s]"""
+    """A division with its memory, and the time from one token of a sequence to its next where it fits. [s]"""
 
     layout: Layout
     memory: tuple[IpuMemory, ...]
@@ -100,12 +101,14 @@ def _all_tried(asked: Generation, divisions: Sequence[Layout], watch: Watch) -> 
 
 
 def _tried(asked: Generation, model: CostModel) -> _Tried:
-    """A division with the time of a decode step, if it fits."""
+    """A division with the time per output token, if it fits."""
     steps = draft_steps(asked, model)
     if not all(ipu.fits for ipu in steps.memory):
         return _Tried(asked.layout, steps.memory, None)
     trace = execute(compile_step(steps.decode), explicit=False)
-    return _Tried(asked.layout, steps.memory, ps_to_seconds(trace.makespan_ps))
+    turns = asked.layout.batches_in_flight
+    turns_ps = turns * longest_stage_ps(steps.decode, trace) if turns > 1 else 0
+    return _Tried(asked.layout, steps.memory, ps_to_seconds(max(trace.makespan_ps, turns_ps)))
 
 
 def _no_slower(short: Layout, long: Layout) -> bool:

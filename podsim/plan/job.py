@@ -55,7 +55,7 @@ def training_job(
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
     """The model as the software stack writes it, stashed as the scenario says."""
     workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-    return replace(with_copies(workload, spec.software.attention_copies), stash_dtype=spec.precision.stash)
+    return replace(with_copies(workload, spec.software.attention_copies or 0), stash_dtype=spec.precision.stash)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:

@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from podsim.engine import Trace, execute
-from podsim.plan import Plan
-from podsim.program.generation import compile_turn, stages_interfere
-from podsim.program.passes import BUBBLE
 from podsim.report.breakdown import exact_seconds
 from podsim.report.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
 from podsim.report.rows import PhaseTime
@@ -93,15 +89,3 @@ def _bound_of(kind: str) -> str | None:
     if kind in (_STREAMING, _WEIGHTS_WAIT):
         return _STREAMING_MEMORY
     return "host" if kind == _HOST_WAIT else _BOUNDS.get(kind_of(kind).family)
-
-
-def longest_stage_ps(plan: Plan, trace: Trace) -> int:
-    """The longest that a batch takes any stage, its call to the host included. [ps]
-
-    Args:
-        plan: The step.
-        trace: The step of one batch while no other is under way.
-    """
-    if stages_interfere(plan):
-        return execute(compile_turn(plan)).makespan_ps
-    return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())

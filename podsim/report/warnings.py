@@ -11,12 +11,13 @@ from podsim.plan.fit import misfit_text, overflow
 from podsim.plan.memory import IpuMemory
 from podsim.program.compile import replicas_of
 from podsim.program.feed import HOST_WAIT, Feed
+from podsim.program.replicas import Replicas
 from podsim.report.format import format_percent
 
 _SHORT_WAIT: Final = 0.05
 _CURES: Final = {
     "decode": ("host servers", "more servers or faster decoding"),
-    "process": ("processes on hosts", "more of them (parallelism.replicas_per_process) or smaller samples"),
+    "process": ("processes on hosts", "more of them or smaller samples"),
     "host_link": ("host links", "faster host links or smaller samples"),
 }
 _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
@@ -51,10 +52,15 @@ def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
 def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
     """All warnings about a weight update."""
     yield from misfits(plan.memory)
+    yield from waits(plan, replicas_of(plan), trace)
+
+
+def waits(plan: Plan, replicas: Replicas, trace: Trace) -> Iterator[str]:
+    """What keeps IPUs waiting for data, if they wait long."""
     lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
     # One IPU of a replica takes the data; those behind it wait for what it hands on.
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
     if share > _SHORT_WAIT:
-        channel = Feed(plan, replicas_of(plan)).slowest_channel
+        channel = Feed(plan, replicas).slowest_channel
         who, cure = _CURES.get(channel.rpartition("/")[2], _STREAMING)
         yield f"{who} set the pace: IPUs wait for data {format_percent(share)} of the time; {cure} would help"

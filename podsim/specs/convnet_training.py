@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.auto import AutoTrainingSpec
@@ -174,19 +174,28 @@ class ValidationSpec(Spec):
     """Building and loading the validation program; the software stack's if left out."""
 
 
+_Epochs = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+
+
 class LoggedEpochs(Spec):
     """Epochs that a run was logged with, and that hold for its batch size alone."""
 
-    count: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+    count: _Epochs
     """Passes over the training set."""
     batch_size: Count
     """Images per weight update."""
 
 
+def _kind_of_epochs(raw: Any) -> str:
+    return "logged" if isinstance(raw, dict | LoggedEpochs) else "number"
+
+
 class EpochRunSpec(TrainingRunSpec):
     """How long the run goes on."""
 
-    epochs: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | LoggedEpochs
+    epochs: Annotated[
+        Annotated[_Epochs, Tag("number")] | Annotated[LoggedEpochs, Tag("logged")], Discriminator(_kind_of_epochs)
+    ]
     """Passes over the training set; with the batch size that they hold for, if they were logged with one."""
     session_calls_per_epoch: Count | None = None
     """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""

@@ -46,7 +46,7 @@ class Software(HardwareSpec):
     """Whether a gateway waits for a whole chunk of a collective before it passes it on."""
     collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
     """Least time of one step of a collective."""
-    attention_copies: Annotated[int, Field(strict=True, ge=0, le=100)] = 0
+    attention_copies: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
     """Times that the result of each product per head is laid out anew in training."""
     token_call_s: _Call | None = None
     """A call for one generated token, with sampling on the host, where keys and values are kept."""

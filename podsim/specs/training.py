@@ -21,8 +21,7 @@ from podsim.workload.layers import Formats
 from podsim.workload.op import DTYPE_BYTES
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
-# So many one process served in published runs of vision transformers.
-_IPUS_FED_WITH_IMAGES = 16
+_IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transformers
 
 
 class TrainingDataSpec(Spec):

@@ -221,9 +221,12 @@ def test_a_division_that_is_chosen_is_never_slower_than_a_given_one(scenario: Sc
     chosen: Scenario = scenario | {"parallelism": {"auto": True}}
     if "generation" in scenario:
         chosen["parallelism"]["batches_in_flight"] = division["batches_in_flight"]
+        chosen["memory"] = scenario["memory"] | {"reserve": 0.0}
     else:
         chosen["batch_size"] = prod(division[factor] for factor in factors)
         if "updates_per_session_call" in division:
             chosen["parallelism"]["updates_per_session_call"] = division["updates_per_session_call"]
-        chosen["memory"] = {key: value for key, value in scenario["memory"].items() if key == "io_tiles"}
+        chosen["memory"] = {key: value for key, value in scenario["memory"].items() if key == "io_tiles"} | {
+            "reserve": 0.0
+        }
     assert not slower(scenario, chosen)

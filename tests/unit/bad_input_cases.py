@@ -246,7 +246,8 @@ NUMBERS = {
         "data: {",
         "run: {samples_to_converge: .inf}\ndata: {",
         "s.yaml:4:7 [run.samples_to_converge]: `inf` is not a number of samples\n"
-        "  do: write a number from 1 to 1e15, a list of them, or `{reference_convergence: true}`",
+        "  do: write a number from 1 to 1e15, a list of them, `{runs: [...], batch_size: ...}` or "
+        "`{reference_convergence: true}`",
     ),
 }
 

