@@ -73,7 +73,7 @@ def type_text(schema: dict[str, Any]) -> str:
         name = schema["$ref"].rpartition("/")[2]
         return f"{_FILES[name]} file, or mapping with `base`" if name in _FILES else "mapping, below"
     if "oneOf" in schema:
-        return "mapping, below"
+        return " or ".join(dict.fromkeys(map(type_text, schema["oneOf"])))
     if "anyOf" in schema:
         texts = [type_text(option) for option in schema["anyOf"] if not _is_sourced(option)]
         texts = [text for text in texts if "file, or" in text] or texts

@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from podsim.validation.comparison import Comparison, NotRun, Summary, Validation, summarize
 from podsim.validation.limits import Verdict
-from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates, shared_rate
+from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 from podsim.validation.tables import Cells, figure, markdown, plain
 
+_MS_PER_S = 1000
 _Row = TypeVar("_Row", bound=Comparison | NotRun)
 _HEADER = ("row", "predicted", "published", "unit", "error")
 _NOT_RUN_HEADER = ("row", "published", "unit", "why nothing is predicted")
@@ -125,21 +126,17 @@ def sensitivity_note() -> str:
     published = ", ".join(f"{value} ({row})" for row, value in published_rates().items())
     return (
         f"{SCENARIO}: published are {published} tokens/s.\n"
-        "Streaming memory sets the pace, at a bandwidth that is not published.\n"
+        "Streaming memory sets the pace, at a bandwidth that is not published but fitted, to this run among others.\n"
         "Predicted steps/s over its plausible range:"
     )
 
 
 def sensitivity_cells(sensitivities: Sequence[Sensitivity]) -> list[tuple[str, ...]]:
     """A header, and a row for each bandwidth."""
-    header = (
-        "read bandwidth per IPU",
-        f"a machine's memory at {shared_rate()}",
-        "a machine's memory as fast as its IPUs",
-    )
+    header = ("streaming memory of a machine", "steps/s", "waiting for weights")
     return [header, *(_sensitivity_row(each) for each in sensitivities)]
 
 
 def _sensitivity_row(s: Sensitivity) -> tuple[str, ...]:
     rate = f"{s.rate} (committed)" if s.committed else s.rate
-    return rate, f"{s.steps_per_s:.2f}", f"{s.fed_steps_per_s:.2f}"
+    return rate, f"{s.steps_per_s:.2f}", f"{s.wait_s * _MS_PER_S:.1f} ms"

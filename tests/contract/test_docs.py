@@ -26,6 +26,7 @@ from ruamel.yaml import YAML
 
 import podsim
 from podsim.cli import app, main
+from podsim.draws import Draws
 from podsim.report.kinds import KINDS
 from podsim.specs import json_schema, load_scenario, shipped_names
 from podsim.specs.base import keys_of
@@ -348,7 +349,7 @@ def test_cited_sources_are_in_the_bibliography(page: Path) -> None:
 
 def json_fields(value: Any, path: str = "") -> set[str]:
     """Field paths of a result; mappings with free keys end a path."""
-    free = {"breakdown", "breakdown_ps", "run_breakdown", "scenario", "time_to_train_percentiles", "range"}
+    free = {"breakdown", "breakdown_ps", "run_breakdown", "scenario", "time_to_train_percentiles", "range", "metrics"}
     if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
         return {field for key, each in value.items() for field in json_fields(each, f"{path}.{key}".lstrip("."))}
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -357,10 +358,9 @@ def json_fields(value: Any, path: str = "") -> set[str]:
 
 
 def test_every_field_of_a_result_is_explained() -> None:
-
     text = TEXTS[ROOT / "docs" / "reference" / "result.md"]
     name = "bert_v1.1_pod16_open"
-    result = podsim.simulate(name).to_dict()
+    result = podsim.run(name, uncertainty=Draws(2)).to_dict()
     generated = podsim.generate("llama2_7b_pods").to_dict()
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]
@@ -384,4 +384,5 @@ def test_the_schemas_that_guides_name_exist() -> None:
 
 @every_page
 def test_pages_are_short(page: Path) -> None:
-    assert len(TEXTS[page].splitlines()) <= 150 or page.parent.name == "reference"
+    """But for what is looked up, and for the changelog, which grows with every version."""
+    assert len(TEXTS[page].splitlines()) <= 150 or page.parent.name == "reference" or page.name == "CHANGELOG.md"
