@@ -34,7 +34,7 @@ One notebook runs LLaMa2-7B on a POD16, without keys and values kept and with al
 and 7.02 tokens/s with one prompt and 7.55 with two [llama_notebook]; the scenario `llama2_7b_pod16_streamed` is that.
 Over half of its step is streaming memory, whose bandwidth was never published. It is the only quantity that may be
 tuned here, within its range. Two of the inputs stand on the same notebook, so this row is weaker than others: the read
-bandwidth of an IPU, not felt while four IPUs share 40 GB/s, and what the host does for logits, 17 ms of a step.
+bandwidth of an IPU, not felt while four IPUs share 24.7 GB/s, and what the host does for logits, 14 ms of a step.
 
 ```console
 $ podsim run llama2_7b_pod16_streamed --set "system.machine.streaming_memory.read_bandwidth_per_ipu=8 GB/s"
