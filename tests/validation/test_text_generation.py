@@ -75,18 +75,18 @@ def test_rates_at_other_bandwidths_by_hand() -> None:
     """Loads set the pace: all but those under the host's sampling and the sum that follows, embedding and first layer.
 
     A layer has 12.656 million weights on an IPU, the head 8.196 million; 24.7 GB/s feed four IPUs at 6.175 GB/s each.
-    From 12 GB/s on the head is loaded, in 1.37 ms, before the last layer is done, and makes room later.
+    From 10 GB/s on the head is loaded, in 1.64 ms or less, before the last layer is done, which takes 1.7 ms.
     """
     rows = {row.rate: row for row in sensitivity()}
     assert list(rows) == ["6 GB/s", "8 GB/s", "10 GB/s", "11 GB/s", "12 GB/s", "14 GB/s", "16 GB/s"]
     assert [row.rate for row in rows.values() if row.committed] == ["11 GB/s"]
     loaded = 2 * (31 * 12.656e6 + 8.196e6)
-    rest_s = 1 / rows["10 GB/s"].fed_steps_per_s - loaded / 10e9
+    rest_s = 1 / rows["8 GB/s"].fed_steps_per_s - loaded / 8e9
     for rate, row in rows.items():
         own = float(rate.split()[0]) * 1e9
         assert 1 / row.steps_per_s == pytest.approx(loaded / min(own, 6.175e9) + rest_s, rel=1e-3)
         hidden_s = loaded / own + rest_s
-        if own < 12e9:
+        if own < 10e9:
             assert 1 / row.fed_steps_per_s == pytest.approx(hidden_s, rel=1e-3)
         else:
             assert 1 / row.fed_steps_per_s > hidden_s
