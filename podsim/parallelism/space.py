@@ -85,6 +85,7 @@ class Space:
                     ipus_per_replica=ipus,
                     replication_factor=replicas,
                     replicas_per_domain=self.spec.system.domain_ipu_count // ipus,
+                    replicas_per_process=served,
                     cuts=None,
                     recompute=recompute,
                     optimizer_storage=storage,
@@ -93,6 +94,7 @@ class Space:
             )
             for ipus in self._ipu_counts()
             for place, replicas in enumerate(self._replica_counts(ipus))
+            for served in (self._served_replicas(ipus, replicas),)
             for recompute in self._recomputation()
             for storage in self._storages()
             for sharded in self._shardings(replicas)
@@ -133,7 +135,20 @@ class Space:
         """Whether this number of replicas can be placed, fed, and grouped for batch norm."""
         if self.auto.replication_factor not in (None, replicas):
             return False
-        order, size = self._workload.order, self._stage_count(ipus)
+        spec = self._cut_anywhere(ipus, replicas).model_copy(update={"batch_size": None})
+        for key, what, do in spec.division_findings():
+            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
+            return False
+        return True
+
+    def _served_replicas(self, ipus: int, replicas: int) -> int:
+        """Replicas that one process on a host serves, which differs with their number."""
+        spec = self._cut_anywhere(ipus, replicas)
+        return spec.parallelism.served_replicas(spec)
+
+    def _cut_anywhere(self, ipus: int, replicas: int) -> TrainingScenario:
+        """The scenario on so many IPUs, whatever the cuts, and whether or not it fits."""
+        size = self._stage_count(ipus)
         places = (*range(ipus), 0)[:size]
         layout = Layout(
             ipus_per_replica=ipus,
@@ -142,11 +157,7 @@ class Space:
             accumulation_factor=2 * size,
             available_memory_proportion=(1.0,) * ipus,
         )
-        spec = self.family.divided(layout, order)
-        for key, what, do in spec.model_copy(update={"batch_size": None}).division_findings():
-            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
-            return False
-        return True
+        return self.family.divided(layout, self._workload.order)
 
     def _norm_objection(self) -> tuple[str, str]:
         """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""

@@ -187,7 +187,7 @@ class _StepProgram:
 
     def _fetch(self, ipu: int, byte_count: int) -> Iterator[Step]:
         yield Acquire(f"{self._lane(ipu)}/room", WEIGHTS_WAIT)
-        yield from self._stream("weights", ipu, "read", byte_count)
+        yield from self._stream("weights", ipu, "read", byte_count, self._plan.layout.io_tiles)
         yield Release(f"{self._lane(ipu)}/ready")
 
     def _hand_over(self, stage: Stage, ipu: int) -> Iterator[Step]:

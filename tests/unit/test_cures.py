@@ -12,7 +12,9 @@ PASSES, SERVED, CARD = "e5_large_pod4", "serving_llama2_7b_pod64", "bert_base_c6
 NO_LIST = "parallelism.layers_per_ipu=null"
 ONE_SHARE = "memory.available_memory_proportion=0.2"
 FORMATS = "weights in fp32 with activations in fp16 are not modelled"
-SAMPLES = "write a number from 1 to 1e15, a list of them, or `{reference_convergence: true}`"
+SAMPLES = (
+    "write a number from 1 to 1e15, a list of them, `{runs: [...], batch_size: ...}` or `{reference_convergence: true}`"
+)
 
 
 def stages(*ends: str) -> str:

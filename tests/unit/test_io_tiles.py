@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import podsim
 from podsim.specs import load_scenario
 from podsim.system import streaming_channels
 
@@ -17,4 +18,22 @@ def test_io_tiles_bound_the_rate(tiles: int, rate: float) -> None:
     system = load_scenario("llama2_7b_pod16_streamed").spec.system
     own, shared = streaming_channels(system, 0, "read", tiles)
     assert own.bandwidth_bytes_per_s == pytest.approx(rate)
-    assert shared.bandwidth_bytes_per_s == 40e9
+    assert shared.bandwidth_bytes_per_s == 24.7e9
+
+
+def test_one_tile_loads_weights_at_its_own_rate() -> None:
+    """Four layers of GPT-2 small: loads set the pace of a step, at 5.32 GB/s and 1.5 us each.
+
+    The embedding has 1,000 words and 1,024 positions; the head a norm, and the words again.
+    """
+    scenario = {
+        "system": "ipu_pod4",
+        "software": {"base": "popxl_sdk_3.3", "token_call": "1 us"},
+        "model": {"kind": "decoder", "size": "gpt2_small", "layer_count": 4, "vocabulary_size": 1000},
+        "generation": {"prompt_tokens": 8, "output_tokens": 8},
+        "parallelism": {"pipeline_stages": 1},
+        "memory": {"weights": "streamed", "io_tiles": 1},
+    }
+    layer, embedding, head = 12 * 768**2 + 13 * 768, (1000 + 1024) * 768, (1000 + 2) * 768
+    loads_s = (embedding + 4 * layer + head) * 2 / (4 * 1.33e9) + 6 * 1.5e-6
+    assert podsim.generate(scenario).decode.time_s == pytest.approx(loads_s, rel=0.01)

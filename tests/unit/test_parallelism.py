@@ -305,7 +305,7 @@ def test_memory_that_is_written_beside_auto_is_kept() -> None:
             "parallelism: {auto: true, ipus: 4}\nbatch_size: 8",
             "s.yaml:5:27 [parallelism]: unknown key `ipus`\n"
             "  do: remove it; known here: auto, micro_batch_size, replication_factor, ipus_per_replica, "
-            "recomputation, updates_per_session_call",
+            "recomputation, updates_per_session_call, replicas_per_process",
         ),
         (
             "parallelism: {micro_batch_size: 1, accumulation_factor: 96, replication_factor: 4, "
