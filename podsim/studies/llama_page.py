@@ -72,9 +72,9 @@ def _sensitivity_conclusion() -> str:
     machine = load_scenario(SCENARIO).spec.system.machine
     shared, own = machine.streaming_memory.machine_bytes_per_s, machine.streaming_memory.read_bytes_per_s
     return paragraph(
-        f"""The {machine.ipu_count} IPUs of a machine share that memory, {shared / machine.ipu_count / _GIGA:.3g} GB/s for each. The
-        {own / _GIGA:g} GB/s that one IPU can read alone do not act here. The table begins at the least that the run can
-        have needed, all weights at 7.02 tokens/s."""
+        f"""The {machine.ipu_count} IPUs of a machine share that memory, {shared / machine.ipu_count / _GIGA:.3g} GB/s
+        for each. The {own / _GIGA:g} GB/s that one IPU can read alone do not act here. The table begins at the least
+        that the run can have needed, all weights at 7.02 tokens/s."""
     )
 
 
