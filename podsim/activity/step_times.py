@@ -84,7 +84,9 @@ class PlannedSteps:
             batch: Sequences.
             context_tokens: Tokens of the longest, with the one that goes through the network; 2 or more.
         """
-        return self._decode_s("decode", batch, context_tokens - 1)
+        # A static batch goes on behind its longest sequence, which has ended by then.
+        longest = self._grids["decode"].tokens[-1]
+        return self._decode_s("decode", batch, min(context_tokens - 1, longest))
 
     @cached_property
     def max_batch(self) -> int:

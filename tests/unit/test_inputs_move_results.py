@@ -51,6 +51,7 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conductivity_cnn_pod16", ()),
     ("resnet50_v1.1_pod16", ()),
     ("resnet50_v1.0_pod16", ()),
+    ("bert_base_squad_pod16", ()),
 )
 """Cheapest first."""
 _OF_CHOICES = {"software.memory_reserve"}

@@ -102,6 +102,12 @@ def test_more_sequences_and_more_tokens_never_take_less_time(layout: str) -> Non
             assert all(one <= other for one, other in zip(times, more, strict=True))
 
 
+def test_a_batch_that_goes_on_behind_its_longest_sequence_takes_no_longer() -> None:
+    """A static batch pads all prompts to the longest, and goes on for the sequence with the most output."""
+    steps = PlannedSteps(asked(*LAYOUTS["one IPU"]))
+    assert steps.decode_s(2, 500) == steps.decode_s(2, 129)
+
+
 def test_without_a_cache_every_step_is_the_whole_sequence() -> None:
     steps = PlannedSteps(asked("generation.kv_cache=none"))
     whole_s = podsim.generate(SMALL, overrides=["generation.kv_cache=none"]).decode.time_s
