@@ -34,6 +34,7 @@ from tests.property.scenarios import replica_counts as possible_replicas
 from tests.unit.onnx_examples import products
 
 MACHINE = ("system", "machine")
+IPUS_OF_A_MACHINE = 4
 FASTER = [("system", *path) for path in NUMBERS]
 SHORTER = [
     (*MACHINE, "ipu_link", "first_hop_latency"),
@@ -76,9 +77,9 @@ def steady(scenario: Scenario) -> bool:
 
 
 def even(scenario: Scenario) -> bool:
-    """One replica or one machine: host links that machines share unevenly are folded as those of full machines."""
+    """One machine, or as many replicas on each: links that machines share unevenly are folded otherwise."""
     replicas = scenario.get("parallelism", {}).get("replication_factor", 1)
-    return "forward" not in scenario or replicas == 1 or scenario["system"]["machine_count"] == 1
+    return replicas == 1 or scenario["system"].get("machine_count", 4) == 1 or replicas % IPUS_OF_A_MACHINE == 0
 
 
 @examples(30)
