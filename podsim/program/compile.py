@@ -71,8 +71,15 @@ def passes_one_by_one(plan: Plan) -> int:
 
 
 def _group(plan: Plan, replicas: Replicas, replica: int, phases: tuple[Phase, ...], feed: Feed) -> Group:
-    if feed.is_live and not replicas.alike:
-        # Replicas that got their data later meet the others in the first repetition, which is unlike the rest.
-        phases = tuple(replace(phase, count=1) for phase in phases for _ in range(phase.count))
+    if not replicas.alike:
+        # Replicas that come later meet the others in the first repetition, which is unlike the rest.
+        phases = tuple(part for phase in phases for part in _repetitions(phase, one_by_one=feed.is_live))
     lanes = tuple(replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica))
     return Group(f"replica{replica}", lanes, phases * feed.update_count, len(phases) * (feed.update_count - 1))
+
+
+def _repetitions(phase: Phase, *, one_by_one: bool) -> tuple[Phase, ...]:
+    """All repetitions of a phase apart, or the first and the rest of them."""
+    if one_by_one:
+        return (replace(phase, count=1),) * phase.count
+    return tuple(replace(phase, count=count) for count in (1, phase.count - 1) if count)

@@ -3,7 +3,7 @@
 All replicas of a data-parallel run do the same thing at the same time. The folded program keeps the
 first ones only, as many as it takes until replicas and machines start together again; transfers
 between replicas stay on the links they use, so the load on the fullest link of each path is kept as
-well. Where servers decode for numbers of replicas that differ, all are kept.
+well. Where machines hold, or servers decode for, numbers of replicas that differ, all are kept.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ class Replicas:
 
     @property
     def alike(self) -> bool:
-        """Whether servers feed all replicas alike."""
-        even = self.layout.replication_factor % self.system.host_count == 0 and self._per_host % self._period == 0
+        """Whether machines hold all replicas alike, and servers feed them alike."""
+        count = self.layout.replication_factor
+        if count > self._period and count % self._period:
+            return False
+        even = count % self.system.host_count == 0 and self._per_host % self._period == 0
         return even or not self.decodes
 
     @property

@@ -34,7 +34,6 @@ from tests.property.scenarios import replica_counts as possible_replicas
 from tests.unit.onnx_examples import products
 
 MACHINE = ("system", "machine")
-IPUS_OF_A_MACHINE = 4
 FASTER = [("system", *path) for path in NUMBERS]
 SHORTER = [
     (*MACHINE, "ipu_link", "first_hop_latency"),
@@ -74,12 +73,6 @@ passes = st.sampled_from(sorted(PASSES)).flatmap(PASSES.__getitem__)
 def steady(scenario: Scenario) -> bool:
     """No static batches: a faster server may start on fewer requests than it had waited for."""
     return bool(scenario.get("serving", {}).get("batching") != "static")
-
-
-def even(scenario: Scenario) -> bool:
-    """One machine, or as many replicas on each: links that machines share unevenly are folded otherwise."""
-    replicas = scenario.get("parallelism", {}).get("replication_factor", 1)
-    return replicas == 1 or scenario["system"].get("machine_count", 4) == 1 or replicas % IPUS_OF_A_MACHINE == 0
 
 
 @examples(30)
@@ -132,7 +125,7 @@ FREE = {
 
 
 @examples(15)
-@given(st.one_of(training, passes).filter(even), st.data())
+@given(st.one_of(training, passes), st.data())
 def test_more_replicas_are_never_fewer_samples(scenario: Scenario, data: st.DataObject) -> None:
     """At the same work for each of them; servers and memories of machines that all share may set the pace."""
     for path, value in FREE.items():
@@ -159,7 +152,7 @@ def allowed(scenario: Scenario, replicas: int) -> bool:
 
 
 @examples(15)
-@given(every.filter(lambda scenario: "serving" not in scenario and even(scenario)))
+@given(every.filter(lambda scenario: "serving" not in scenario))
 def test_folded_is_explicit(scenario: Scenario) -> None:
     """To the picosecond, for every kind of time."""
     folded, explicit = run(scenario), run(scenario, explicit=True)

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from podsim import simulate
+from podsim.engine import execute
 from podsim.errors import MissingDataError
 from podsim.plan import make_plan
 from podsim.plan.job import training_job
-from podsim.program.compile import compile_evaluation, compile_program
+from podsim.program.compile import compile_evaluation, compile_program, replicas_of
 from podsim.program.task import Barrier, Exchange, Phase, Program, Step, Work
 from podsim.specs import load_scenario
 from podsim.specs.quantity import Provenance, Real
@@ -317,3 +318,14 @@ def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_half() -> None:
     assert sent == {"ipu0": outer, "ipu1": outer, "ipu2": inner, "ipu3": inner}
     updates = phases_of(compile_program(plan), "optimizer")
     assert {lane for phase in updates for lane in phase.steps} == set(sent)
+
+
+@pytest.mark.parametrize("replicas", [3, 5, 6, 7])
+def test_machines_that_are_filled_unevenly_are_not_folded(replicas: int) -> None:
+    """Two machines of four IPUs: beyond four replicas of one IPU the second machine holds fewer than the first."""
+    scenario = small_bert(small_pod(2), [1]) | {"software": {"base": "popart_sdk_2.3", "collective_both_ways": True}}
+    plan = plan_of(scenario, f"parallelism.replication_factor={replicas}")
+    assert len(replicas_of(plan).kept) == replicas
+    folded, explicit = execute(compile_program(plan)), execute(compile_program(plan, explicit=True), explicit=True)
+    assert folded.makespan_ps == explicit.makespan_ps
+    assert folded.lanes == explicit.lanes
