@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from podsim.activity import simulate
 from podsim.report.result import RunResult
 from podsim.specs import TrainingScenario, load_scenario
-from podsim.studies.figures import figure, figure_row
+from podsim.studies.figures import figure
 from podsim.studies.hours_chart import HoursRow
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ PHASES: Final = ("phase1", "phase2")
 PODS: Final = (4, 16, 64)
 POD64_HOURS, DGX_A100_HOURS = "BLOG-001", "BLOG-002"
 """Both phases on an IPU-POD64, and on a DGX A100 in the same chart."""
-THROUGHPUTS: Final = ("GCP-039", "GCP-041", "GCP-045")
+THROUGHPUTS: Final = {
+    "phase 1, Bow Pod16, TensorFlow 2": "GCP-039",
+    "phase 1 in packs, Bow Pod16, PyTorch": "GCP-041",
+    "phase 1 in packs, Bow Pod64, PyTorch": "GCP-045",
+}
+"""Published throughputs of the same phases, by their names."""
 _S_PER_H: Final = 3600
 _MAIN: Final = "main"
 
@@ -72,33 +77,11 @@ def hours_rows(results: Mapping[str, RunResult], pods: Sequence[int]) -> list[Ho
     ]
 
 
-def throughput_frame(results: Mapping[str, RunResult]) -> DataFrame:
-    """Predicted sequences per second of each result, then of each published throughput of the same phases.
-
-    Columns: `predicted`, `published` and `role`, the latter two empty where nothing was published; names as index.
-    """
-    import pandas as pd
-
-    records = [
-        {"name": f"{_phase(name)}, {result.simulated.system}", "predicted": result.throughput_samples_per_s}
-        for name, result in results.items()
-    ]
-    return pd.DataFrame([*records, *map(_published_throughput, THROUGHPUTS)]).set_index("name")
-
-
-def _phase(scenario: str) -> str:
-    """The phase of a scenario in words, for example `phase 1, packs`."""
-    phase = next(phase for phase in PHASES if phase in scenario).replace("phase", "phase ")
-    return f"{phase}, packs" if "packed" in scenario else phase
-
-
-def _published_throughput(identity: str) -> dict[str, str | float]:
-    row = figure_row(identity)
-    scenario, _, variant = row["scenario"].partition("@")
-    result = simulate(scenario, variant=variant or None)
+def phase_results(results: Mapping[str, RunResult]) -> dict[str, RunResult]:
+    """The same results by phase and pod in words, for example `phase 1, IPU-POD4`."""
     return {
-        "name": f"{_phase(scenario)}, {row['platform']}, {row['framework']}",
-        "predicted": result.throughput_samples_per_s,
-        "published": float(row["value"]),
-        "role": row["role"],
+        f"{phase.replace('phase', 'phase ')}, {result.simulated.system}": result
+        for phase in PHASES
+        for name, result in results.items()
+        if phase in name
     }

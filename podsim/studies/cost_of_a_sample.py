@@ -21,7 +21,8 @@ _MS_PER_S, _US_PER_S = 1e3, 1e6
 _LONG_SAMPLE_S: Final = 5e-3
 _TOGETHER: Final = ("matmul", "vector", "reduction", "exchange", "rearrange", "sync", "superstep")
 _SMALL_SHARE: Final = 0.005
-_SUM_INCHES, _NUMBER_INCHES, _COLUMN_INCHES, _TEXT_INCHES, _YTICKS_INCHES = 3.0, 0.4, 0.64, 1.1, 0.65
+_SUM_INCHES, _NUMBER_INCHES, _TEXT_INCHES, _YTICKS_INCHES = 2.8, 0.42, 1.0, 0.65
+_COLUMN_INCHES, _CHARACTER_INCHES = 0.16, 0.07
 _HEADING_CHARACTERS: Final = 20
 
 
@@ -67,13 +68,18 @@ def _columns(axes: Axes, parts: Sequence[Mapping[str, float]]) -> float:
     for name, kinds in _kinds_of_columns(parts).items():
         shown = [kind for kind in kinds if _peak(parts, [kind]) >= _SMALL_SHARE * longest]
         inside = ", ".join(kind_of(kind).label for kind in shown)
-        heading = fill(f"{name}: {inside}", _HEADING_CHARACTERS) if len(shown) > 1 else name.replace(" ", "\n")
+        heading = fill(f"{name}: {inside}", _HEADING_CHARACTERS) if len(shown) > 1 else _broken(name)
         axes.text(left, -0.45, heading, va="bottom", fontsize=8.5)
         for place, each in enumerate(parts):
             _bar(axes, place, left, {kind: each[kind] for kind in kinds if kind in each}, longest)
-        least = _COLUMN_INCHES if len(shown) <= 1 else 2 * _COLUMN_INCHES
+        least = _COLUMN_INCHES + _CHARACTER_INCHES * max(map(len, heading.splitlines()))
         left += max(_peak(parts, kinds) + _NUMBER_INCHES * inch, least * inch)
     return left
+
+
+def _broken(name: str) -> str:
+    """A name in several lines: a column may then be narrow."""
+    return name.replace(" ", "\n").replace("-", "-\n")
 
 
 def _kinds_of_columns(parts: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
@@ -106,7 +112,7 @@ def _totals(axes: Axes, left: float, totals: Sequence[float], measured: Sequence
     longest = max(totals)
     predicted, logged = ([(_time(each, longest), _rate(each, times)) for each in times] for times in (totals, measured))
     behind = "\n(measured)" if measured else ""
-    for column, heading in enumerate((f"total{behind}", f"speed of an IPU{behind}")):
+    for column, heading in enumerate((f"total{behind}", f"speed of\nan IPU{behind}")):
         left += _TEXT_INCHES * longest / _SUM_INCHES
         axes.text(left, -0.45, heading, ha="right", va="bottom", fontsize=8.5)
         for place, texts in enumerate(predicted):

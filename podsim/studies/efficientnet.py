@@ -12,6 +12,8 @@ from podsim.studies.hours_chart import HoursRow
 
 PODS: Final = (16, 64, 256)
 HOURS: Final = "BLOG-011"
+THROUGHPUTS: Final = {"Bow Pod16, SDK 3.0": "GCP-023"}
+"""A published throughput of the same network, by its name."""
 EVERY_EPOCH: Final = ("run.checkpoint={every_epochs: 1}", "run.validation={samples: 50000}")
 """A checkpoint and a validation for every epoch, an assumption; the scenario has neither."""
 CALLS: Final = ("run.session_calls_per_epoch=5",)

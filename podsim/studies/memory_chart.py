@@ -64,7 +64,7 @@ def _bar(axes: Axes, place: int, tenants: Mapping[str, int], colours: Mapping[st
             write_on_bar(axes, left + size / 2, place, f"{size:.0f}", colours[tenant])
         left += size
     if len(tenants) > 1:
-        beside = (4, 0)
+        beside = (2, 0)
         axes.annotate(
             f"{total:.0f}", (left, place), beside, textcoords="offset points", va="center", fontsize=9, bbox=CLEAR
         )

@@ -98,9 +98,9 @@ def accuracy_chart(frame: DataFrame) -> Chart:
     beside = axes.get_yaxis_transform()
     for place, (error, (_, row)) in enumerate(zip(errors, frame.iterrows(), strict=True)):
         _error_dot(axes, place, float(error), hollow=row["role"] == "calibration")
-        for edge, column in ((1.09, "update_ms"), (1.19, "measured_update_ms")):
+        for edge, column in ((1.07, "update_ms"), (1.19, "measured_update_ms")):
             axes.text(edge, place, f"{row[column]:,.1f}", transform=beside, ha="right", va="center", fontsize=8.5)
-    for edge, name in ((1.09, "predicted\n[ms]"), (1.19, "measured\n[ms]")):
+    for edge, name in ((1.07, "predicted\n[ms]"), (1.19, "measured\n[ms]")):
         axes.text(edge, -0.6, name, transform=beside, ha="right", va="bottom", fontsize=8.5, color=MEASURED_INK)
     axes.set_yticks(range(len(frame)), [_submission(row) for _, row in frame.iterrows()])
     reach = max(100 * _BANDS[0][0], float(errors.abs().max())) + 3
