@@ -20,7 +20,7 @@ MEASURED_INK: Final = "#555555"
 OTHER: Final = "#e6750f"
 """Another machine."""
 PARTS: Final = ("#2171b5", "#9ecae1", "#1f9e80", "#e6750f", "#6a2c86", "#c09ad0", "#bdbdbd", "#e8c547")
-"""Colours of parts of a whole, told apart by readers who see no red or no green."""
+"""Colours of parts of a whole; neighbours differ in lightness, for readers who see no red or no green."""
 BAR: Final = 0.42
 """Width of one of a pair of bars, of the distance between two pairs."""
 # Text of 8.5 points is then 1/75 of the width: legible where a page shows a chart at 900 pixels.

@@ -91,11 +91,11 @@ def packing_chart(frame: DataFrame) -> Chart:
     Args:
         frame: Names as index; columns as `packing_frame` gives them.
     """
-    figure = chart_of_height(3.6)
-    left, right = figure.subplots(1, 2)
+    chart = chart_of_height(3.6)
+    left, right = chart.subplots(1, 2)
     labels = [f"{name}\n{factor:g} per pack" for name, factor in zip(frame.index, frame["factor"], strict=True)]
     draw_pairs(left, labels, frame["predicted"], frame["published"], digits=2, names=_NAMES)
     left.set_title("Speed-up: time per sequence without packs ÷ with", loc="left", fontsize=10)
     draw_pairs(right, labels, 100 * frame["cost"], 100 * frame["published_cost"], names=_NAMES)
     right.set_title("What packs add to a pipeline cycle [%]", loc="left", fontsize=10)
-    return figure
+    return chart

@@ -287,7 +287,7 @@ NAME = re.compile(r"\b(?:bert_(?:v\d|base|large|pod)[\w.]*\w|(?:ipu|bow)_pod\d+|
 
 @every_page
 def test_scenarios_pods_and_stacks_exist(page: Path) -> None:
-    text = re.sub(r"bert_\w+\.(?:json|png)", "", TEXTS[page])  # files that an example writes
+    text = re.sub(r"bert_\w+\.(?:json|png|ipynb)", "", TEXTS[page])  # files that an example writes, notebooks
     assert set(NAME.findall(text)) - shipped() == set()
 
 
