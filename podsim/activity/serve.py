@@ -20,6 +20,7 @@ from podsim.influence import StandsOn
 from podsim.plan.generation import Generation, Steps, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import compile_step
+from podsim.report.envelope import SERVING
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
@@ -189,7 +190,15 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
-        **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
+        **shared(
+            loaded,
+            copies_in_use(spec, copies),
+            stands_on,
+            warnings=warnings,
+            files=demand.inputs,
+            changes=given,
+            uncompared=(SERVING,),
+        ),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from podsim.parallelism.choice import Choice
+from podsim.report.envelope import Envelope
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated
 
@@ -29,6 +30,7 @@ class Result:
         simulated: Pod, chip, clock and software stack, and what differs from the file.
         references: Measured and published figures to compare with.
         warnings: What a reader must know before using the numbers.
+        envelope: Whether published runs like this one have been compared with predictions.
         assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
@@ -45,6 +47,7 @@ class Result:
     simulated: Simulated
     references: tuple[Reference, ...] = ()
     warnings: tuple[str, ...] = ()
+    envelope: Envelope = field(default_factory=Envelope)
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
@@ -86,6 +89,7 @@ class Result:
             "version": self.version,
             "simulated": self.simulated,
             "warnings": self.warnings,
+            "envelope": self.envelope.to_dict(),
             "references": [_plain_fields(each) | {"error": self.error_of(each)} for each in self.references],
             **self.own(),
             "assumptions": [dict(each) for each in self.assumptions],

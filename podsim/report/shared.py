@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from podsim._version import __version__
 from podsim.parallelism.choice import Choice
+from podsim.report.envelope import Envelope, envelope_of
 from podsim.report.references import references_of
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated, simulated
@@ -24,6 +25,7 @@ class Shared(TypedDict):
     simulated: Simulated
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
+    envelope: Envelope
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     scenario: Mapping[str, object]
@@ -39,6 +41,7 @@ def shared(
     files: tuple[tuple[str, str], ...] = (),
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
+    uncompared: tuple[str, ...] = (),
 ) -> Shared:
     """The fields of a result that every kind has, from a scenario.
 
@@ -50,6 +53,7 @@ def shared(
         files: (path, SHA-256) of what was read beside the scenario.
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.
+        uncompared: What this kind of result has that no published run was compared with.
     """
     return Shared(
         name=loaded.name,
@@ -58,6 +62,7 @@ def shared(
         simulated=simulated(loaded, usage.ipus_used, changes),
         references=() if changes else references_of(loaded),
         warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
+        envelope=envelope_of(loaded.spec, *uncompared),
         assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,

@@ -34,10 +34,11 @@ def plain_table(*headers: str) -> Table:
 
 
 def heading(result: Result) -> Group:
-    """The title of a report, what it is about, and its warnings."""
+    """The title of a report, what it is about, its warnings, and what of it was never compared."""
     title, about = Text(result.title, style="bold"), "\n".join(result.about)
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
-    return Group(title, Text(about, style="dim"), *warnings)
+    notes = [Text(f"note: {result.envelope.text}", style="dim")] if result.envelope.text else []
+    return Group(title, Text(about, style="dim"), *warnings, *notes)
 
 
 def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:
