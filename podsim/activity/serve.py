@@ -20,7 +20,7 @@ from podsim.influence import StandsOn
 from podsim.plan.generation import Generation, Steps, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import compile_step
-from podsim.report.envelope import SERVING
+from podsim.report.envelope import SERVING, envelope_of
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
@@ -99,7 +99,7 @@ def serve(
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
     made = _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
-    return replace(made, sources=decode.sources)
+    return replace(made, sources=decode.sources, envelope=envelope_of(spec, SERVING))
 
 
 def _given(
@@ -190,15 +190,7 @@ def _result(
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
     return ServingResult(
-        **shared(
-            loaded,
-            copies_in_use(spec, copies),
-            stands_on,
-            warnings=warnings,
-            files=demand.inputs,
-            changes=given,
-            uncompared=(SERVING,),
-        ),
+        **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,

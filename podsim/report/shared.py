@@ -14,6 +14,7 @@ from podsim.report.simulated import Simulated, simulated
 from podsim.report.usage import Usage, unused_ipus
 from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
+from podsim.specs.without_effect import WithoutEffect, without_effect
 
 
 class Shared(TypedDict):
@@ -25,6 +26,7 @@ class Shared(TypedDict):
     simulated: Simulated
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
+    without_effect: tuple[WithoutEffect, ...]
     envelope: Envelope
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
@@ -41,7 +43,6 @@ def shared(
     files: tuple[tuple[str, str], ...] = (),
     choice: Choice | None = None,
     changes: tuple[Change, ...] = (),
-    uncompared: tuple[str, ...] = (),
 ) -> Shared:
     """The fields of a result that every kind has, from a scenario.
 
@@ -53,7 +54,6 @@ def shared(
         files: (path, SHA-256) of what was read beside the scenario.
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.
-        uncompared: What this kind of result has that no published run was compared with.
     """
     return Shared(
         name=loaded.name,
@@ -62,7 +62,8 @@ def shared(
         simulated=simulated(loaded, usage.ipus_used, changes),
         references=() if changes else references_of(loaded),
         warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
-        envelope=envelope_of(loaded.spec, *uncompared),
+        without_effect=without_effect(loaded),
+        envelope=envelope_of(loaded.spec),
         assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,

@@ -30,7 +30,7 @@ def test_headline_and_what_was_measured() -> None:
 
 def test_where_the_time_went_largest_first() -> None:
     text = result_text(make_result())
-    rows = [line.split()[0] for line in text.splitlines() if any(bar in line for bar in "█▌")]
+    rows = [line.split()[0] for line in text.splitlines() if any(bar in line for bar in "█▌▎▏▊▉▋▍")]
     assert rows == ["matmul", "all-reduce", "optimizer", "bubble", "update"]
     assert "matmul       ██████████████  65.0 %  65.0  matrix products on the AMP" in text
 
