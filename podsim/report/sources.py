@@ -57,7 +57,7 @@ class Sources:
         groups = {"published or measured": sum(total.get(basis, 0) for basis in _CERTAIN)}
         groups |= {basis: time_ps for basis, time_ps in total.items() if basis not in _CERTAIN}
         shares = apportion(_PER_MILLE, groups) if any(groups.values()) else {}
-        return ", ".join(f"{share / 10:.1f} % {name}" for name, share in shares.items() if groups[name])
+        return ", ".join(f"{share / 10:.1f} % {name}" for name, share in shares.items() if share)
 
     def to_dict(self) -> dict[str, object]:
         """Shares by basis: of each kind of time, and of all of it."""
