@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, placed
 from podsim.cost.model import CostModel
+from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.layout import Fit
-from podsim.plan.plan import cost_model
+from podsim.plan.plan import cost_model, shared_cost_model
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
-from podsim.program.prices import forward_calls
+from podsim.program.prices import forward_calls, task_prices
 from podsim.program.replicas import Replicas
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
@@ -41,7 +42,7 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
         job = forward_job(spec, model.workload, settings.fit)
-        costs = cost_model(job)
+        costs = shared_cost_model(job)
         plan = make_plan(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
@@ -87,20 +88,22 @@ def _result(
         parameter_count=plan.workload.parameter_count,
         flop_per_batch=plan.workload.forward_flop,
         peak_flop_per_s=peak,
-        batch=_step("batch", spec, plan, compile_one_batch(plan), batch),
-        call=_step("call", spec, plan, compile_calls(plan), call),
+        batch=_step("batch", spec, plan, compile_one_batch, batch),
+        call=_step("call", spec, plan, compile_calls, call),
         ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
         memory=memory_report(plan.memory),
-        operations=tuple(_operations(plan)),
+        operations=Deferred(lambda: _operations(plan)),
         event_count=batch.event_count + call.event_count,
         trace=call if call.records else None,
         passes=forward_passes(plan) if call.records else None,
     )
 
 
-def _step(name: str, spec: ForwardScenario, plan: Plan, program: Program, trace: Trace) -> StepReport:
+def _step(
+    name: str, spec: ForwardScenario, plan: Plan, compiled: Callable[[Plan], Program], trace: Trace
+) -> StepReport:
     breakdown_ps = mean_account(trace.lanes)
-    stood_on = sources(spec, plan, program, forward_calls(), breakdown_ps)
+    stood_on = sources(spec, lambda: task_prices(compiled(plan), plan, forward_calls()), breakdown_ps)
     return StepReport(name, trace.makespan_ps, breakdown_ps, phase_times(trace.phases), sources=stood_on)
 
 

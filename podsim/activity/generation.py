@@ -16,7 +16,7 @@ from podsim.plan.generation import Generation, generation_cost_model, plan_gener
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
-from podsim.program.prices import generation_calls
+from podsim.program.prices import generation_calls, task_prices
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
@@ -76,7 +76,7 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(plan, trace),
-        sources=sources(spec, plan, compile_step(plan), generation_calls(plan), breakdown_ps),
+        sources=sources(spec, lambda: task_prices(compile_step(plan), plan, generation_calls(plan)), breakdown_ps),
     )
 
 

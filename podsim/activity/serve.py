@@ -14,6 +14,7 @@ from podsim.activity.requests import Demand, drawn, replayed
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
 from podsim.cost.model import CostModel
+from podsim.deferred import Deferred
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
@@ -23,6 +24,7 @@ from podsim.program.generation import compile_step
 from podsim.report.envelope import SERVING, envelope_of
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
+from podsim.report.sources import Sources
 from podsim.report.usage import copies_in_use
 from podsim.serving import (
     Batching,
@@ -94,12 +96,12 @@ def serve(
         asked = job_of(spec)
         model = generation_cost_model(asked)
         plan = _planned(spec, asked, model).decode
-        decode = step_report("decode", spec, plan, execute(compile_step(plan)))
+        stood_on = Deferred(lambda: step_report("decode", spec, plan, execute(compile_step(plan))).sources.lines)
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
     made = _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
-    return replace(made, sources=decode.sources, envelope=envelope_of(spec, SERVING))
+    return replace(made, sources=Sources(stood_on), envelope=envelope_of(spec, SERVING))
 
 
 def _given(

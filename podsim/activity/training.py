@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from podsim.activity.probes import BaseProbe, figures
 from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
+from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.parallelism.choice import Choice
 from podsim.plan import Job, Plan, make_plan
 from podsim.plan.job import training_job
-from podsim.plan.plan import cost_model
+from podsim.plan.plan import cost_model, shared_cost_model
 from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
-from podsim.program.prices import training_calls
+from podsim.program.prices import Prices, task_prices, training_calls
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
@@ -41,15 +42,18 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(TrainingScenario)
         job = training_job(spec, fit=settings.fit)
-        model = cost_model(job)
+        model = shared_cost_model(job)
         plan = make_plan(job, model)
         seen = _followed(plan, settings)
         program = compile_program(plan, explicit=settings.explicit)
         trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    folded = compile_program(plan) if settings.explicit else program
-    stood_on = sources(spec, plan, folded, training_calls(plan), mean_account(trace.lanes))
     known = None if settings.explicit else (program, trace)
+
+    def prices() -> Prices:
+        return task_prices(known[0] if known else compile_program(plan), plan, training_calls(plan))
+
+    stood_on = sources(spec, prices, mean_account(trace.lanes))
     stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=settings.influence)
     return _result(loaded, plan, trace, outcome, stands_on, choice, stood_on)
 
@@ -88,7 +92,7 @@ def _result(
         phases=phase_times(trace.phases),
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
-        operations=_operations(plan),
+        operations=Deferred(lambda: _operations(plan)),
         sources=stood_on,
         event_count=trace.event_count,
         trace=trace if trace.records else None,
@@ -117,11 +121,11 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
     )
 
 
-def _operations(plan: Plan) -> tuple[OperationRow, ...]:
+def _operations(plan: Plan) -> Iterator[OperationRow]:
     """Every operation of every stage with its time in one weight update of one replica."""
-    return tuple(
-        row for cost in plan.stages for name, count in cost.stage.blocks for row in _block(plan, cost, name, count)
-    )
+    for cost in plan.stages:
+        for name, count in cost.stage.blocks:
+            yield from _block(plan, cost, name, count)
 
 
 def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:

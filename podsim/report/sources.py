@@ -6,13 +6,12 @@ as the tasks of that kind are; a wait is worth what the work is worth that is wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, get_args
 
-from podsim.plan.plan import Plan
-from podsim.program.prices import Price, Prices, task_prices
-from podsim.program.task import Program
+from podsim.deferred import Deferred
+from podsim.program.prices import Price, Prices
 from podsim.report.breakdown import apportion
 from podsim.report.kinds import is_waiting
 from podsim.specs.assumptions import numbers
@@ -31,10 +30,15 @@ class Sources:
     """What the lines of a breakdown stand on.
 
     Attributes:
-        by_kind_ps: Time of each kind by basis; adds up to the time of the kind. [ps]
+        lines: Each kind of time with its time by basis, which adds up to that of the kind. [ps]
     """
 
-    by_kind_ps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    lines: Sequence[tuple[str, Mapping[str, int]]] = ()
+
+    @property
+    def by_kind_ps(self) -> dict[str, Mapping[str, int]]:
+        """Time by basis, by the name of the kind. [ps]"""
+        return dict(self.lines)
 
     @property
     def total_ps(self) -> dict[str, int]:
@@ -50,7 +54,7 @@ class Sources:
     def text(self) -> str:
         """The shares of all time, which add up to 100 % as they are written; empty if nothing is known.
 
-        >>> Sources({"matmul": {"published": 2}, "host": {"calibrated": 1}}).text
+        >>> Sources((("matmul", {"published": 2}), ("host", {"calibrated": 1}))).text
         '66.7 % published or measured, 33.3 % calibrated'
         """
         total = self.total_ps
@@ -65,19 +69,15 @@ class Sources:
         return {"kinds": kinds, "total": _shares(self.total_ps), "text": self.text}
 
 
-def sources(
-    spec: Scenario, plan: Plan, program: Program, calls: Mapping[str, Price], breakdown_ps: Mapping[str, int]
-) -> Sources:
-    """What a breakdown stands on.
+def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:
+    """What a breakdown stands on, found when it is first looked at.
 
     Args:
         spec: The scenario, whose numbers carry their basis.
-        plan: What was planned.
-        program: What was run.
-        calls: Prices of calls from the host, by the name of their work.
+        prices: Time of tasks by kind and price. [ps]
         breakdown_ps: Time by kind. [ps]
     """
-    return divided(breakdown_ps, task_prices(program, plan, calls), bases_of(spec))
+    return Sources(Deferred(lambda: divided(breakdown_ps, prices(), bases_of(spec)).lines))
 
 
 def bases_of(spec: Scenario) -> dict[str, str]:
@@ -99,7 +99,7 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
     waited_for = waited_for or {BASES[-1]: 1}
     rest = {kind: apportion(time_ps, waited_for) for kind, time_ps in breakdown_ps.items() if kind not in work}
-    return Sources({kind: _without_zeros((work | rest)[kind]) for kind in breakdown_ps})
+    return Sources(tuple((kind, _without_zeros((work | rest)[kind])) for kind in breakdown_ps))
 
 
 def _by_basis(prices: Mapping[Price, int], bases: Mapping[str, str]) -> dict[str, int]:

@@ -113,13 +113,13 @@ def make_result(**changes: object) -> RunResult:
             OperationRow("stage 1", "head", "backward", "logits", 4, {"matmul": 40e-6}),
         ),
         "sources": Sources(
-            {
-                "matmul": {"published": 65 * US},
-                "all_reduce": {"published": 5 * US, "assumed": 15 * US},
-                "optimizer": {"calibrated": 15 * US // 2},
-                "bubble": {"published": 5 * US},
-                "update_wait": {"calibrated": 5 * US // 2},
-            }
+            (
+                ("matmul", {"published": 65 * US}),
+                ("all_reduce", {"published": 5 * US, "assumed": 15 * US}),
+                ("optimizer", {"calibrated": 15 * US // 2}),
+                ("bubble", {"published": 5 * US}),
+                ("update_wait", {"calibrated": 5 * US // 2}),
+            )
         ),
         "references": (Reference("weight_update_s", 80e-6, "bench log"),),
         "assumptions": ({"key": "machine.ipu_link.efficiency", "value": 0.85, "basis": "assumed"},),

@@ -59,7 +59,7 @@ def test_what_no_number_prices_is_assumed() -> None:
 
 def test_printed_shares_add_up() -> None:
     """Thirds are 33.3 % each, and what is left over goes to the first."""
-    found = Sources({"a": {"published": 1, "derived": 1, "assumed": 1}})
+    found = Sources((("a", {"published": 1, "derived": 1, "assumed": 1}),))
     assert found.text == "33.4 % published or measured, 33.3 % derived, 33.3 % assumed"
     assert Sources().text == ""
 
