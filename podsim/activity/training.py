@@ -84,6 +84,7 @@ def _result(
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
         operations=_operations(plan),
+        outcome=outcome,
         event_count=trace.event_count,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,

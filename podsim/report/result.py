@@ -14,6 +14,8 @@ from podsim.units import ps_to_seconds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from podsim.training import TrainingOutcome
+
 _OWN_KEYS: Final = (
     "throughput_samples_per_s",
     "weight_update_s",
@@ -51,6 +53,7 @@ class RunResult(Result):
         ipus: How each IPU of a replica spends a weight update.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
+        outcome: The runs that the time to train is made of; not part of the JSON.
     """
 
     throughput_samples_per_s: float
@@ -64,6 +67,7 @@ class RunResult(Result):
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
     operations: tuple[OperationRow, ...]
+    outcome: TrainingOutcome | None = None
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
