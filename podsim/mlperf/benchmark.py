@@ -29,6 +29,8 @@ class Benchmark:
         title: As people do.
         run_count: Runs of a submission.
         target: The quality at which a run ends.
+        ended: What to add to a command line so that a run ends.
+        evaluated: What to add so that it is evaluated.
         tensors: Names of the weights whose initial values have to be logged.
     """
 
@@ -36,6 +38,8 @@ class Benchmark:
     title: str
     run_count: int
     target: float
+    ended: str
+    evaluated: str
     tensors: tuple[str, ...]
 
 
@@ -66,9 +70,19 @@ def _resnet_tensors() -> Iterator[str]:
                     yield f"stage{stage}_unit{unit}_{tensor}"
 
 
+_BERT_ENDED: Final = "`--set run.samples_to_converge.reference_convergence=true --set run.evaluation.samples=10000`"
+_RESNET_ENDED: Final = "`--set run.epochs=40 --set run.checkpoint.every_epochs=4 --set run.validation.samples=50000`"
+_RESNET_EVALUATED: Final = "`--set run.checkpoint.every_epochs=4 --set run.validation.samples=50000`"
+
 BENCHMARKS: Final = {
-    "bert": Benchmark("bert", "BERT-Large", 10, 0.72, tuple(_bert_tensors())),
-    "resnet": Benchmark("resnet", "ResNet-50", 5, 0.759, tuple(_resnet_tensors())),
+    "bert": Benchmark(
+        *("bert", "BERT-Large", 10, 0.72, _BERT_ENDED, "`--set run.evaluation.samples=10000`"),
+        tensors=tuple(_bert_tensors()),
+    ),
+    "resnet": Benchmark(
+        *("resnet", "ResNet-50", 5, 0.759, _RESNET_ENDED, _RESNET_EVALUATED),
+        tensors=tuple(_resnet_tensors()),
+    ),
 }
 """By the name that result files have."""
 

@@ -51,13 +51,14 @@ class Hyperparameters:
 
 
 def hyperparameters(
-    benchmark: str, batch_size: int, optimizer: str, round_name: str, division: str, ipu_count: int
+    benchmark: str, batch_size: int, factor: int, optimizer: str, round_name: str, division: str, ipu_count: int
 ) -> Hyperparameters:
     """Those published for a batch size: of the same round, division and pod before others, of reference runs last.
 
     Args:
         benchmark: As result files call it.
         batch_size: As result files have it.
+        factor: Micro-batches of each replica in it, to advise others.
         optimizer: Kind of optimizer of the scenario.
         round_name: `1.1` or `2.0`.
         division: `closed` or `open`.
@@ -69,7 +70,7 @@ def hyperparameters(
     table = [row for row in rows("mlperf_hyperparameters") if row["benchmark"] == benchmark]
     found = [row for row in table if int(row["gbs"]) == batch_size and row["optimizer"] == optimizer]
     if not found:
-        raise _unknown(table, batch_size, optimizer)
+        raise _unknown(table, batch_size, factor, optimizer)
 
     def distance(row: dict[str, str]) -> tuple[bool, ...]:
         wanted = {"division": division, "round": f"v{round_name}", "ipus": str(ipu_count)}
@@ -95,12 +96,17 @@ def _origin(row: dict[str, str]) -> str:
     return f"Graphcore's submission to MLPerf Training {row['round']}, {row['division']} division, {row['ipus']} IPUs"
 
 
-def _unknown(table: list[dict[str, str]], batch_size: int, optimizer: str) -> MissingDataError:
-    known = sorted({int(row["gbs"]) for row in table})
+def _unknown(table: list[dict[str, str]], batch_size: int, factor: int, optimizer: str) -> MissingDataError:
     name = table[0]["optimizer"]
     if optimizer != name:
         what = f"learning rates are published for `{name}`, not for `{optimizer}`"
         return MissingDataError(what, key="optimizer.kind", do=f"use `--set optimizer.kind={name}`")
+    known = sorted({int(row["gbs"]) for row in table}, key=lambda size: abs(size - batch_size))
     what = f"no learning rates are published for {batch_size:,} samples per weight update"
-    sizes = ", ".join(f"{each:,}" for each in known)
-    return MissingDataError(what, do=f"choose accumulation_factor or replication_factor so that it is one of {sizes}")
+    unit = batch_size // factor
+    near = next((size for size in known if size % unit == 0), None)
+    if near is not None:
+        cure = f"use `--set parallelism.accumulation_factor={near // unit}` for {near:,}"
+        return MissingDataError(what, do=cure)
+    sizes = ", ".join(f"{each:,}" for each in sorted(known))
+    return MissingDataError(what, do=f"change micro_batch_size or replication_factor so that it can be one of {sizes}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from podsim.errors import PodsimError
@@ -42,7 +43,7 @@ def reference_mean(benchmark: str, round_name: str, batch_size: int) -> float | 
         for row in rows("mlperf_rcp")
         if row["benchmark"] == benchmark and row["in_pruned_set"] == "true" and row["round"] <= round_name
     )
-    for (low, low_mean), (high, high_mean) in zip(points, points[1:], strict=False):
+    for (low, low_mean), (high, high_mean) in pairwise(points):
         if low <= batch_size <= high:
             return low_mean + (high_mean - low_mean) * (batch_size - low) / (high - low)
     return None

@@ -74,7 +74,7 @@ def write_result_files(
         OutputError: The folder cannot be written.
     """
     benchmark = benchmark_of(benchmark_name, result.name)
-    runs = tuple(islice(cycle(_timelines(result)), benchmark.run_count))
+    runs = tuple(islice(cycle(_timelines(result, benchmark)), benchmark.run_count))
     submission = _submission(result, benchmark, round_name, division)
     samples_per_update = result.outcome.samples_per_update if result.outcome else 0.0
     texts, logs, start_ms = [], [], 0
@@ -86,16 +86,16 @@ def write_result_files(
     return Written(write_folder(Path(folder), texts), tuple(_notes(submission, logs)))
 
 
-def _timelines(result: RunResult) -> list[tuple[Part, ...]]:
+def _timelines(result: RunResult, benchmark: Benchmark) -> list[tuple[Part, ...]]:
     """The runs that the time to train is made of, part by part, with at least one evaluation each."""
     outcome = result.outcome
     if outcome is None or not outcome.runs:
-        cure = "give `run.samples_to_converge` or `run.epochs` a number for this batch"
-        raise MissingDataError("nothing says when the run ends, so there is no time to train", do=cure, key="run")
+        what = "nothing says when the run ends at this batch size, so there is no time to train"
+        raise MissingDataError(what, do=f"use {benchmark.ended}", key="run")
     found = [tuple(parts) for parts in timelines(outcome)]
     if not any(part.kind == "evaluation" for part in found[0]):
         what = "the run has no evaluation, and a result file must have one"
-        raise MissingDataError(what, key="run", do="add `run.evaluation`, or `run.checkpoint` and `run.validation`")
+        raise MissingDataError(what, key="run", do=f"use {benchmark.evaluated}")
     return found
 
 
@@ -113,8 +113,8 @@ def _submission(result: RunResult, benchmark: Benchmark, round_name: str, divisi
     scenario = result.scenario
     batch = nominal_batch(batch_size(scenario), scenario)
     optimizer = str(section(scenario, "optimizer").get("kind"))
-    pod = result.simulated.ipu_count
-    values = hyperparameters(benchmark.name, batch, optimizer, round_name, division, pod)
+    factor, pod = section(scenario, "parallelism")["accumulation_factor"], result.simulated.ipu_count
+    values = hyperparameters(benchmark.name, batch, factor, optimizer, round_name, division, pod)
     run = section(scenario, "run")
     evaluation = section(run, "evaluation") or section(run, "validation")
     return _Submission(result, benchmark, round_name, division, values, batch, int(evaluation["samples"]))
