@@ -53,12 +53,14 @@ class LogRequest:
         folder: Where they go.
         benchmark: The benchmark that the model is.
         round_name: Round whose rules they follow.
+        round_origin: Who says so.
         division: `closed` or `open`.
     """
 
     folder: Path
     benchmark: str | None
     round_name: str
+    round_origin: str
     division: str
 
 
@@ -89,8 +91,9 @@ def log_request(
     spec = loaded.of(TrainingScenario)
     benchmark = benchmark_of(spec.model.benchmark, loaded.name)
     check_folder(folder)
-    chosen = round_name.value if round_name else round_of(spec.software.sdk)
-    return LogRequest(folder, benchmark.name, chosen, (division or Division.CLOSED).value)
+    sdk = spec.software.sdk
+    chosen = (round_name.value, "as asked") if round_name else (round_of(sdk), f"that of SDK {sdk}")
+    return LogRequest(folder, benchmark.name, *chosen, (division or Division.CLOSED).value)
 
 
 def write_log(result: Result, request: LogRequest) -> None:
@@ -100,7 +103,8 @@ def write_log(result: Result, request: LogRequest) -> None:
 
     assert isinstance(result, RunResult)
     written = write_result_files(result, request.benchmark, request.folder, request.round_name, request.division)
-    say(f"wrote {request.folder}: {len(written.paths)} result files, {written.notes[0]}")
+    count, by = len(written.paths), f"{written.notes[0]} (the round is {request.round_origin})"
+    say(f"wrote {request.folder}: {count} result files, {by}")
     for note in written.notes[1:]:
         say(note)
 

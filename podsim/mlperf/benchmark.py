@@ -96,8 +96,8 @@ def benchmark_of(name: str | None, where: str) -> Benchmark:
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     known = " and ".join(f"{each.title} (`{each.name}`)" for each in BENCHMARKS.values())
-    what = "the model is no benchmark of MLPerf Training" if name is None else f"benchmark `{name}` is not known"
-    raise PodsimError(f"{what} that podsim has scenarios of; those are {known}", where=where, do=_CURE)
+    what = "the model is no benchmark of MLPerf Training" if name is None else f"benchmark `{name}` is none"
+    raise PodsimError(f"{what} that podsim knows; those are {known}", where=where, do=_CURE)
 
 
 _CURE: Final = "use a scenario of one of them, such as `bert_v2.0_pod64_closed`; `podsim list mlperf` shows all"

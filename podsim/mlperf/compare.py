@@ -18,7 +18,7 @@ from podsim.mlperf.logged import Logged, logged
 from podsim.mlperf.match import matching_scenario
 from podsim.mlperf.read import read_log
 from podsim.report.result import RunResult
-from podsim.specs import Activity, load_scenario
+from podsim.specs import Activity, LoadedScenario, TrainingScenario, load_scenario
 from podsim.training.convergence import mlperf_score
 from podsim.training.epochs import EpochRun
 from podsim.training.run import run_of_updates, run_to_convergence
@@ -91,17 +91,20 @@ def compare_logs(
     for run in runs:
         name = scenario or matching_scenario(run)
         if name not in results:
-            results[name] = _simulated(name, overrides)
+            results[name] = simulate(_checked(run, name, overrides))
         compared.append(compare(run, results[name]))
     return tuple(compared)
 
 
-def _simulated(name: str, overrides: Sequence[str]) -> RunResult:
+def _checked(run: Logged, name: str, overrides: Sequence[str]) -> LoadedScenario:
+    """A scenario that trains what a log is about."""
     loaded = load_scenario(name, None, overrides)
+    cure = f"name a scenario that trains {run.benchmark.title}, or leave `--scenario` out"
     if loaded.spec.activity is not Activity.TRAINING:
-        what = f"{loaded.name} trains nothing, and the logs are of training"
-        raise PodsimError(what, where="--scenario", do="name a scenario of training")
-    return simulate(loaded)
+        raise PodsimError(f"{loaded.name} trains nothing, and the logs are of training", where="--scenario", do=cure)
+    if loaded.of(TrainingScenario).model.benchmark != run.benchmark.name:
+        raise PodsimError(f"the log is of {run.benchmark.title}, and {loaded.name} is not", where=run.name, do=cure)
+    return loaded
 
 
 def compare(run: Logged, result: RunResult) -> Compared:

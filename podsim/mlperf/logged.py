@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from podsim.errors import PodsimError
+from podsim.importer.config_file import printable
 from podsim.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
 from podsim.mlperf.events import Event
-from podsim.mlperf.read import LogFile
+from podsim.mlperf.read import MOST, LogFile
 
 _MS_PER_S: Final = 1000
 
@@ -107,9 +108,9 @@ def logged(log: LogFile) -> Logged:
         platform=_text(log, "submission_platform") or "",
         accumulation_factor=_optional(log, "gradient_accumulation_steps"),
         train_samples=_optional(log, "train_samples"),
-        simulated=None if simulated is None else str(simulated.metadata.get("scenario")),
+        simulated=None if simulated is None else printable(str(simulated.metadata.get("scenario"))),
         month=_month(run.start_ms),
-        status=str(status or "not said"),
+        status=printable(str(status or "not said")),
         counts_epochs=bool(epochs),
         init_s=_init_s(log, run),
         setup_s=(training[0].start_ms - run.start_ms) / _MS_PER_S,
@@ -127,7 +128,7 @@ def _benchmark(log: LogFile) -> Benchmark:
         known = " or ".join(f"`{name}`" for name in BENCHMARKS)
         what = f"the log does not say its benchmark: it has no `submission_benchmark`, such as {known}"
         raise PodsimError(what, where=log.name, do="name a whole result file")
-    return benchmark_of(str(line.value), log.place(line))
+    return benchmark_of(printable(str(line.value)), log.place(line))
 
 
 def _whole(log: LogFile, key: str) -> int:
@@ -143,13 +144,13 @@ def _whole(log: LogFile, key: str) -> int:
 def _optional(log: LogFile, key: str) -> int | None:
     line = log.first(key)
     value = None if line is None else line.value
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST
     return value if is_whole else None
 
 
 def _text(log: LogFile, key: str) -> str | None:
     line = log.first(key)
-    return None if line is None else str(line.value)
+    return None if line is None else printable(str(line.value))
 
 
 def _run(log: LogFile) -> Interval:

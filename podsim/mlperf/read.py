@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from podsim.errors import PodsimError
+from podsim.importer.config_file import printable
 from podsim.mlperf.events import TOKEN, Event
 from podsim.units import format_bytes
 
 _MOST_BYTES: Final = 1 << 28
+MOST: Final = 10**15
+"""No time in milliseconds and no number of samples is as large."""
 _OTHER_FILE: Final = "name a result file of MLPerf Training, such as `result_0.txt`"
 
 
@@ -98,7 +100,7 @@ def _event(line: str, start: int, place: str, number: int, *, is_last: bool) -> 
         data = json.loads(line[start:])
     except (ValueError, RecursionError) as error:
         column = start + 1 + (error.pos if isinstance(error, json.JSONDecodeError) else 0)
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be read"
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "too many levels or digits"
         if is_last:
             cure = "name the whole file; this one is cut in the middle of a line"
         raise PodsimError(f"behind `{TOKEN}` there is no JSON: {reason}", where=f"{place}:{column}", do=cure) from error
@@ -106,9 +108,11 @@ def _event(line: str, start: int, place: str, number: int, *, is_last: bool) -> 
     if not isinstance(data, dict) or not isinstance(data.get("key"), str):
         raise PodsimError("the line has no `key` with a text", where=where, do=cure)
     time_ms, metadata = data.get("time_ms"), data.get("metadata")
-    if not isinstance(time_ms, int | float) or isinstance(time_ms, bool) or not math.isfinite(time_ms):
-        raise PodsimError(f"`time_ms` of `{data['key']}` is no time in milliseconds", where=where, do=cure)
-    return Event(data["key"], time_ms, data.get("value"), metadata if isinstance(metadata, dict) else {}, number)
+    if not isinstance(time_ms, int | float) or isinstance(time_ms, bool) or not 0 <= time_ms < MOST:
+        raise PodsimError(f"`time_ms` of `{printable(data['key'])}` is no time in milliseconds", where=where, do=cure)
+    return Event(
+        printable(data["key"]), time_ms, data.get("value"), metadata if isinstance(metadata, dict) else {}, number
+    )
 
 
 def _check_one_run(log: LogFile) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Final
 
 from podsim.mlperf.benchmark import Benchmark
@@ -102,8 +102,8 @@ def _epochs(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
     training = [each for each in placed if each.part.kind in ("training", "checkpoint")]
     about = {"first_epoch_num": 1}
     yield Event("block_start", training[0].start_ms, None, about | {"epoch_count": training[-1].part.epoch})
-    for epoch in range(1, training[-1].part.epoch + 1):
-        own = [each for each in training if each.part.epoch == epoch]
+    for epoch, placed_in_it in groupby(training, lambda each: each.part.epoch):
+        own = list(placed_in_it)
         yield Event("epoch_start", own[0].start_ms, None, {"epoch_num": epoch})
         yield Event("epoch_stop", own[-1].stop_ms, None, {"epoch_num": epoch})
     yield Event("block_stop", training[-1].stop_ms, None, about)
