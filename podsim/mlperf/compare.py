@@ -90,8 +90,9 @@ def compare_logs(
     compared = []
     for run in runs:
         name = scenario or matching_scenario(run)
+        loaded = _checked(run, name, overrides)
         if name not in results:
-            results[name] = simulate(_checked(run, name, overrides))
+            results[name] = simulate(loaded)
         compared.append(compare(run, results[name]))
     return tuple(compared)
 

@@ -74,7 +74,7 @@ def write_result_files(
         OutputError: The folder cannot be written.
     """
     benchmark = benchmark_of(benchmark_name, result.name)
-    runs = tuple(islice(cycle(_timelines(result, benchmark)), benchmark.run_count))
+    runs = list(_timelines(result, benchmark))
     submission = _submission(result, benchmark, round_name, division)
     samples_per_update = result.outcome.samples_per_update if result.outcome else 0.0
     texts, logs, start_ms = [], [], 0
@@ -86,27 +86,33 @@ def write_result_files(
     return Written(write_folder(Path(folder), texts), tuple(_notes(submission, logs)))
 
 
-def _timelines(result: RunResult, benchmark: Benchmark) -> list[tuple[Part, ...]]:
-    """The runs that the time to train is made of, part by part, with at least one evaluation each."""
-    outcome = result.outcome
+def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[Part, ...]]:
+    """The first runs that the time to train is made of, part by part; again from the first if there are too few."""
+    outcome = _converging(result, benchmark)
+    for run in islice(cycle(outcome.runs), benchmark.run_count):
+        if isinstance(run, EpochRun):
+            parts = tuple(parts_of_epochs(run))
+        else:
+            assert outcome.schedule is not None
+            parts = tuple(parts_of_samples(run, outcome.schedule))
+        if not any(part.kind == "evaluation" for part in parts):
+            what = "the run has no evaluation, and a result file must have one"
+            raise MissingDataError(what, key="run", do=f"use {benchmark.evaluated}")
+        yield parts
+
+
+def _converging(result: RunResult, benchmark: Benchmark) -> TrainingOutcome:
+    """Runs that end because they converge, or because the epochs are over after which their network has converged."""
+    outcome, run = result.outcome, section(result.scenario, "run")
     if outcome is None or not outcome.runs:
         what = "nothing says when the run ends at this batch size, so there is no time to train"
         raise MissingDataError(what, do=f"use {benchmark.ended}", key="run")
-    found = [tuple(parts) for parts in timelines(outcome)]
-    if not any(part.kind == "evaluation" for part in found[0]):
-        what = "the run has no evaluation, and a result file must have one"
-        raise MissingDataError(what, key="run", do=f"use {benchmark.evaluated}")
-    return found
-
-
-def timelines(outcome: TrainingOutcome) -> Iterator[Iterator[Part]]:
-    """The runs of an outcome, part by part."""
-    for run in outcome.runs:
-        if isinstance(run, EpochRun):
-            yield parts_of_epochs(run)
-        else:
-            assert outcome.schedule is not None
-            yield parts_of_samples(run, outcome.schedule)
+    if outcome.schedule is not None and run.get("samples_to_converge") is None:
+        ends = [key for key in ("weight_updates", "epochs") if run.get(key) is not None]
+        instead = " ".join(f"--set run.{key}=null" for key in ends)
+        what = f"`run.{ends[0]}` says when the run ends, and nothing says that it converges"
+        raise MissingDataError(what, do=f"use `{instead}` and {benchmark.ended}", key="run")
+    return outcome
 
 
 def _submission(result: RunResult, benchmark: Benchmark, round_name: str, division: str) -> _Submission:
@@ -178,7 +184,7 @@ def _notes(submission: _Submission, logs: list[RunLog]) -> Iterator[str]:
     mean = mlperf_score([_converged(log) for log in logs])
     reference = reference_mean(submission.benchmark.name, round_name, submission.batch_size)
     if reference is None:
-        yield "warning: MLPerf has no reference runs at this batch size, so that its checker accepts no closed division"
+        yield "warning: MLPerf has no reference runs around this batch size, and its checker may refuse the files"
     elif mean < reference:
         ratio = f"{reference / mean:.3f}"
         yield (

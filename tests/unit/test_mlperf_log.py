@@ -182,6 +182,11 @@ def test_runs_that_converge_faster_than_reference_runs_are_warned_of(run: Run) -
             "there is no time to train",
             "--set run.samples_to_converge.reference_convergence=true",
         ),
+        (
+            (BERT, "--set", "run.samples_to_converge=null", "--set", "run.weight_updates=640"),
+            "`run.weight_updates` says when the run ends, and nothing says that it converges",
+            "--set run.weight_updates=null",
+        ),
         ((BERT, "--set", "run.evaluation=null"), "no evaluation", "--set run.evaluation.samples=10000"),
         ((RESNET, "--set", "run.validation=null"), "no evaluation", "--set run.validation.samples=50000"),
         (
