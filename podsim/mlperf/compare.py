@@ -21,7 +21,7 @@ from podsim.report.result import RunResult
 from podsim.specs import Activity, LoadedScenario, TrainingScenario, load_scenario
 from podsim.training.convergence import mlperf_score
 from podsim.training.epochs import EpochRun
-from podsim.training.run import run_of_updates, run_to_convergence
+from podsim.training.run import run_of_updates, runs_to_convergence
 from podsim.training.timeline import Part, parts_of_epochs, parts_of_samples
 
 
@@ -157,9 +157,10 @@ def _predicted(run: Logged, result: RunResult) -> tuple[Part, ...]:
     if every is None:
         return tuple(parts_of_samples(run_of_updates(schedule, first.update_count), schedule))
     marks = len(run.evaluation_s) or len(run.training_s)
-    # One weight update past the last mark, as a logged number of samples is.
-    samples = marks * every + schedule.samples_per_update / 2
-    return tuple(parts_of_samples(run_to_convergence(schedule, samples), schedule))
+    # Half an interval below the most that ends at this mark.
+    samples = marks * every + schedule.samples_per_update - every / 2
+    (predicted,) = runs_to_convergence(schedule, [samples])
+    return tuple(parts_of_samples(predicted, schedule))
 
 
 def _counted(run: Logged, samples_per_update: float, predicted: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +66,7 @@ class RunResult(Result):
     phases: tuple[PhaseTime, ...]
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
-    operations: tuple[OperationRow, ...]
+    operations: Sequence[OperationRow]
     outcome: TrainingOutcome | None = None
 
     def __post_init__(self) -> None:

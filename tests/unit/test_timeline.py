@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podsim.training.epochs import EpochRun
-from podsim.training.run import Schedule, run_of_updates, run_to_convergence
+from podsim.training.run import Schedule, TrainingRun, run_of_updates, runs_to_convergence
 from podsim.training.timeline import parts_of_epochs, parts_of_samples
 
 SCHEDULE = Schedule(
@@ -28,9 +28,14 @@ EPOCHS = EpochRun(
 )
 
 
+def converged(schedule: Schedule, samples: float) -> TrainingRun:
+    (run,) = runs_to_convergence(schedule, [samples])
+    return run
+
+
 def test_a_block_ends_with_the_update_that_passes_the_mark() -> None:
     """1000, 2000 and 3000 samples of 300 per update: 3.3, 6.7 and 10 updates. 700 samples are 3 updates of 2 s."""
-    parts = list(parts_of_samples(run_to_convergence(SCHEDULE, 3000), SCHEDULE))
+    parts = list(parts_of_samples(converged(SCHEDULE, 3000), SCHEDULE))
     assert [(part.kind, part.time_s, part.update_count) for part in parts] == [
         ("setup", 5.0, 0),
         *(("training", 8.0, 4), ("evaluation", 6.0, 4)),
@@ -86,7 +91,7 @@ def test_the_parts_of_a_run_of_epochs_add_up_to_it(epochs: float, every: int) ->
 @pytest.mark.parametrize("every", [None, 100, 1000])
 def test_the_parts_of_a_run_to_convergence_add_up_to_it(samples: float, every: int | None) -> None:
     schedule = replace(SCHEDULE, evaluation_every_samples=every)
-    run = run_to_convergence(schedule, samples)
+    run = converged(schedule, samples)
     parts = list(parts_of_samples(run, schedule))
     assert sum(part.time_s for part in parts) == pytest.approx(run.time_to_train_s, rel=1e-12)
     assert sum(part.kind == "evaluation" for part in parts) == run.evaluation_count
