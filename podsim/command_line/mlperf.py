@@ -110,7 +110,7 @@ def write_log(result: Result, request: LogRequest) -> None:
 
 
 def import_mlperf(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Result files, one run in each.")],
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG", help="Result files, one run in each.")],
     scenario: Annotated[
         str | None,
         typer.Option(
