@@ -12,6 +12,7 @@ import typer
 from podsim.command_line import completion
 from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
+from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import (
     Format,
@@ -108,6 +109,9 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
+    mlperf_log: LogFolder = None,
+    mlperf_round: LogRound = None,
+    mlperf_division: LogDivision = None,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
@@ -120,7 +124,8 @@ def run(
         draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit))
+    log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log))
 
 
 @app.command()
@@ -200,6 +205,9 @@ def import_file(
         *(prompt_tokens, output_tokens, batch_size, tuple(dimensions or ())),
     )
     import_as_asked(asked, output, force=force)
+
+
+app.command("import-mlperf")(import_mlperf)
 
 
 @app.command()

@@ -94,6 +94,7 @@ def _result(
         memory=memory_report(plan.memory),
         operations=Deferred(lambda: _operations(plan)),
         sources=stood_on,
+        outcome=outcome,
         event_count=trace.event_count,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,

@@ -28,6 +28,7 @@ ORDER = [
     "activity",
     "importer",
     "validation",
+    "mlperf",
     "command_line",
     "cli",
     "__main__",
