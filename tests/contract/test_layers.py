@@ -27,6 +27,7 @@ ORDER = [
     "uncertainty",
     "activity",
     "importer",
+    "sweep",
     "validation",
     "command_line",
     "cli",

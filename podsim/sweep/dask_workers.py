@@ -1,0 +1,72 @@
+"""Points on the workers of a Dask cluster, which may be on this computer, under Slurm or in Kubernetes.
+
+Workers that die are no loss: Dask gives their points to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from podsim.errors import PodsimError
+from podsim.sweep.rows import Row, row_of
+from podsim.sweep.space import Point
+
+_WAITING_PER_THREAD: Final = 16
+_TIMEOUT_S: Final = 10
+
+
+def on_cluster(points: Iterable[Point], address: str, simulator: Callable[[], str]) -> Iterator[Row]:
+    """Rows as they are ready, in any order.
+
+    Args:
+        points: What to simulate.
+        address: Of the scheduler, for example `tcp://10.0.0.1:8786`.
+        simulator: Gives a hash of the code that simulates; workers have to have the same.
+
+    Raises:
+        PodsimError: Dask is not installed, nothing answers at the address, there are no workers, or they have
+            another version of podsim.
+    """
+    distributed = _distributed()
+    with _client(distributed, address) as client:
+        _check_workers(client, address, simulator)
+        remaining, waiting = iter(points), distributed.as_completed(with_results=True)
+        at_a_time = _WAITING_PER_THREAD * max(1, sum(client.nthreads().values()))
+        _submit(client, waiting, islice(remaining, at_a_time))
+        for future, row in waiting:
+            future.release()
+            _submit(client, waiting, islice(remaining, 1))
+            yield row
+
+
+def _submit(client: Any, waiting: Any, points: Iterable[Point]) -> None:
+    for point in points:
+        waiting.add(client.submit(row_of, point, pure=False))
+
+
+def _check_workers(client: Any, address: str, simulator: Callable[[], str]) -> None:
+    known = client.run(simulator)
+    if not known:
+        raise PodsimError("the scheduler has no workers", where=address, do=f"start some: `dask worker {address}`")
+    if set(known.values()) != {simulator()}:
+        what, do = "workers have another version of podsim than this process", "install the same one everywhere"
+        raise PodsimError(what, where=address, do=do)
+
+
+def _client(distributed: Any, address: str) -> Any:
+    try:
+        return distributed.Client(address, timeout=_TIMEOUT_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        what, do = "no Dask scheduler answers here", "check the address that `dask scheduler` printed"
+        raise PodsimError(what, where=address, do=do) from error
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        do = "pip install 'podsim[dask]'"
+        raise PodsimError("a scheduler needs Dask, which is not installed", do=do) from error
+    return distributed
