@@ -32,18 +32,15 @@ def on_cluster(points: Iterable[Point], address: str, simulator: Callable[[], st
     distributed = _distributed()
     with _client(distributed, address) as client:
         _check_workers(client, address, simulator)
-        remaining, waiting = iter(points), distributed.as_completed(with_results=True)
-        at_a_time = _WAITING_PER_THREAD * max(1, sum(client.nthreads().values()))
-        _submit(client, waiting, islice(remaining, at_a_time))
+        futures = (client.submit(row_of, point, pure=False) for point in points)
+        begun = list(islice(futures, _WAITING_PER_THREAD * max(1, sum(client.nthreads().values()))))
+        if not begun:
+            return
+        waiting = distributed.as_completed(begun, loop=client.loop, with_results=True)
         for future, row in waiting:
             future.release()
-            _submit(client, waiting, islice(remaining, 1))
+            waiting.update(islice(futures, 1))
             yield row
-
-
-def _submit(client: Any, waiting: Any, points: Iterable[Point]) -> None:
-    for point in points:
-        waiting.add(client.submit(row_of, point, pure=False))
 
 
 def _check_workers(client: Any, address: str, simulator: Callable[[], str]) -> None:

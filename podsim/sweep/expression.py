@@ -75,7 +75,7 @@ class Expression:
             BadValueError: It is none, or uses what is not let through.
         """
         for node in ast.walk(self._tree):
-            if not isinstance(node, _LET_THROUGH):
+            if not isinstance(node, _LET_THROUGH) or (isinstance(node, ast.Call) and not _is_known(node)):
                 raise BadValueError(f"`{self.text}` uses `{type(node).__name__}`, which is not let through", _GRAMMAR)
 
     @cached_property
@@ -135,6 +135,10 @@ def known_name(name: str, keys: Mapping[str, object]) -> bool:
     return _key(name, keys) is not None
 
 
+def _is_known(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id in _FUNCTIONS and not call.keywords
+
+
 def _written(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
@@ -171,7 +175,7 @@ def _value(node: ast.AST, values: _Values) -> Any:
             return combine(_value(each, values) for each in parts)
         case ast.Compare(left=left, ops=ops, comparators=others):
             return _holds([left, *others], ops, values)
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+        case ast.Call(func=ast.Name(id=name), args=arguments):
             return _FUNCTIONS[name](*(_value(each, values) for each in arguments))
     raise BadValueError(f"`{ast.unparse(node)}` is not let through in an expression", _GRAMMAR)
 

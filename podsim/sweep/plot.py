@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,8 @@ _LEFT_OUT: Final = "#dddddd"
 _MOST_CELLS_WITH_TEXT: Final = 150
 _SIZE_INCHES: Final = (10.0, 5.5)
 _LIGHT: Final = 0.6
+_MOST_TICKS: Final = 10
+_NUMBER: Final = re.compile(r"\d+\.\d+")
 
 
 def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> None:
@@ -46,7 +49,8 @@ def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> Non
     if column not in numbers:
         what = f"the table has no column of numbers `{column}`"
         raise PodsimError(what, where="--metric", do=known_here(column, numbers, "use another"))
-    keys = [key for key in ("scenario", "variant", *swept.space.keys) if frame[key].nunique(dropna=False) > 1]
+    crossed = ("scenario", "variant", *(key for key in swept.space.keys if key not in swept.space.study.derived))
+    keys = [key for key in crossed if frame[key].nunique(dropna=False) > 1]
     if not keys:
         raise PodsimError("no key of this study varies", do="give one of its keys two values or more")
     write_figure(path, lambda: _figure(frame, keys, column, swept.space.study.description), swept.inputs)
@@ -80,7 +84,7 @@ def _line(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) -> Non
         color="#9a4a00",
         clip_on=False,
     )
-    axes.set_xticks(places, [str(each) for each in frame[key]], rotation=45 if len(frame) > 8 else 0)
+    axes.set_xticks(places, [_short(each) for each in frame[key]], rotation=45 if len(frame) > 8 else 0)
     axes.set(xlabel=key, ylabel=_label(metric), ylim=(0, None))
     axes.grid(alpha=0.3)
 
@@ -92,8 +96,8 @@ def _heat_map(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) ->
     cells = [[best.get((row, column), float("nan")) for column in columns] for row in rows]
     axes.set_facecolor(_LEFT_OUT)
     image = axes.imshow(cells, aspect="auto", cmap=_COLOURS, origin="lower")
-    axes.set_xticks(range(len(columns)), [str(each) for each in columns], rotation=45 if len(columns) > 8 else 0)
-    axes.set_yticks(range(len(rows)), [str(each) for each in rows])
+    axes.set_xticks(range(len(columns)), [_short(each) for each in columns], rotation=45 if len(columns) > 8 else 0)
+    axes.set_yticks(range(len(rows)), [_short(each) for each in rows])
     axes.set(xlabel=across, ylabel=down)
     axes.figure.colorbar(image, ax=axes, label=_label(metric))
     if len(rows) * len(columns) <= _MOST_CELLS_WITH_TEXT:
@@ -122,11 +126,21 @@ def _parallel_axes(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: st
         axes.plot(range(len(keys)), heights, color=colours(norm(value)), alpha=0.6, linewidth=1)
     for place, key in enumerate(keys):
         axes.axvline(place, color="#888888", linewidth=0.8)
-        for text, height in dict(zip(frame[key].astype(str), shares[place], strict=True)).items():
+        ticks = sorted(dict(zip(frame[key].map(_short), shares[place], strict=True)).items(), key=lambda tick: tick[1])
+        for text, height in ticks[:: -(-len(ticks) // _MOST_TICKS)]:
             axes.text(place, height, f" {text}", fontsize=8, va="center")
     axes.set_xticks(range(len(keys)), [key.rpartition(".")[2] for key in keys])
     axes.set_yticks([])
     axes.figure.colorbar(_mappable(norm), ax=axes, label=_label(metric))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(number_of(value), (int, float))
+
+
+def _short(value: object) -> str:
+    """A value with few digits."""
+    return _NUMBER.sub(lambda match: f"{float(match[0]):.4g}", str(value))
 
 
 def _mappable(norm: Normalize):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -136,6 +150,8 @@ def _mappable(norm: Normalize):  # type: ignore[no-untyped-def]  # noqa: ANN202
 
 
 def _shares(values: Series) -> Series:
-    """Places on an axis, 0 to 1, in the order in which values appear."""
-    order = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    """Places on an axis, 0 to 1: numbers by size, other values in the order in which they appear."""
+    found = dict.fromkeys(values)
+    ranked = sorted(found, key=number_of) if all(_is_number(each) for each in found) else found
+    order = {value: place for place, value in enumerate(ranked)}
     return values.map(order) / max(1, len(order) - 1)

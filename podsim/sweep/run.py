@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 from podsim.disk import digest, source
 from podsim.errors import BadValueError, OutputError, Problem, SpecError
+from podsim.report.files import check_writable
 from podsim.specs import load_scenario
 from podsim.specs.document import Document
 from podsim.specs.plain import plain_data
@@ -83,7 +84,10 @@ def sweep(
     """
     target = Path(output)
     check_suffix(target)
+    check_writable(target)
     space = _space(study)
+    numbers = [point.number for point in _points(space)]
+    _check_runs(space, numbers)
     inputs = _inputs(space)
     fingerprint = _fingerprint(space, inputs)
     beside = target.with_name(f"{target.name}.journal")
@@ -91,8 +95,6 @@ def sweep(
         what, do = "the table exists", "give another --output, or --restart to replace it"
         raise OutputError(what, where=str(target), do=do)
     with Journal(beside, fingerprint, anew=restart) as journal:
-        numbers = [point.number for point in _points(space)]
-        _check_runs(space, numbers)
         left = (point for number in numbers if number not in journal and (point := space.point(number)))
         missing = len(numbers) - len(journal)
         work = _work(missing, processes, scheduler)

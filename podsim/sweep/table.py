@@ -81,10 +81,12 @@ def _types(rows: Iterable[Row]) -> dict[str, str]:
     for row in rows:
         for name, value in row.items():
             found.setdefault(name, set()).add(type(value))
-    return {name: _type(kinds - {type(None)}) for name, kinds in found.items()}
+    return {name: _type(name, kinds - {type(None)}) for name, kinds in found.items()}
 
 
-def _type(kinds: set[type]) -> str:
+def _type(name: str, kinds: set[type]) -> str:
+    if not kinds and unit_of(name):
+        return _REAL
     if kinds and kinds <= {bool}:
         return _FLAG
     if kinds and kinds <= {int}:
