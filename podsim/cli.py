@@ -23,6 +23,7 @@ from podsim.command_line.running import (
     run_scenario,
     show_result,
 )
+from podsim.command_line.sweeping import sweep
 from podsim.command_line.usage import Commands
 from podsim.command_line.validating import Asked, Role, ValidationFormat, preregister_alone, validate_as_asked
 
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cost_app, name="cost")
+app.command()(sweep)
 
 
 ServedScenario = Annotated[
@@ -232,30 +234,6 @@ def validate(
         preregister_alone(preregister, asked)
     elif not validate_as_asked(asked):
         raise typer.Exit(BEYOND_LIMITS)
-
-
-@app.command()
-def sweep(
-    study: Annotated[Path, typer.Argument(help="A study file: a scenario, and the keys that vary.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The table to write, .parquet or .csv; named as the study.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier attempt has found.")] = False,
-    plot: Plot = None,
-    metric: Annotated[str | None, typer.Option(help="Column that the chart shows.")] = None,
-) -> None:
-    """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.command_line.sweeping import Asked as Wanted
-    from podsim.command_line.sweeping import sweep_as_asked
-
-    if not sweep_as_asked(Wanted(study, output, processes, scheduler, restart, plot, metric)):
-        raise typer.Exit(1)
 
 
 @app.command()

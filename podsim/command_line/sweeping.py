@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,59 +14,40 @@ from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import check_paths
 
 if TYPE_CHECKING:
-    from podsim.sweep.run import Swept, Tell
+    from podsim.sweeps.run import Swept, Tell
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line asks of a study.
+def sweep(
+    study: Annotated[Path, typer.Argument(help="A study file: a scenario, and the keys that vary.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The table to write, .parquet or .csv; named as the study.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier attempt has found.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    metric: Annotated[str | None, typer.Option(help="Column that the chart shows.")] = None,
+) -> None:
+    """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.sweeps import sweep as sweep_study
 
-    Attributes:
-        study: The file.
-        output: The table; that of the study with `.parquet` if left out.
-        processes: How many points are simulated at a time.
-        scheduler: Address of a Dask scheduler.
-        restart: Whether rows of an earlier attempt are dropped.
-        plot: A chart to write.
-        metric: The column that it shows.
-    """
-
-    study: Path
-    output: Path | None
-    processes: int | None
-    scheduler: str | None
-    restart: bool
-    plot: Path | None
-    metric: str | None
-
-
-def sweep_as_asked(asked: Asked) -> bool:
-    """Simulate a study and print what became of it.
-
-    Returns:
-        Whether no point met a bug of podsim.
-    """
-    from podsim.sweep import sweep
-
-    check_paths(None, asked.plot)
-    output = asked.output or Path(asked.study.with_suffix(".parquet").name)
+    check_paths(None, plot)
+    table = output or Path(study.with_suffix(".parquet").name)
     with _progress() as tell:
-        swept = sweep(
-            asked.study,
-            output,
-            processes=asked.processes,
-            scheduler=asked.scheduler,
-            restart=asked.restart,
-            tell=tell,
-        )
-    if asked.plot is not None:
-        from podsim.sweep.plot import plot_study
+        swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
+    if plot is not None:
+        from podsim.sweeps.plot import plot_study
 
-        plot_study(swept, asked.plot, asked.metric)
-    tell_written(output)
-    tell_written(asked.plot)
+        plot_study(swept, plot, metric)
+    tell_written(table)
+    tell_written(plot)
     typer.echo(_summary(swept))
-    return "failed" not in swept.by_status
+    if "failed" in swept.by_status:
+        raise typer.Exit(1)
 
 
 def _summary(swept: Swept) -> str:

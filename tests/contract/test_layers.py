@@ -27,7 +27,7 @@ ORDER = [
     "uncertainty",
     "activity",
     "importer",
-    "sweep",
+    "sweeps",
     "validation",
     "command_line",
     "cli",
@@ -105,6 +105,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "activity",
             "activity.serve",
             "specs",
+            "sweeps",
         }
         return
     assert [text for text in (complaint(module, name) for name in imported) if text] == []

@@ -18,10 +18,10 @@ import pytest
 from podsim import simulate
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.specs.document import Document
-from podsim.sweep import sweep
-from podsim.sweep.expression import Expression, filled_in
-from podsim.sweep.journal import Journal
-from podsim.sweep.space import Space, space_of
+from podsim.sweeps import sweep
+from podsim.sweeps.expression import Expression, filled_in
+from podsim.sweeps.journal import Journal
+from podsim.sweeps.space import Space, space_of
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -346,7 +346,7 @@ def test_a_cluster_gives_the_same_bytes_though_a_worker_dies(tmp_path: Path) -> 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("podsim.sweep.dask_workers._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("podsim.sweeps.dask_workers._TIMEOUT_S", 0.2)
     for address in ("tcp://127.0.0.1:9", "no address"):
         with pytest.raises(PodsimError, match=r"no Dask scheduler answers"):
             sweep(SMALL, tmp_path / "t.csv", scheduler=address)

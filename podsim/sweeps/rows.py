@@ -9,7 +9,7 @@ from podsim.activity import run
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
 from podsim.report.base import Result
 from podsim.report.rows import MemoryReport
-from podsim.sweep.space import Point
+from podsim.sweeps.space import Point
 
 Row = Mapping[str, Any]
 POINT, STATUS, REASON = "point", "status", "reason"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.errors import OutputError, PodsimError
-from podsim.sweep.rows import Row
+from podsim.sweeps.rows import Row
 
 PARQUET, CSV = ".parquet", ".csv"
 SUFFIXES: Final = (PARQUET, CSV)

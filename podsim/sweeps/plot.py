@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from podsim.errors import PodsimError
 from podsim.report.chart_frame import write_figure
 from podsim.specs.wording import known_here
-from podsim.sweep.expression import number_of
-from podsim.sweep.run import Swept
-from podsim.sweep.table import unit_of
+from podsim.sweeps.expression import number_of
+from podsim.sweeps.run import Swept
+from podsim.sweeps.table import unit_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

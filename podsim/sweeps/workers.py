@@ -13,8 +13,8 @@ from threading import Thread
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.sweep.rows import Row, row_of
-from podsim.sweep.space import Point
+from podsim.sweeps.rows import Row, row_of
+from podsim.sweeps.space import Point
 
 _WAITING_PER_PROCESS: Final = 8
 _MOST_DEATHS: Final = 3

@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 
 from podsim.errors import OutputError
 from podsim.report.files import check_writable
-from podsim.sweep.rows import POINT, Row
+from podsim.sweeps.rows import POINT, Row
 
 
 class Journal:

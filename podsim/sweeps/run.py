@@ -16,11 +16,11 @@ from podsim.report.files import check_writable
 from podsim.specs import load_scenario
 from podsim.specs.document import Document
 from podsim.specs.plain import plain_data
-from podsim.sweep.journal import Journal
-from podsim.sweep.rows import DONE, STATUS, Row
-from podsim.sweep.space import Point, Space, read_study, space_of
-from podsim.sweep.table import check_suffix, write_table
-from podsim.sweep.workers import in_this_process, on_all_cores
+from podsim.sweeps.journal import Journal
+from podsim.sweeps.rows import DONE, STATUS, Row
+from podsim.sweeps.space import Point, Space, read_study, space_of
+from podsim.sweeps.table import check_suffix, write_table
+from podsim.sweeps.workers import in_this_process, on_all_cores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -159,7 +159,7 @@ def simulator() -> str:
 
 def _work(missing: int, processes: int | None, scheduler: str | None) -> Callable[[Iterable[Point]], Iterator[Row]]:
     if scheduler is not None:
-        from podsim.sweep.dask_workers import on_cluster
+        from podsim.sweeps.dask_workers import on_cluster
 
         return partial(on_cluster, address=scheduler, simulator=simulator)
     if processes == 1 or (processes is None and missing < _FEW_POINTS):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podsim.errors import BadValueError, PodsimError
-from podsim.sweep.spec import RangeSpec, SamplesSpec, StudySpec, Value
+from podsim.sweeps.spec import RangeSpec, SamplesSpec, StudySpec, Value
 
 _NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12

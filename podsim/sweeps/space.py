@@ -16,9 +16,9 @@ from podsim.specs import variant_names
 from podsim.specs.document import Document
 from podsim.specs.problems import problems_of
 from podsim.specs.yaml_source import read_yaml
-from podsim.sweep.axes import Axis, axes_of
-from podsim.sweep.expression import Expression, expressions_in, filled_in, known_name
-from podsim.sweep.spec import StudySpec, Value
+from podsim.sweeps.axes import Axis, axes_of
+from podsim.sweeps.expression import Expression, expressions_in, filled_in, known_name
+from podsim.sweeps.spec import StudySpec, Value
 
 MOST_POINTS: Final = 10_000_000
 SCENARIO, VARIANT = "scenario", "variant"

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, Final
 
 from podsim.errors import PodsimError
-from podsim.sweep.rows import Row, row_of
-from podsim.sweep.space import Point
+from podsim.sweeps.rows import Row, row_of
+from podsim.sweeps.space import Point
 
 _WAITING_PER_THREAD: Final = 16
 _TIMEOUT_S: Final = 10
