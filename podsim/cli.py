@@ -24,6 +24,7 @@ from podsim.command_line.running import (
     run_scenario,
     show_result,
 )
+from podsim.command_line.sweeping import sweep
 from podsim.command_line.usage import Commands
 from podsim.command_line.validating import Asked, Role, ValidationFormat, preregister_alone, validate_as_asked
 
@@ -37,6 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cost_app, name="cost")
+app.command()(sweep)
 
 
 ServedScenario = Annotated[
