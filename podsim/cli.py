@@ -225,9 +225,19 @@ def validate(
     score: Annotated[
         Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
     ] = None,
+    coverage: Annotated[
+        int | None,
+        typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
 ) -> None:
     """Compare predictions with published measurements."""
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
+    draws = None
+    if coverage is not None:
+        from podsim.draws import Draws
+
+        draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
     if preregister is not None:
         preregister_alone(preregister, asked)
     elif not validate_as_asked(asked):
