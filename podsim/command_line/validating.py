@@ -106,7 +106,8 @@ def validate_as_asked(asked: Asked) -> bool:
     verdicts = verdicts_on(found.comparisons, *limits)
     is_whole = found == everything and not asked.summary_only and asked.score is None
     sensitivities = sensitivity() if is_whole else ()
-    chosen = freedom(found.comparisons) if asked.score is None else None
+    has_runs = any(row.scenarios for row in found.comparisons)
+    chosen = freedom(found.comparisons) if has_runs and not asked.summary_only else None
     text = show(
         *(found, asked.output_format.value, sensitivities, verdicts), summary_only=asked.summary_only, chosen=chosen
     )
