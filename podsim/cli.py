@@ -245,15 +245,18 @@ def validate(
 
 
 @app.command()
-def calibrate() -> None:
-    """Refit the calibrated constants on their rows and show them beside the committed ones."""
-    from podsim.report.progress import track
-    from podsim.validation.calibrate import calibrate as refit
+def calibrate(
+    measured: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
+    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
+    output_format: OutputFormat = Format.TABLE,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
+    from podsim.command_line.calibrating import calibrate_as_asked
 
-    for fit in refit(lambda steps: track(steps, "refitting")):
-        error = f" ± {fit.standard_error:.2g}" if fit.standard_error is not None else ""
-        fitted = f"fitted {fit.fitted:.4g}{error} {fit.unit}"
-        typer.echo(f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, {fitted} on {fit.rows}")
+    calibrate_as_asked(measured, write, output_format, force=force)
 
 
 @app.command()

@@ -47,7 +47,8 @@ def least_squares(
     values, *_ = np.linalg.lstsq(matrix, right)
     inverse = np.linalg.pinv(matrix.T @ matrix)
     spread = np.sqrt(np.diag(inverse))
-    correlations = inverse / np.outer(spread, spread)
+    products = np.outer(spread, spread)
+    correlations = np.divide(inverse, products, out=np.eye(len(values)), where=products > 0)
     freedom = len(targets) - len(values)
     misses = matrix @ values - right
     errors: tuple[float | None, ...] = (None,) * len(values)
