@@ -10,7 +10,7 @@ has the same chips.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from podsim.influence import Probe, StandsOn
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.assumptions import Assumption, assumptions, numbers, with_number
 from podsim.specs.scenario import Scenario
+from podsim.specs.written import VARIANTS
 from podsim.uncertainty import off_by
 from podsim.validation.fit import Fit, correlated
 from podsim.validation.least_squares import Solution, least_squares
@@ -144,9 +145,7 @@ def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Mode
         try:
             models.append(_model(each))
         except PodsimError as error:
-            what = error.message if isinstance(error, SpecError) else str(error).partition("\n")[0]
-            do = (error.problems[0].do if isinstance(error, SpecError) else error.do) or "mend the scenario"
-            problems.append(Problem(each.at("scenario"), "scenario", what.partition("\n")[0], do))
+            problems += _at_its_row(each, error)
     if problems:
         raise SpecError(problems)
     first = models[0]
@@ -158,6 +157,19 @@ def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Mode
             do = "keep the measurements of each stack in a file of their own"
             raise SpecError([Problem(model.measured.at("scenario"), "scenario", message, do)])
     return models
+
+
+def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
+    """What is wrong with the run of a measurement, with the value to blame in front."""
+    given = (
+        error.problems if isinstance(error, SpecError) else (Problem(error.where or "", "", error.message, error.do),)
+    )
+    for each in given:
+        column = "overrides" if each.where.startswith("--set") else "scenario"
+        do = each.do or "mend the scenario"
+        if each.key == VARIANTS:
+            do = "write the scenario alone, or one of its variants behind `@`"
+        yield Problem(measured.at(column), column, str(each).partition("\n")[0], do)
 
 
 def _model(measured: Measurement) -> Modelled:

@@ -171,7 +171,7 @@ def _repeated(made: Measurement, found: Sequence[Measurement]) -> list[Problem]:
     for other in found:
         if what(other) == what(made):
             message = f"the same was measured at {other.where}"
-            return [Problem(made.at("scenario"), "", message, "give their mean once, with its standard_error")]
+            return [Problem(made.at("scenario"), "scenario", message, "give their mean once, with its standard_error")]
     return []
 
 
