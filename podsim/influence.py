@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol, TypeVar, overload
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
+from podsim.deferred import Deferred
 from podsim.errors import PodsimError
 from podsim.specs import Assumption, assumptions
 from podsim.specs.assumptions import with_number
@@ -57,7 +58,7 @@ class Probe(Protocol[_Repeated]):
         """The run of a scenario; None if its products have to be split anew and `anew` does not allow it."""
 
 
-class StandsOn(Sequence[_Row]):
+class StandsOn(Deferred[_Row]):
     """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
 
     def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
@@ -68,16 +69,16 @@ class StandsOn(Sequence[_Row]):
             probe: Repeats its run.
             anew: Whether inputs are moved too for which products have to be split anew.
         """
+        super().__init__(self._found)
         self.spec: Scenario = spec
         self.probe: Probe[Any] = probe
         self._anew = anew
 
-    @cached_property
-    def _rows(self) -> tuple[_Row, ...]:
+    def _found(self) -> Iterator[_Row]:
         base = self.probe(self.spec, anew=True)
         assert base is not None and base.headline
         rows = [row for each in assumptions(self.spec) if (row := self._row(each, base)) is not None]
-        return tuple(sorted(rows, key=_rank))
+        yield from sorted(rows, key=_rank)
 
     def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
         """An assumption with its influence, or None if it moves nothing."""
@@ -96,30 +97,9 @@ class StandsOn(Sequence[_Row]):
         except (PodsimError, ValidationError) as error:
             return error
 
-    @overload
-    def __getitem__(self, index: int) -> _Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_Row]: ...
-    def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[_Row]:
-        return iter(self._rows)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self._rows)
-
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Without what can be found again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
+        return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
 
 
 def _change(end: Measure | Exception | None, base: Measure) -> float | None:

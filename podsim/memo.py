@@ -59,7 +59,10 @@ DOCUMENTS = Memo(256)
 """Parsed files, by their displayed path and what is in them."""
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
-
+COSTS = Memo(8)
+"""Cost models, which remember stages that were costed, by chip and stack."""
+WORKLOADS = Memo(32)
+"""Models as graphs, by what describes them."""
 DRAWS = Memo(64)
 """Samples to convergence of imagined runs."""
 SOURCES = Memo(16)
@@ -68,5 +71,5 @@ SOURCES = Memo(16)
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, PLANS, DRAWS, SOURCES):
+    for each in (DOCUMENTS, PLANS, COSTS, WORKLOADS, DRAWS, SOURCES):
         each.forget()

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, placed
 from podsim.cost.model import CostModel
+from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.layout import Fit
-from podsim.plan.plan import cost_model
+from podsim.plan.plan import cost_model, shared_cost_model
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
 from podsim.program.replicas import Replicas
@@ -38,7 +39,7 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
         job = forward_job(spec, model.workload, settings.fit)
-        costs = cost_model(job)
+        costs = shared_cost_model(job)
         plan = make_plan(job, costs)
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
@@ -88,7 +89,7 @@ def _result(
         call=_step("call", call),
         ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
         memory=memory_report(plan.memory),
-        operations=tuple(_operations(plan)),
+        operations=Deferred(lambda: _operations(plan)),
         event_count=batch.event_count + call.event_count,
         trace=call if call.records else None,
         passes=forward_passes(plan) if call.records else None,

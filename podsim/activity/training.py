@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from podsim.activity.probes import BaseProbe, figures
 from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
+from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.parallelism.choice import Choice
 from podsim.plan import Job, Plan, make_plan
 from podsim.plan.job import training_job
-from podsim.plan.plan import cost_model
+from podsim.plan.plan import cost_model, shared_cost_model
 from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
@@ -39,7 +40,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.of(TrainingScenario)
         job = training_job(spec, fit=settings.fit)
-        model = cost_model(job)
+        model = shared_cost_model(job)
         plan = make_plan(job, model)
         seen = _followed(plan, settings)
         program = compile_program(plan, explicit=settings.explicit)
@@ -83,7 +84,7 @@ def _result(
         phases=phase_times(trace.phases),
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
-        operations=_operations(plan),
+        operations=Deferred(lambda: _operations(plan)),
         event_count=trace.event_count,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,
@@ -111,11 +112,11 @@ def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
     )
 
 
-def _operations(plan: Plan) -> tuple[OperationRow, ...]:
+def _operations(plan: Plan) -> Iterator[OperationRow]:
     """Every operation of every stage with its time in one weight update of one replica."""
-    return tuple(
-        row for cost in plan.stages for name, count in cost.stage.blocks for row in _block(plan, cost, name, count)
-    )
+    for cost in plan.stages:
+        for name, count in cost.stage.blocks:
+            yield from _block(plan, cost, name, count)
 
 
 def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:

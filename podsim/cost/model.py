@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from podsim.cost.account import Account, total
 from podsim.cost.collective import Neighbours
@@ -15,6 +15,7 @@ from podsim.cost.planned import Chip, planned_conv, planned_matmul
 from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
 from podsim.cost.vector import ceil_div, elementwise_cycles, pool_cycles
 from podsim.errors import MissingDataError
+from podsim.memo import Memo
 from podsim.specs.ipu import Ipu
 from podsim.workload.op import (
     DTYPE_BYTES,
@@ -34,6 +35,8 @@ _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan)
 _Made = TypeVar("_Made")
 _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
+_MOST = 4096
+"""Sequences, products and costed stages that a model remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,10 @@ class CostModel:
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
     neighbours: Neighbours | None = None
-    _sequences: dict[tuple[object, ...], tuple[OpCost, ...]] = field(default_factory=dict, repr=False)
-    _plans: dict[tuple[object, ...], dict[float, MatMulPlan]] = field(default_factory=dict, repr=False)
-    _conv_plans: dict[tuple[object, ...], dict[float, ConvPlan]] = field(default_factory=dict, repr=False)
-    _made: dict[tuple[object, ...], tuple[object, Any]] = field(default_factory=dict, repr=False)
+    _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _made: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _splits: CostModel | None = field(default=None, repr=False)
 
     @cached_property
     def _chip(self) -> Chip:
@@ -79,11 +82,8 @@ class CostModel:
 
     def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
         """What is made of an object with the costs of this model, made for each key once."""
-        full = (id(of), *key)
-        if full not in self._made:
-            # The object is kept, so that no other takes its id.
-            self._made[full] = of, make()
-        made: _Made = self._made[full][1]
+        # The object is kept, so that no other takes its id.
+        made: _Made = self._made.get((id(of), *key), lambda: (of, make()))[1]
         return made
 
     def holding(self, splits: CostModel) -> CostModel | None:
@@ -104,40 +104,37 @@ class CostModel:
             return splits
         if not old.superstep.overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
             return None
-        for key, products in splits._plans.items():
-            self._plans[key] = {
-                share: replace(plan, account=self._held(plan, splits)) for share, plan in products.items()
-            }
-        for key, convs in splits._conv_plans.items():
-            self._conv_plans[key] = {
-                share: replace(plan, account=self._held(plan, splits)) for share, plan in convs.items()
-            }
+        self._splits = splits
         return self
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that its costs depend on."""
+        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
     @property
     def _parameters(self) -> tuple[object, ...]:
         return self.ipu, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
-    def _held(self, plan: MatMulPlan | ConvPlan, splits: CostModel) -> Account:
-        """Cycles of a split by another model, with the supersteps and copies of this one."""
+    def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
+        """A plan of another model, with the supersteps and copies of this one."""
         account = plan.account
         supersteps = account.superstep / splits.ipu.superstep.overhead_cycles if account.superstep else 0.0
         moved = plan.method.moved_count if isinstance(plan, ConvPlan) else 0
         new, old = (
             copy_cycles(each.ipu, moved, plan.dtype, each.layout_change_cycles_per_byte) for each in (self, splits)
         )
-        return replace(
+        held = replace(
             account,
             superstep=supersteps * self.ipu.superstep.overhead_cycles,
             rearrange=account.rearrange + new - old,
         )
+        return replace(plan, account=held)
 
     def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
         """Cost every operation of a sequence."""
-        key = (tuple(ops), available_memory_proportion)
-        if key not in self._sequences:
-            self._sequences[key] = tuple(self.op(op, available_memory_proportion) for op in key[0])
-        return self._sequences[key]
+        sequence, share = tuple(ops), available_memory_proportion
+        return self._sequences.get((sequence, share), lambda: tuple(self.op(op, share) for op in sequence))
 
     def op(self, op: Op, available_memory_proportion: float) -> OpCost:
         """Cost one operation.
@@ -178,30 +175,39 @@ class CostModel:
 
     def plan(self, op: MatMul, available_memory_proportion: float) -> MatMulPlan:
         """The plan of a product."""
-        shape = MatMulShape(op.rows, op.inner, op.columns, op.group_count)
+        shape, share = MatMulShape(op.rows, op.inner, op.columns, op.group_count), available_memory_proportion
         partials = "fp32" if op.dtype == "fp32" else self.partials
-        known, proportion = self._plans.setdefault((shape, op.dtype, partials), {}), available_memory_proportion
-        if proportion not in known:
-            roomier = self._same_with_more(known, proportion)
-            known[proportion] = roomier or planned_matmul(self._chip, shape, op.dtype, partials, proportion)
-        return known[proportion]
 
-    def _same_with_more(self, known: dict[float, _Plan], proportion: float) -> _Plan | None:
-        """A plan made with more memory that does with so little: the fastest of many is that of a few it is among."""
-        bound_bytes = proportion * self.ipu.tile.memory_bytes
-        for more, plan in known.items():
-            if more >= proportion and plan.temporary_bytes_per_tile <= bound_bytes:
-                return plan
-        return None
+        def make() -> MatMulPlan:
+            if self._splits:
+                return self._held(self._splits.plan(op, share), self._splits)
+            return planned_matmul(self._chip, shape, op.dtype, partials, share)
+
+        return self._plan((shape, op.dtype, partials), share, make)
 
     def conv_plan(self, op: Conv, available_memory_proportion: float) -> ConvPlan:
         """The plan of one pass of a convolution."""
-        shape, partials = conv_shape(op), "fp32" if op.dtype == "fp32" else self.partials
-        known, proportion = self._conv_plans.setdefault((shape, op.dtype, partials), {}), available_memory_proportion
+        shape, share = conv_shape(op), available_memory_proportion
+        partials = "fp32" if op.dtype == "fp32" else self.partials
+
+        def make() -> ConvPlan:
+            if self._splits:
+                return self._held(self._splits.conv_plan(op, share), self._splits)
+            return planned_conv(self._chip, shape, op.dtype, partials, share, self.layout_change_cycles_per_byte)
+
+        return self._plan((shape, op.dtype, partials), share, make)
+
+    def _plan(self, key: tuple[object, ...], proportion: float, make: Callable[[], _Plan]) -> _Plan:
+        """A plan that is known; one made with more memory that does with so little is that of a few it is among."""
+        known: dict[float, _Plan] = self._plans.get(key, dict)
         if proportion not in known:
-            known[proportion] = self._same_with_more(known, proportion) or planned_conv(
-                self._chip, shape, op.dtype, partials, proportion, self.layout_change_cycles_per_byte
+            bound_bytes = proportion * self.ipu.tile.memory_bytes
+            roomier = (
+                plan
+                for more, plan in list(known.items())
+                if more >= proportion and plan.temporary_bytes_per_tile <= bound_bytes
             )
+            known[proportion] = next(roomier, None) or make()
         return known[proportion]
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:

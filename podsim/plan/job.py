@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+from podsim import memo
 from podsim.errors import ModelError
 from podsim.plan.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.plan.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
@@ -54,8 +55,14 @@ def training_job(
 
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
     """The model as the software stack writes it, stashed as the scenario says."""
-    workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-    return replace(with_copies(workload, spec.software.attention_copies or 0), stash_dtype=spec.precision.stash)
+    copies, stash = spec.software.attention_copies or 0, spec.precision.stash
+
+    def build() -> Workload:
+        workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
+        return replace(with_copies(workload, copies), stash_dtype=stash)
+
+    # Specifications hold lists and mappings, and can be no key themselves.
+    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash), build)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
@@ -74,6 +81,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         reduction_merge_bytes=parallelism.merged_bytes(software.reduction_merge_bytes or 0),
         updates_per_session_call=parallelism.updates_per_call(spec),
         replicas_per_process=parallelism.served_replicas(spec),
+        stacked_by_caller=not spec.model.reads_images,
         io_tiles=spec.memory.fetching_tiles,
         prefetch_depth=spec.data.ready_micro_batches,
         available_memory_proportion=spec.memory.shares(ipus),

@@ -45,6 +45,7 @@ class Layout:
         reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
         updates_per_session_call: Weight updates that one call from the host runs, on average.
         replicas_per_process: Replicas that one process on a host serves.
+        stacked_by_caller: Whether a process stacks its samples before a call; images are stacked ahead of time.
         io_tiles: Tiles that fetch data while the others compute.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
@@ -67,6 +68,7 @@ class Layout:
     reduction_merge_bytes: int = 0
     updates_per_session_call: float = 1.0
     replicas_per_process: int = 1
+    stacked_by_caller: bool = False
     io_tiles: int = 0
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from podsim import memo
 from podsim.cost.collective import Neighbours
 from podsim.cost.model import CostModel
 from podsim.plan.cuts import stages_of
@@ -52,13 +53,20 @@ class Plan:
 
 def cost_model(job: Job) -> CostModel:
     """Costs of single operations on the tiles that compute."""
-    ipu = job.system.machine.ipu
+    machine, software = job.system.machine, job.software
+    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s)
     return CostModel(
-        ipu.with_tiles(ipu.tile.count - job.layout.io_tiles),
-        job.software.layout_change_cycles_per_byte,
+        machine.ipu.with_tiles(machine.ipu.tile.count - job.layout.io_tiles),
+        software.layout_change_cycles_per_byte,
         job.precision.partials,
-        Neighbours(job.software.collective_step_latency_s, job.system.machine.rung_bytes_per_s),
+        neighbours if job.workload.sums_over_replicas else None,
     )
+
+
+def shared_cost_model(job: Job) -> CostModel:
+    """The costs that all runs of this process on the same chip and stack have in common."""
+    model = cost_model(job)
+    return memo.COSTS.get(model.key, lambda: model)
 
 
 def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) -> Plan:

@@ -42,13 +42,10 @@ def call_phase(plan: Plan, replicas: Replicas, replica: int, time_s: float) -> P
 
 
 def _call_s(plan: Plan) -> float:
-    """What a weight update bears of a session call, which may run several, and of the stacking of its samples. [s]
-
-    Images are stacked by the workers that decode them, ahead of time.
-    """
+    """What a weight update bears of a session call, which may run several, and of the stacking of its samples. [s]"""
     software, layout = plan.software, plan.layout
     share_s = software.host_call_s / layout.updates_per_session_call
-    if plan.workload.host_decode_count:
+    if not layout.stacked_by_caller:
         return share_s
     replicas = min(layout.replicas_per_process, layout.replication_factor)
     samples = layout.micro_batch_size * layout.accumulation_factor * replicas

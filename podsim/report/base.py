@@ -111,7 +111,7 @@ def plain(value: object) -> object:
         return _plain_fields(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
     return value
 

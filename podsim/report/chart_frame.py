@@ -110,8 +110,22 @@ def write_chart(result: R, path: str | Path, draw: Callable[[R], Figure]) -> Non
     with rc_context():
         rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
         rcParams["svg.hashsalt"] = "podsim"
-        draw(result).savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
+        figure = draw(result)
+        _settle(figure)
+        figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, _with_numbered_clips(buffer.getvalue()) if suffix == ".svg" else buffer.getvalue())
+
+
+def _settle(figure: Figure) -> None:
+    """Lay axes out on round numbers: the solver of matplotlib's layouts may end on another last digit."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = axes.get_position(original=True).bounds
+        axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
 
 
 def _with_numbered_clips(svg: bytes) -> bytes:

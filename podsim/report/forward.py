@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.report.base import Result
@@ -38,7 +38,7 @@ class ForwardResult(Result):
     call: StepReport
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
-    operations: tuple[OperationRow, ...]
+    operations: Sequence[OperationRow]
 
     @property
     def latency_s(self) -> float:

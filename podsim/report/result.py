@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -63,7 +63,7 @@ class RunResult(Result):
     phases: tuple[PhaseTime, ...]
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
-    operations: tuple[OperationRow, ...]
+    operations: Sequence[OperationRow]
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""

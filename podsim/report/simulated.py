@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from podsim.deferred import Deferred
 from podsim.report.format import format_count, format_significant
 from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
@@ -39,7 +40,7 @@ class Simulated:
     ipu_count: int
     variant: str | None = None
     overrides: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: Sequence[Change] = ()
 
     @property
     def machine(self) -> str:
@@ -86,7 +87,7 @@ def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...
         ipu_count=spec.system.ipu_count,
         variant=loaded.variant,
         overrides=loaded.overrides,
-        changes=(*loaded.changes, *further),
+        changes=Deferred(lambda: (*loaded.changes, *further)),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from podsim.deferred import Deferred
 from podsim.errors import Problem, SpecError
 from podsim.specs.auto import (
     AutoSpec,
@@ -73,7 +74,7 @@ class LoadedScenario:
     overrides: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     auto: AutoSpec | None = None
-    changes: tuple[Change, ...] = ()
+    changes: Sequence[Change] = ()
 
     @property
     def folder(self) -> Path:
@@ -170,7 +171,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
         raise SpecError(problems)
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*document.notices, *unusual(spec))
-    differing = _changes(written, variant, overrides, document) if variant or overrides else ()
+    differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
     return LoadedScenario(name, spec, document, written, variant, overrides, notices, auto, differing)
 
 

@@ -72,7 +72,7 @@ class TrainingLayoutSpec(Spec):
         """Replicas that one process on a host serves."""
         if self.replicas_per_process:
             return self.replicas_per_process
-        if spec.data.host_decodes:
+        if spec.model.reads_images:
             return max(1, _IPUS_FED_WITH_IMAGES // self.ipus_per_replica)
         return -(-self.replication_factor // spec.system.host_count)
 

@@ -28,7 +28,7 @@ from podsim.training.run import (
     mean_update_count,
     percentiles,
     run_of_updates,
-    run_to_convergence,
+    runs_to_convergence,
 )
 from podsim.units import ps_to_seconds
 from podsim.workload.op import DTYPE_BYTES
@@ -87,9 +87,9 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
             return _at_another_batch(spec, plan, samples.batch_size, lambda drawn: _converged(drawn, schedule))
         samples = samples.runs
     if isinstance(samples, (int, float)):
-        return _given([run_to_convergence(schedule, samples)], schedule)
+        samples = (samples,)
     if isinstance(samples, tuple):
-        return _given([run_to_convergence(schedule, each) for each in samples], schedule)
+        return _given(list(runs_to_convergence(schedule, samples)), schedule)
     if samples is None:
         return TrainingOutcome(schedule.samples_per_update)
     points = reference_points(spec.model.reference_benchmark or "")
@@ -98,7 +98,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
 
 
 def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
-    runs = [run_to_convergence(schedule, each) for each in drawn]
+    runs = list(runs_to_convergence(schedule, drawn))
     parts, updates = mean_run(runs), mean_update_count(runs)
     return TrainingOutcome(schedule.samples_per_update, None, percentiles(runs), parts, updates, _times_s(runs))
 

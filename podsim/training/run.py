@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Protocol
 
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
@@ -79,16 +80,23 @@ def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
     )
 
 
-def run_to_convergence(schedule: Schedule, samples: float) -> TrainingRun:
-    """A run that ends at the first evaluation at which `samples` have been seen.
+def runs_to_convergence(schedule: Schedule, samples: Iterable[float]) -> Iterator[TrainingRun]:
+    """Runs that end at the first evaluation at which so many samples have been seen.
 
     An evaluation takes place after the weight update that passes its mark, so a logged number of
-    samples may lie up to one update above the mark it belongs to.
+    samples may lie up to one update above the mark it belongs to. Runs that end at the same mark are equal.
     """
-    every = schedule.evaluation_every_samples
+    every, per_update = schedule.evaluation_every_samples, schedule.samples_per_update
     if every is None:
-        return run_of_updates(schedule, math.ceil(samples / schedule.samples_per_update))
-    marks = max(1, math.ceil((samples - schedule.samples_per_update) / every))
+        updates = (math.ceil(each / per_update) for each in samples)
+        yield from map(cache(partial(run_of_updates, schedule)), updates)
+        return
+    at_mark = cache(partial(_run_of_evaluations, schedule, every))
+    for each in samples:
+        yield at_mark(max(1, math.ceil((each - per_update) / every)))
+
+
+def _run_of_evaluations(schedule: Schedule, every: float, marks: int) -> TrainingRun:
     updates = math.ceil(marks * every / schedule.samples_per_update)
     return TrainingRun(
         update_count=updates,

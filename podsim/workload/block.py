@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op
+from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op, ReplicaSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,12 @@ class Workload:
         """Elements that a block reads from the one before it per micro-batch; 0 for the first."""
         place = self.order.index(block_name)
         return self.blocks[self.order[place - 1]].output_elements if place else 0
+
+    @property
+    def sums_over_replicas(self) -> bool:
+        """Whether an operation of a pass waits for other replicas."""
+        blocks = self.blocks.values()
+        return any(isinstance(op, ReplicaSum) for block in blocks for op in (*block.forward, *block.backward))
 
     @property
     def parameter_count(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -244,9 +243,7 @@ def test_a_chart_does_not_depend_on_a_matplotlibrc(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "matplotlibrc").write_text(style)
         assert done(tmp_path / name, "run", "template", "--plot", "p.svg").returncode == 0
-        text = (tmp_path / name / "p.svg").read_text(encoding="utf-8")
-        # The solver of the layout may end on another last digit.
-        charts.append(re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.2f}", text))
+        charts.append((tmp_path / name / "p.svg").read_bytes())
     assert charts[0] == charts[1]
 
 

@@ -139,3 +139,10 @@ def test_other_blocks_have_none() -> None:
 def test_popart_lays_nothing_out_anew() -> None:
     ops = plan_of("bert_v1.1_pod64_open").workload.blocks["attention"].forward
     assert not any("/copy." in op.name for op in ops)
+
+
+@pytest.mark.parametrize("name", [VIT, RESNET])
+def test_images_that_nobody_decodes_are_neither_stacked_by_the_caller_nor_fed_by_fewer_processes(name: str) -> None:
+    decoded, ready = (simulate(name, overrides=[f"data.decoded_by_host={each}"]) for each in ("true", "false"))
+    assert ready.weight_update_s <= decoded.weight_update_s
+    assert processes(name, "data.decoded_by_host=false") == processes(name)

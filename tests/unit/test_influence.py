@@ -29,7 +29,7 @@ def trained() -> podsim.RunResult:
 
 
 def test_the_influence_is_that_of_writing_the_bound(trained: podsim.RunResult) -> None:
-    """31 ms to 13 and 49 ms, as a user would set it."""
+    """31.3 ms to 13 and 49 ms, as a user would set it."""
     low, high = (podsim.simulate(_TRAINED, overrides=[f"{_CALL}={bound} ms"]) for bound in (13, 49))
     base = trained.throughput_samples_per_s
     assert influences(trained)[_CALL] == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -163,8 +164,11 @@ def test_one_ipu_neither_syncs_nor_sends() -> None:
 @pytest.mark.parametrize("replicas", [2, 3, 4])
 def test_a_ring_of_n_takes_n_minus_1_steps(replicas: int) -> None:
     program = program_of(small_bert(small_pod(2), [1, 1], replicas=replicas))
-    rings = phases_of(program, "reduce-scatter|all-gather")
-    assert [phase.count for phase in rings] == [replicas - 1] * 4
+    steps = Counter[str]()
+    for phase in phases_of(program, "reduce-scatter|all-gather"):
+        steps[phase.name] += phase.count
+    assert sum(steps.values()) == 4 * (replicas - 1)
+    assert all(count % (replicas - 1) == 0 for count in steps.values())
 
 
 def test_one_replica_reduces_nothing() -> None:

@@ -11,7 +11,7 @@ from podsim.training.convergence import (
     evaluation_interval_samples,
     mlperf_score,
 )
-from podsim.training.run import Schedule, TrainingRun, percentiles, run_of_updates, run_to_convergence
+from podsim.training.run import Schedule, TrainingRun, percentiles, run_of_updates, runs_to_convergence
 
 SCHEDULE = Schedule(
     update_s=2.0,
@@ -29,7 +29,7 @@ def test_interval_rule_gives_the_logged_intervals(batch: int, interval: int) -> 
 
 def test_run_ends_at_the_first_evaluation_that_has_seen_enough() -> None:
     """400,000 samples: the third mark, 525,000 = 175 updates; 4 updates per evaluation."""
-    run = run_to_convergence(SCHEDULE, 400_000)
+    run = next(runs_to_convergence(SCHEDULE, [400_000]))
     assert (run.update_count, run.evaluation_count) == (175, 3)
     assert run.training_s == 350.0
     assert run.evaluation_s == 3 * 4 * 2.0
@@ -38,13 +38,13 @@ def test_run_ends_at_the_first_evaluation_that_has_seen_enough() -> None:
 
 def test_an_evaluation_of_forward_passes_takes_their_time() -> None:
     """10,000 samples are four times 3,000, rounded up; each takes 0.5 s and not the 2 s of a weight update."""
-    run = run_to_convergence(replace(SCHEDULE, evaluation_step_s=0.5), 400_000)
+    run = next(runs_to_convergence(replace(SCHEDULE, evaluation_step_s=0.5), [400_000]))
     assert (run.training_s, run.evaluation_s) == (350.0, 3 * 4 * 0.5)
 
 
 def test_logged_samples_just_above_a_mark_belong_to_it() -> None:
-    assert run_to_convergence(SCHEDULE, 350_000 + 2_999).evaluation_count == 2
-    assert run_to_convergence(SCHEDULE, 350_000 + 3_001).evaluation_count == 3
+    assert next(runs_to_convergence(SCHEDULE, [350_000 + 2_999])).evaluation_count == 2
+    assert next(runs_to_convergence(SCHEDULE, [350_000 + 3_001])).evaluation_count == 3
 
 
 def test_a_run_of_updates_is_evaluated_at_every_mark_it_passes() -> None:

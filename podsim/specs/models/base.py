@@ -64,6 +64,11 @@ class BuiltModelSpec(ModelSpec):
     """Benchmark of MLPerf with reference runs of the model."""
 
     @property
+    def reads_images(self) -> bool:
+        """Whether its samples are images, which workers of a host stack ahead of time."""
+        return False
+
+    @property
     def benchmark(self) -> str | None:
         """Benchmark of MLPerf whose very network this is."""
         return None

@@ -68,6 +68,11 @@ class NormSpec(Spec):
 class ConvnetSpec(BuiltModelSpec):
     """A convolutional network."""
 
+    @property
+    def reads_images(self) -> bool:
+        """Always."""
+        return True
+
     @abstractmethod
     def network(
         self, batch_size: int, formats: Formats, *, trained: bool = False

@@ -66,6 +66,11 @@ class VisionSpec(BuiltModelSpec):
     class_count: Count = 1000
     """Classes."""
 
+    @property
+    def reads_images(self) -> bool:
+        """Always."""
+        return True
+
     @model_validator(mode="before")
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:

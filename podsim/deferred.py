@@ -1,0 +1,50 @@
+"""Sequences that are made when they are first looked at, since most results are asked for a few of their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeVar, overload
+
+_Item = TypeVar("_Item", covariant=True)
+
+
+class Deferred(Sequence[_Item]):
+    """What a function returns, which is called on first use; equal to a tuple of the same items."""
+
+    def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
+        """Nothing is made yet.
+
+        Args:
+            make: Returns the items; called once at most.
+        """
+        self._make = make
+
+    @cached_property
+    def _items(self) -> tuple[_Item, ...]:
+        return tuple(self._make())
+
+    @overload
+    def __getitem__(self, index: int) -> _Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Item]: ...
+    def __getitem__(self, index: int | slice) -> _Item | Sequence[_Item]:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[_Item]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._items == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As a tuple: a function cannot be pickled."""
+        return tuple, (self._items,)

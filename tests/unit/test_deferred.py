@@ -1,0 +1,54 @@
+"""Sequences that are made when they are first looked at."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+from podsim import load, simulate
+from podsim.deferred import Deferred
+
+
+def test_items_are_made_once_when_they_are_first_looked_at() -> None:
+    calls = []
+
+    def make() -> Iterator[int]:
+        calls.append("made")
+        yield from (1, 2, 3)
+
+    items = Deferred(make)
+    assert not calls
+    assert items[0] == 1 and items[1:] == (2, 3) and len(items) == 3
+    assert items == (1, 2, 3) and list(items) == [1, 2, 3]
+    assert calls == ["made"]
+
+
+def test_they_travel_as_a_tuple() -> None:
+    copy = pickle.loads(pickle.dumps(Deferred(lambda: "ab")))
+    assert copy == ("a", "b") and isinstance(copy, tuple)
+
+
+def test_runs_that_differ_in_links_share_what_their_operations_cost() -> None:
+    """Nothing of a stage's cost depends on a link, unless an operation waits for other replicas."""
+    key = "system.machine.ipu_link.bandwidth_per_direction"
+    for name, shares in (("bert_v1.1_pod16_open", True), ("resnet50_v1.1_pod16", False)):
+        slow, fast = (shared_costs(name, f"{key}={each} GB/s") for each in (8, 16))
+        assert (slow is fast) == shares
+
+
+def shared_costs(name: str, *overrides: str) -> object:
+    from podsim.plan.job import training_job
+    from podsim.plan.plan import shared_cost_model
+    from podsim.specs import TrainingScenario
+
+    return shared_cost_model(training_job(load(name, overrides=overrides).of(TrainingScenario)))
+
+
+def test_a_shared_model_gives_the_numbers_of_a_fresh_one() -> None:
+    from podsim import memo
+
+    name, clock = "bert_v1.1_pod16_open", "system.machine.ipu.clock=1.5 GHz"
+    memo.forget()
+    fresh = [simulate(name, overrides=overrides).to_json() for overrides in ([], [clock])]
+    again = [simulate(name, overrides=overrides).to_json() for overrides in ([clock], [])]
+    assert again == fresh[::-1]
