@@ -90,11 +90,13 @@ class Coverage:
         draws: How often inputs were drawn, and the seed.
         ranges: Every row with its range.
         scatter: The error of the model itself as the calibration rows have it now.
+        undrawn: Names of rows without a draw in which all their runs are possible.
     """
 
     draws: Draws
     ranges: tuple[Range, ...]
     scatter: Residuals
+    undrawn: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[Share, ...]:
@@ -129,7 +131,10 @@ def coverage(comparisons: Sequence[Comparison], every: Sequence[Comparison], dra
         [_predicted(found, number, wanted, with_form=with_form) for number in range(draws.count)]
         for with_form in (True, False)
     )
-    return Coverage(draws, tuple(_range(row, full, bare) for row in rows), residuals(every))
+    drawn = {key for made in full for key in made}
+    ranges = tuple(_range(row, full, bare) for row in rows if (row.group, row.name) in drawn)
+    undrawn = tuple(row.name for row in rows if (row.group, row.name) not in drawn)
+    return Coverage(draws, ranges, residuals(every), undrawn)
 
 
 def draw_all(titles: Sequence[str], draws: Draws, watch: Watch) -> dict[str, _Draws]:
@@ -167,7 +172,7 @@ def _range(
     key = row.group, row.name
     ends = []
     for draws in (full, bare):
-        ranked = percentiles([draw[key] for draw in draws if key in draw] or [row.predicted])
+        ranked = percentiles([draw[key] for draw in draws if key in draw])
         ends.append((ranked["p10"], ranked["p90"]))
     (low, high), inner = ends
     return Range(row, low, high, inner, sum(key in draw for draw in full))

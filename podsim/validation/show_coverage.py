@@ -45,6 +45,8 @@ def _outside(found: Coverage) -> Iterator[tuple[str, ...]]:
 def _notes(found: Coverage) -> Iterator[str]:
     low, high = TARGET
     yield f"{found.draws.count:,} draws, seed {found.draws.seed}; {low:.0%} to {high:.0%} of the rows should be inside"
+    if found.undrawn:
+        yield f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}"
     left, scatter = found.scatter, found.scatter.scatter
     if scatter is not None:
         yield (
@@ -66,6 +68,7 @@ def _plain(found: Coverage) -> dict[str, object]:
         "total": _plain_share(found.total),
         "groups": [_plain_share(each) for each in found.groups],
         "rows": [_plain_range(each) for each in found.ranges],
+        "undrawn": list(found.undrawn),
     }
 
 

@@ -249,7 +249,7 @@ ROW = f"{POD64},weight_update,640,ms,logs"
         ),
         (
             f"{HEADER},overrides\n{ROW},parallelism.recomputation=none",
-            "mine.csv:2:48 [overrides]: --set parallelism.recomputation=none [parallelism]: IPU 3 of each replica needs ",
+            "mine.csv:2:48 [overrides]: --set parallelism.recomputation=none [parallelism]: IPU 3 of each ",
         ),
         (
             f"{HEADER}\ngpt2_small_pod4,time_to_train,1,h,logs",

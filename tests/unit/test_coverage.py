@@ -77,6 +77,16 @@ def test_draws_without_a_run_are_left_out(draws: Callable[[dict[str, list[Drawn 
     assert [each.draws for each in found.ranges] == [2, 1]
 
 
+def test_rows_without_any_draw_are_not_counted_but_told(
+    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+) -> None:
+    found = draws({POD64: drawn_times(0.9, 1.1), POD128: drawn_times(None, None)})
+    assert [each.row.name for each in found.ranges] == [POD64]
+    assert found.undrawn == ("POD64 to POD128, open",)
+    text = show_coverage(found, "table")
+    assert "without any draw that is possible, and not counted: POD64 to POD128, open" in text
+
+
 def of(group: str, published: float) -> Range:
     return Range(Comparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40)
 
