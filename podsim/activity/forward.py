@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, placed
@@ -16,14 +16,17 @@ from podsim.plan.layout import Fit
 from podsim.plan.plan import cost_model, shared_cost_model
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
+from podsim.program.prices import forward_calls, task_prices
 from podsim.program.replicas import Replicas
 from podsim.program.size import explicit_event_count
+from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
 from podsim.report.forward import ForwardResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
+from podsim.report.sources import sources
 from podsim.report.step import StepReport
 from podsim.report.usage import replicas_in_use
 from podsim.report.warnings import misfits, waits
@@ -85,8 +88,8 @@ def _result(
         parameter_count=plan.workload.parameter_count,
         flop_per_batch=plan.workload.forward_flop,
         peak_flop_per_s=peak,
-        batch=_step("batch", batch),
-        call=_step("call", call),
+        batch=_step("batch", spec, plan, compile_one_batch, batch),
+        call=_step("call", spec, plan, compile_calls, call),
         ipus=tuple(_account(ipu, cost.stage.label, call) for cost in plan.stages for ipu in cost.stage.ipus),
         memory=memory_report(plan.memory),
         operations=Deferred(lambda: _operations(plan)),
@@ -96,8 +99,12 @@ def _result(
     )
 
 
-def _step(name: str, trace: Trace) -> StepReport:
-    return StepReport(name, trace.makespan_ps, mean_account(trace.lanes), phase_times(trace.phases))
+def _step(
+    name: str, spec: ForwardScenario, plan: Plan, compiled: Callable[[Plan], Program], trace: Trace
+) -> StepReport:
+    breakdown_ps = mean_account(trace.lanes)
+    stood_on = sources(spec, lambda: task_prices(compiled(plan), plan, forward_calls()), breakdown_ps)
+    return StepReport(name, trace.makespan_ps, breakdown_ps, phase_times(trace.phases), sources=stood_on)
 
 
 def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:

@@ -16,12 +16,14 @@ from podsim.plan.generation import Generation, generation_cost_model, plan_gener
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
+from podsim.program.prices import generation_calls, task_prices
 from podsim.program.transfers import STREAMING
 from podsim.report.breakdown import mean_account
 from podsim.report.generation import GenerationResult
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
 from podsim.report.shared import shared
+from podsim.report.sources import sources
 from podsim.report.step import StepReport
 from podsim.report.usage import one_copy
 from podsim.report.warnings import misfits
@@ -54,8 +56,8 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         batch_size=spec.generation.batch_size,
         batches_in_flight=spec.parallelism.batches_in_flight,
         output_tokens=spec.generation.output_tokens,
-        prefill=_report("prefill", steps.prefill, prefill),
-        decode=_report("decode", steps.decode, decode),
+        prefill=step_report("prefill", spec, steps.prefill, prefill),
+        decode=step_report("decode", spec, steps.decode, decode),
         memory=memory_report(steps.memory),
         event_count=prefill.event_count + decode.event_count,
         trace=decode if decode.records else None,
@@ -63,15 +65,18 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
     )
 
 
-def _report(name: str, plan: Plan, trace: Trace) -> StepReport:
+def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -> StepReport:
+    """A step with where its time goes."""
+    breakdown_ps = mean_account(trace.lanes)
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     return StepReport(
         name=name,
         time_ps=trace.makespan_ps,
-        breakdown_ps=mean_account(trace.lanes),
+        breakdown_ps=breakdown_ps,
         phases=phase_times(trace.phases),
         loads_ps=sum(loads) // len(trace.lanes),
         longest_stage_ps=longest_stage_ps(plan, trace),
+        sources=sources(spec, lambda: task_prices(compile_step(plan), plan, generation_calls(plan)), breakdown_ps),
     )
 
 

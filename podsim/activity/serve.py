@@ -9,17 +9,22 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from podsim.activity.generation import GenerationProbe
+from podsim.activity.generation import GenerationProbe, step_report
 from podsim.activity.requests import Demand, drawn, replayed
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
 from podsim.cost.model import CostModel
+from podsim.deferred import Deferred
+from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
-from podsim.plan.generation import Generation, generation_cost_model, plan_generation
+from podsim.plan.generation import Generation, Steps, generation_cost_model, plan_generation
 from podsim.plan.generation_job import generation_job
+from podsim.program.generation import compile_step
+from podsim.report.envelope import SERVING, envelope_of
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
+from podsim.report.sources import Sources
 from podsim.report.usage import copies_in_use
 from podsim.serving import (
     Batching,
@@ -90,11 +95,13 @@ def serve(
         job_of = partial(_job, demand=demand)
         asked = job_of(spec)
         model = generation_cost_model(asked)
-        _check_that_it_fits(spec, asked, model)
+        plan = _planned(spec, asked, model).decode
+        stood_on = Deferred(lambda: step_report("decode", spec, plan, execute(compile_step(plan))).sources.lines)
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
-    return _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
+    made = _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
+    return replace(made, sources=Sources(stood_on), envelope=envelope_of(spec, SERVING))
 
 
 def _given(
@@ -148,9 +155,10 @@ def _job(spec: GenerationScenario, demand: Demand) -> Generation:
     return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 
 
-def _check_that_it_fits(spec: GenerationScenario, asked: Generation, model: CostModel) -> None:
+def _planned(spec: GenerationScenario, asked: Generation, model: CostModel) -> Steps:
+    """Both kinds of step of a full batch, if it fits."""
     try:
-        plan_generation(asked, model)
+        return plan_generation(asked, model)
     except InfeasibleError as error:
         if spec.served.batch_size and error.do:
             error.do = error.do.replace("generation.batch_size", "serving.batch_size")

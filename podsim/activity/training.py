@@ -17,6 +17,7 @@ from podsim.plan.plan import cost_model, shared_cost_model
 from podsim.plan.stage_cost import StageCost
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
+from podsim.program.prices import Prices, task_prices, training_calls
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
@@ -25,6 +26,7 @@ from podsim.report.phases import phase_times
 from podsim.report.result import RunResult
 from podsim.report.rows import IpuAccount, OperationRow
 from podsim.report.shared import shared
+from podsim.report.sources import Sources, sources
 from podsim.report.usage import replicas_in_use
 from podsim.report.warnings import spared_work, warnings_of
 from podsim.specs import LoadedScenario, TrainingScenario
@@ -47,8 +49,13 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
     known = None if settings.explicit else (program, trace)
+
+    def prices() -> Prices:
+        return task_prices(known[0] if known else compile_program(plan), plan, training_calls(plan))
+
+    stood_on = sources(spec, prices, mean_account(trace.lanes))
     stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=settings.influence)
-    return _result(loaded, plan, trace, outcome, stands_on, choice)
+    return _result(loaded, plan, trace, outcome, stands_on, choice, stood_on)
 
 
 def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
@@ -64,6 +71,7 @@ def _result(
     outcome: TrainingOutcome,
     stands_on: StandsOn,
     choice: Choice | None,
+    stood_on: Sources,
 ) -> RunResult:
     update_s = ps_to_seconds(trace.makespan_ps)
     return RunResult(
@@ -85,6 +93,7 @@ def _result(
         ipus=_ipus(plan, trace),
         memory=memory_report(plan.memory),
         operations=Deferred(lambda: _operations(plan)),
+        sources=stood_on,
         event_count=trace.event_count,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,

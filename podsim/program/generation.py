@@ -9,6 +9,7 @@ Source: [popxl_llama], [gcl_topologies].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from podsim.errors import MissingDataError
@@ -58,6 +59,13 @@ def stages_interfere(plan: Plan) -> bool:
 def loads_overlap(plan: Plan) -> bool:
     """Whether weights are loaded while others compute."""
     return plan.layout.weight_storage == STREAMING and plan.layout.io_tiles > 0
+
+
+def samples_on_host(plan: Plan) -> bool:
+    """Whether a step hands all logits to the host, as a loop without kept keys does where its cost is known."""
+    software = plan.software
+    known = software.sampling_per_logit_s is not None and software.forward_call_s is not None
+    return plan.layout.kv_cache == "none" and known
 
 
 class _StepProgram:
@@ -110,8 +118,8 @@ class _StepProgram:
         if segment.blocks not in self._workload.layers.values():
             yield self._phase(segment.blocks[0], stage, steps_of)
         elif self._overlaps or self._explicit:
-            for number in range(segment.count):
-                yield self._phase(f"layers {stage.index} {number}", stage, steps_of)
+            one = self._phase("", stage, steps_of)
+            yield from (replace(one, name=f"layers {stage.index} {number}") for number in range(segment.count))
         else:
             yield self._phase(f"layers {stage.index}", stage, steps_of, segment.count)
 
@@ -131,7 +139,7 @@ class _StepProgram:
         """The call for the next token; a loop without kept keys hands all logits to the host. [s]"""
         software, layout = self._plan.software, self._plan.layout
         per_logit_s, call_s = software.sampling_per_logit_s, software.forward_call_s
-        if layout.kv_cache != "none" or per_logit_s is None or call_s is None:
+        if not samples_on_host(self._plan) or per_logit_s is None or call_s is None:
             return self._token_call_s()
         return call_s + layout.micro_batch_size * layout.logits_per_sequence * per_logit_s
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from podsim.parallelism.choice import Choice
+from podsim.report.envelope import Envelope
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated
+from podsim.specs.without_effect import WithoutEffect
 
 if TYPE_CHECKING:
     from podsim.draws import Uncertainty
@@ -29,6 +31,8 @@ class Result:
         simulated: Pod, chip, clock and software stack, and what differs from the file.
         references: Measured and published figures to compare with.
         warnings: What a reader must know before using the numbers.
+        without_effect: Keys that were written and change nothing in what is asked.
+        envelope: Whether published runs like this one have been compared with predictions.
         assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
@@ -45,6 +49,8 @@ class Result:
     simulated: Simulated
     references: tuple[Reference, ...] = ()
     warnings: tuple[str, ...] = ()
+    without_effect: tuple[WithoutEffect, ...] = ()
+    envelope: Envelope = field(default_factory=Envelope)
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
@@ -86,6 +92,8 @@ class Result:
             "version": self.version,
             "simulated": self.simulated,
             "warnings": self.warnings,
+            "without_effect": self.without_effect,
+            "envelope": self.envelope.to_dict(),
             "references": [_plain_fields(each) | {"error": self.error_of(each)} for each in self.references],
             **self.own(),
             "assumptions": [dict(each) for each in self.assumptions],

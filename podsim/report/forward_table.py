@@ -19,8 +19,8 @@ def forward_tables(result: ForwardResult, *, ascii_only: bool) -> Tables:
     many = f"Where a call of {result.batches_per_call} batches goes: {format_duration_s(call.time_s, _DIGITS)}"
     return (
         headline(result, _headline(result)),
-        breakdown_table(one, batch.breakdown, ascii_only=ascii_only),
-        breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, ascii_only=ascii_only),
+        breakdown_table(one, batch.breakdown, batch.sources, ascii_only=ascii_only),
+        breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, call.sources, ascii_only=ascii_only),
         _stages(result),
         operation_table(result.operations),
         memory_lines(result.memory),

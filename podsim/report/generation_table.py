@@ -42,4 +42,4 @@ def _headline(result: GenerationResult) -> list[tuple[str, str, str]]:
 
 def _step(step: StepReport, *, ascii_only: bool) -> Group:
     title = f"Where a {step.name} step goes: {format_duration_s(step.time_s, _DIGITS)}, bound by {step.bound}"
-    return breakdown_table(title, step.breakdown, ascii_only=ascii_only)
+    return breakdown_table(title, step.breakdown, step.sources, ascii_only=ascii_only)

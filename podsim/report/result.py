@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.report.sources import Sources
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _OWN_KEYS: Final = (
     "mfu_of_pod",
     "breakdown",
     "breakdown_ps",
+    "breakdown_basis",
     "run_breakdown",
     "phases",
     "ipus",
@@ -51,6 +53,7 @@ class RunResult(Result):
         ipus: How each IPU of a replica spends a weight update.
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
+        sources: What the lines of the breakdown stand on.
     """
 
     throughput_samples_per_s: float
@@ -64,6 +67,7 @@ class RunResult(Result):
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
     operations: Sequence[OperationRow]
+    sources: Sources = field(default_factory=Sources)
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
@@ -80,6 +84,11 @@ class RunResult(Result):
     def breakdown(self) -> dict[str, float]:
         """Time by kind; its values add up to `weight_update_s` exactly, in any order. [s]"""
         return exact_seconds(self.breakdown_ps)
+
+    @property
+    def breakdown_basis(self) -> dict[str, object]:
+        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        return self.sources.to_dict()
 
     @property
     def slowest_ipu(self) -> IpuAccount | None:

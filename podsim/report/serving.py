@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from podsim.report.base import Result
+from podsim.report.sources import Sources
 from podsim.serving import LoadPoint, Saturation, ServingOutcome
 
 _TIMES = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
@@ -28,6 +29,7 @@ class ServingResult(Result):
         outcome: What came of them.
         saturation: The largest rate that can be served.
         points: The same kind of requests at other rates.
+        sources: What the time of a decode step of a full batch stands on.
     """
 
     batching: str
@@ -40,6 +42,7 @@ class ServingResult(Result):
     outcome: ServingOutcome
     saturation: Saturation
     points: tuple[LoadPoint, ...]
+    sources: Sources = field(default_factory=Sources)
 
     @property
     def load(self) -> float | None:
@@ -49,6 +52,11 @@ class ServingResult(Result):
     def load_of(self, rate_per_s: float) -> float:
         """A rate as a share of the saturation."""
         return rate_per_s / self.saturation.rate_per_s
+
+    @property
+    def breakdown_basis(self) -> dict[str, object]:
+        """Shares of a decode step of a full batch by what they stand on: of each kind of time, and of all of it."""
+        return self.sources.to_dict()
 
     @property
     def most_waiting(self) -> int:
@@ -66,6 +74,7 @@ class ServingResult(Result):
                 "copy_count": self.copy_count,
                 "batches_in_flight": self.batches_in_flight,
             },
+            "breakdown_basis": self.breakdown_basis,
             "request_count": self.request_count,
             "rate_per_s": self.rate_per_s,
             "load": self.load,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -41,7 +41,7 @@ def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _
     return "".join(bars[-(-(len(bars) - 1) * peak // max(1, *peaks))] for peak in peaks)
 
 
-def _headline(result: ServingResult) -> Table:
+def _headline(result: ServingResult) -> RenderableType:
     outcome = result.outcome
     table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
     rows = (
@@ -66,7 +66,9 @@ def _headline(result: ServingResult) -> Table:
     )
     for row in rows:
         table.add_row(*map(Text, row))
-    return table
+    if not result.sources.text:
+        return table
+    return Group(table, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
 
 
 def _offered(result: ServingResult) -> str:

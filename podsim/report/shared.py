@@ -7,12 +7,14 @@ from typing import TypedDict
 
 from podsim._version import __version__
 from podsim.parallelism.choice import Choice
+from podsim.report.envelope import Envelope, envelope_of
 from podsim.report.references import references_of
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated, simulated
 from podsim.report.usage import Usage, unused_ipus
 from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
+from podsim.specs.without_effect import WithoutEffect, without_effect
 
 
 class Shared(TypedDict):
@@ -24,6 +26,8 @@ class Shared(TypedDict):
     simulated: Simulated
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
+    without_effect: tuple[WithoutEffect, ...]
+    envelope: Envelope
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     scenario: Mapping[str, object]
@@ -58,6 +62,8 @@ def shared(
         simulated=simulated(loaded, usage.ipus_used, changes),
         references=() if changes else references_of(loaded),
         warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
+        without_effect=without_effect(loaded),
+        envelope=envelope_of(loaded.spec),
         assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,

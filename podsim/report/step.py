@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from podsim.report.breakdown import exact_seconds
 from podsim.report.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
 from podsim.report.rows import PhaseTime
+from podsim.report.sources import Sources
 from podsim.units import ps_to_seconds
 
 _BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links", OFF_CHIP: "host"}
@@ -27,6 +28,7 @@ class StepReport:
         phases: Its phases in order.
         loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
         longest_stage_ps: The longest that any stage is taken by the batch. [ps]
+        sources: What the lines of the breakdown stand on.
     """
 
     name: str
@@ -35,6 +37,7 @@ class StepReport:
     phases: tuple[PhaseTime, ...]
     loads_ps: int = 0
     longest_stage_ps: int = 0
+    sources: Sources = field(default_factory=Sources)
 
     @property
     def time_s(self) -> float:
@@ -45,6 +48,11 @@ class StepReport:
     def breakdown(self) -> dict[str, float]:
         """Time by kind; adds up to `time_s` exactly. [s]"""
         return exact_seconds(self.breakdown_ps)
+
+    @property
+    def breakdown_basis(self) -> dict[str, object]:
+        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        return self.sources.to_dict()
 
     @property
     def loads_s(self) -> float:
@@ -80,6 +88,7 @@ class StepReport:
             "bound": self.bound,
             "loads_s": self.loads_s,
             "breakdown": self.breakdown,
+            "breakdown_basis": self.breakdown_basis,
             "phases": [{"name": each.name, "count": each.count, "seconds": each.seconds} for each in self.phases],
         }
 

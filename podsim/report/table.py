@@ -19,10 +19,11 @@ from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
 from podsim.report.result import RunResult
 from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.report.sources import Sources
 from podsim.report.tables import Tables, headline, plain_table, titled
 
 _HEADLINE_DIGITS: Final = 4
-_BAR_WIDTH: Final = 14
+_BAR_WIDTH: Final = 8
 _MOST_IPUS: Final = 16
 _MOST_OPERATIONS: Final = 8
 _MS_FROM_S: Final = 0.02
@@ -77,14 +78,15 @@ def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
 def _breakdown(result: RunResult, *, ascii_only: bool) -> Group:
     count = len(result.ipus)
     over = f", mean over {count} IPUs" if count > 1 else ""
-    return breakdown_table(f"Where one weight update goes{over}", result.breakdown, ascii_only=ascii_only)
+    title = f"Where one weight update goes{over}"
+    return breakdown_table(title, result.breakdown, result.sources, ascii_only=ascii_only)
 
 
-def breakdown_table(title: str, breakdown: Mapping[str, float], *, ascii_only: bool) -> Group:
-    """Time by kind, largest first."""
+def breakdown_table(title: str, breakdown: Mapping[str, float], sources: Sources, *, ascii_only: bool) -> Group:
+    """Time by kind, largest first, each with what most of it stands on; below it what all of it stands on."""
     total_s, largest = sum(breakdown.values()), max(breakdown.values(), default=0.0)
     unit, scale_s = ("ms", 1e-3) if total_s >= _MS_FROM_S else ("us", 1e-6)
-    table = plain_table("kind", "", ">share", f">{unit}", "what it is")
+    table = plain_table("kind", "", ">share", f">{unit}", "source", "what it is")
     for name, time_s in sorted(breakdown.items(), key=lambda item: -item[1]):
         if time_s:
             kind = kind_of(name)
@@ -93,9 +95,10 @@ def breakdown_table(title: str, breakdown: Mapping[str, float], *, ascii_only: b
                 Text(bar(time_s / largest, ascii_only=ascii_only), style=kind.colour),
                 Text(format_percent(time_s / total_s)),
                 Text(f"{time_s / scale_s:,.1f}"),
+                Text(sources.main(name)),
                 Text(kind.meaning, style="dim"),
             )
-    return titled(title, table)
+    return titled(title, table, *([f"Sources: {sources.text}"] if sources.text else []))
 
 
 def bar(fraction: float, *, ascii_only: bool) -> str:

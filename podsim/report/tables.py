@@ -34,10 +34,12 @@ def plain_table(*headers: str) -> Table:
 
 
 def heading(result: Result) -> Group:
-    """The title of a report, what it is about, and its warnings."""
+    """The title of a report, what it is about, its warnings, and what of it was never compared."""
     title, about = Text(result.title, style="bold"), "\n".join(result.about)
     warnings = [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
-    return Group(title, Text(about, style="dim"), *warnings)
+    notes = [f"{each.key} changes nothing: {each.reason}" for each in result.without_effect]
+    notes += [result.envelope.text] if result.envelope.text else []
+    return Group(title, Text(about, style="dim"), *warnings, *(Text(f"note: {note}", style="dim") for note in notes))
 
 
 def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:

@@ -36,6 +36,17 @@ _BY_NAME = {
 }
 _BY_FAMILY = {COMPUTE: CLOCK, ON_CHIP: CLOCK, LINKS: LINK}
 
+_MODELS = {
+    "bert": "BERT",
+    "conductivity_cnn": "conductivity CNN",
+    "decoder": "GPT-2",
+    "efficientnet": "EfficientNet",
+    "resnet": "ResNet",
+    "t5": "T5",
+    "vit": "ViT",
+}
+_RUNS = {"blog": "training", "published": "training", "fine_tuning": "fine-tuning", "mlperf": "MLPerf"}
+
 Progress = Callable[[Sequence[str]], Iterable[str]]
 
 
@@ -156,11 +167,19 @@ def mean_ratio(rows: Sequence[BowRow]) -> float:
 
 
 def bow_frame(rows: Sequence[BowRow]) -> DataFrame:
-    """For charts: `ratio`, `ratio_of_shares`, `clock_ratio` and the shares, by scenario."""
+    """For charts: `group`, `ratio`, `ratio_of_shares`, `clock_ratio` and the shares, by scenario."""
     import pandas as pd
 
     records = [
-        {"ratio": row.ratio, "ratio_of_shares": row.ratio_of_shares, "clock_ratio": row.clock_ratio} | dict(row.shares)
+        {"group": group_of(row), "ratio": row.ratio, "ratio_of_shares": row.ratio_of_shares}
+        | {"clock_ratio": row.clock_ratio}
+        | dict(row.shares)
         for row in rows
     ]
     return pd.DataFrame(records, index=[row.name for row in rows])
+
+
+def group_of(row: BowRow) -> str:
+    """Model and kind of run of a workload in words, for example `BERT, MLPerf`."""
+    (path,) = data_file("scenarios").glob(f"*/{row.name}.yaml")
+    return f"{_MODELS.get(row.model, row.model)}, {_RUNS.get(path.parent.name, path.parent.name)}"

@@ -17,11 +17,17 @@ from matplotlib.figure import Figure
 PREDICTED: Final = "#2171b5"
 MEASURED: Final = "#bdbdbd"
 MEASURED_INK: Final = "#555555"
+OTHER: Final = "#e6750f"
+"""Another machine."""
+PARTS: Final = ("#2171b5", "#9ecae1", "#1f9e80", "#e6750f", "#6a2c86", "#c09ad0", "#bdbdbd", "#e8c547")
+"""Colours of parts of a whole; neighbours differ in lightness, for readers who see no red or no green."""
 BAR: Final = 0.42
 """Width of one of a pair of bars, of the distance between two pairs."""
-_WIDTH_INCHES: Final = 11.0
-_DOTS_PER_INCH: Final = 100
-_CLEAR: Final = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+# Text of 8.5 points is then 1/75 of the width: legible where a page shows a chart at 900 pixels.
+_WIDTH_INCHES: Final = 9.0
+_DOTS_PER_INCH: Final = 125
+CLEAR: Final = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+"""Behind text that may lie over a line."""
 
 
 class Chart(Figure):
@@ -44,6 +50,8 @@ def draw_pairs(
     predicted: Iterable[float],
     measured: Iterable[float],
     ranges: Iterable[tuple[float, float]] = (),
+    digits: int = 1,
+    names: tuple[str, str] = ("predicted", "measured"),
 ) -> None:
     """Two bars for each label, with their heights written on them and their names in the first pair.
 
@@ -53,16 +61,18 @@ def draw_pairs(
         predicted: Heights of the bars at the left.
         measured: Heights of the bars at the right.
         ranges: Ends of the whiskers of those at the right; not numbers where there are none.
+        digits: Of the heights behind the point.
+        names: Of both kinds of bars.
     """
     ends = dict(enumerate(ranges))
     for shift, values, colour, name, ink in (
-        (-BAR / 2, list(predicted), PREDICTED, "predicted", "white"),
-        (BAR / 2, list(measured), MEASURED, "measured", "black"),
+        (-BAR / 2, list(predicted), PREDICTED, names[0], "white"),
+        (BAR / 2, list(measured), MEASURED, names[1], "black"),
     ):
         for place, value in enumerate(values):
             axes.bar(place + shift, value, 0.95 * BAR, color=colour)
             top = _whisker(axes, place + shift, ends.get(place)) if shift > 0 else None
-            write_value(axes, place + shift, value, top)
+            write_value(axes, place + shift, value, top, digits)
         axes.text(shift, 0.04 * values[0], name, rotation=90, ha="center", va="bottom", fontsize=9, color=ink)
     axes.set_xticks(range(len(labels)), labels)
     axes.tick_params(axis="x", length=0)
@@ -71,16 +81,16 @@ def draw_pairs(
     bare_frame(axes)
 
 
-def write_value(axes: Axes, place: float, value: float, top: float | None = None) -> None:
+def write_value(axes: Axes, place: float, value: float, top: float | None = None, digits: int = 1) -> None:
     """Write a value over its bar, or over the whisker that stands on it."""
     axes.annotate(
-        f"{value:.1f}",
+        f"{value:.{digits}f}",
         (place, value if top is None else top),
         (0, 3),
         textcoords="offset points",
         ha="center",
         fontsize=8.5,
-        bbox=_CLEAR,
+        bbox=CLEAR,
     )
 
 

@@ -21,7 +21,8 @@ _MS_PER_S, _US_PER_S = 1e3, 1e6
 _LONG_SAMPLE_S: Final = 5e-3
 _TOGETHER: Final = ("matmul", "vector", "reduction", "exchange", "rearrange", "sync", "superstep")
 _SMALL_SHARE: Final = 0.005
-_SUM_INCHES, _NUMBER_INCHES, _COLUMN_INCHES, _TEXT_INCHES, _YTICKS_INCHES = 4.0, 0.4, 0.68, 1.15, 0.7
+_SUM_INCHES, _NUMBER_INCHES, _TEXT_INCHES, _YTICKS_INCHES = 2.8, 0.42, 1.0, 0.65
+_COLUMN_INCHES, _CHARACTER_INCHES = 0.16, 0.07
 _HEADING_CHARACTERS: Final = 20
 
 
@@ -31,12 +32,14 @@ def cost_of_a_sample_chart(frame: DataFrame, results: Mapping[str, RunResult]) -
     Rows are pods and all columns have one scale; each column starts at one place for all pods.
 
     Args:
-        frame: Scenarios of one model as index; columns `ipus`, `measured_update_ms`, smallest pod first.
+        frame: Scenarios of one model as index; column `ipus`, smallest pod first, and
+            `measured_update_ms` if measured times shall stand beside.
         results: Runs by scenario.
     """
     counts = [samples_of_update(results[name]) / frame["ipus"][name] for name in frame.index]
     parts = [_per_sample(results[name].breakdown, count) for name, count in zip(frame.index, counts, strict=True)]
-    measured = [ms / _MS_PER_S / count for ms, count in zip(frame["measured_update_ms"], counts, strict=True)]
+    logged_ms = frame.get("measured_update_ms", ())
+    measured = [ms / _MS_PER_S / count for ms, count in zip(logged_ms, counts, strict=False)]
     figure = chart_of_height(1.1 + 0.46 * len(parts))
     axes = figure.add_subplot()
     left = _columns(axes, parts)
@@ -65,13 +68,18 @@ def _columns(axes: Axes, parts: Sequence[Mapping[str, float]]) -> float:
     for name, kinds in _kinds_of_columns(parts).items():
         shown = [kind for kind in kinds if _peak(parts, [kind]) >= _SMALL_SHARE * longest]
         inside = ", ".join(kind_of(kind).label for kind in shown)
-        heading = fill(f"{name}: {inside}", _HEADING_CHARACTERS) if len(shown) > 1 else name.replace(" ", "\n")
+        heading = fill(f"{name}: {inside}", _HEADING_CHARACTERS) if len(shown) > 1 else _broken(name)
         axes.text(left, -0.45, heading, va="bottom", fontsize=8.5)
         for place, each in enumerate(parts):
             _bar(axes, place, left, {kind: each[kind] for kind in kinds if kind in each}, longest)
-        least = _COLUMN_INCHES if len(shown) == 1 else 2 * _COLUMN_INCHES
+        least = _COLUMN_INCHES + _CHARACTER_INCHES * max(map(len, heading.splitlines()))
         left += max(_peak(parts, kinds) + _NUMBER_INCHES * inch, least * inch)
     return left
+
+
+def _broken(name: str) -> str:
+    """A name in several lines: a column may then be narrow."""
+    return name.replace(" ", "\n").replace("-", "-\n")
 
 
 def _kinds_of_columns(parts: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
@@ -102,17 +110,20 @@ def _bar(axes: Axes, place: int, left: float, times: Mapping[str, float], longes
 def _totals(axes: Axes, left: float, totals: Sequence[float], measured: Sequence[float]) -> float:
     """Two columns of text, predicted and measured: the sums, and how fast an IPU is beside the first pod's."""
     longest = max(totals)
-    pairs = list(zip(totals, measured, strict=True))
-    sums = [f"{_time(total, longest)} ({_time(logged, longest)})" for total, logged in pairs]
-    rates = [
-        f"{format_percent(totals[0] / total, 0)} ({format_percent(measured[0] / logged, 0)})" for total, logged in pairs
-    ]
-    for heading, texts in (("total\n(measured)", sums), ("speed of an IPU\n(measured)", rates)):
+    predicted, logged = ([(_time(each, longest), _rate(each, times)) for each in times] for times in (totals, measured))
+    behind = "\n(measured)" if measured else ""
+    for column, heading in enumerate((f"total{behind}", f"speed of\nan IPU{behind}")):
         left += _TEXT_INCHES * longest / _SUM_INCHES
         axes.text(left, -0.45, heading, ha="right", va="bottom", fontsize=8.5)
-        for place, text in enumerate(texts):
+        for place, texts in enumerate(predicted):
+            text = f"{texts[column]} ({logged[place][column]})" if measured else texts[column]
             axes.text(left, place, text, ha="right", va="center", fontsize=8.5)
     return left
+
+
+def _rate(time_s: float, times: Sequence[float]) -> str:
+    """How fast an IPU is beside the first one."""
+    return format_percent(times[0] / time_s, 0)
 
 
 def _unit(longest_s: float) -> tuple[float, str, int]:

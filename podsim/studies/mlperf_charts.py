@@ -11,6 +11,7 @@ from podsim.report.result import RunResult
 from podsim.studies.chart import (
     BAR,
     MEASURED_INK,
+    OTHER,
     PREDICTED,
     Chart,
     bare_frame,
@@ -23,7 +24,6 @@ from podsim.studies.speedups import speedups
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-_OTHER: Final = "#e6750f"
 _BANDS: Final = ((0.10, "#f2f2f2"), (0.05, "#e2e2e2"))
 _MINUTES: Final = (5, 10, 20, 40)
 
@@ -44,8 +44,8 @@ def time_to_train_chart(frame: DataFrame, others: Mapping[str, float], other_nam
         several = rows["division"].nunique() > 1
         labels = [_pod(row["ipus"], row["division"] if several else "") for _, row in rows.iterrows()]
         draw_pairs(axes, labels, rows["train_min"], rows["measured_train_min"], _ranges(rows))
-        axes.bar(-1, others[benchmark], 2 * BAR, color=_OTHER)
-        axes.axhline(others[benchmark], color=_OTHER, linewidth=0.8, linestyle=(0, (5, 4)), zorder=0)
+        axes.bar(-1, others[benchmark], 2 * BAR, color=OTHER)
+        axes.axhline(others[benchmark], color=OTHER, linewidth=0.8, linestyle=(0, (5, 4)), zorder=0)
         write_value(axes, -1, others[benchmark])
         axes.set_xticks(range(-1, len(rows)), [other_name, *labels])
         axes.set_title(f"{benchmark}: time to train [min]", loc="left", fontsize=10.5)
@@ -98,9 +98,9 @@ def accuracy_chart(frame: DataFrame) -> Chart:
     beside = axes.get_yaxis_transform()
     for place, (error, (_, row)) in enumerate(zip(errors, frame.iterrows(), strict=True)):
         _error_dot(axes, place, float(error), hollow=row["role"] == "calibration")
-        for edge, column in ((1.09, "update_ms"), (1.19, "measured_update_ms")):
+        for edge, column in ((1.07, "update_ms"), (1.19, "measured_update_ms")):
             axes.text(edge, place, f"{row[column]:,.1f}", transform=beside, ha="right", va="center", fontsize=8.5)
-    for edge, name in ((1.09, "predicted\n[ms]"), (1.19, "measured\n[ms]")):
+    for edge, name in ((1.07, "predicted\n[ms]"), (1.19, "measured\n[ms]")):
         axes.text(edge, -0.6, name, transform=beside, ha="right", va="bottom", fontsize=8.5, color=MEASURED_INK)
     axes.set_yticks(range(len(frame)), [_submission(row) for _, row in frame.iterrows()])
     reach = max(100 * _BANDS[0][0], float(errors.abs().max())) + 3

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from podsim.activity import generate
 from podsim.report.generation import GenerationResult
 from podsim.specs import GenerationScenario, load_scenario
+from podsim.studies.figures import figure_row
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ SCENARIO = "llama2_7b_pods"
 STREAMED = ("pod4", "pod8", "pod16", "pod32", "pod64")
 RESIDENT = ("int4_resident", "pod32_resident", "pod32_resident_one_stage", "pod64_resident")
 BOUNDS = ("compute", "exchange", "links", "streaming memory", "host")
+AS_PUBLISHED = "llama2_7b_pod16_streamed"
+_PUBLISHED = ("LLM-001", "LLM-002", "LLM-003")
+_PODS_OF_SHARDS = {4: "ipu_pod4", 8: "ipu_pod16", 16: "ipu_pod16"}
 _BOW = "system.machine.ipu=ipu_bow"
 
 
@@ -72,6 +76,27 @@ def _row(variant: str) -> PodRow:
         gc200=generate(loaded),
         bow_tokens_per_s=generate(SCENARIO, variant=variant, overrides=[_BOW]).tokens_per_s,
     )
+
+
+def kept_rates(rows: Sequence[PodRow]) -> dict[int, float]:
+    """Tokens per second of the rows that generate one sequence, by number of IPUs. [1/s]"""
+    return {row.ipu_count: row.gc200.tokens_per_s for row in rows if row.sequences == 1}
+
+
+def recomputed_rates() -> dict[int, float]:
+    """Tokens per second of one sequence as published, without keys and values kept, by number of IPUs. [1/s]
+
+    The published run shares every layer among 16 IPUs; nothing else differs on the others.
+    """
+    return {
+        shards: generate(AS_PUBLISHED, overrides=[f"system={pod}", f"parallelism.tensor_parallel={shards}"]).steps_per_s
+        for shards, pod in _PODS_OF_SHARDS.items()
+    }
+
+
+def published_rates() -> list[tuple[int, float]]:
+    """Numbers of IPUs and published tokens per second. [1/s]"""
+    return [(int(row["ipus"]), float(row["value"])) for row in map(figure_row, _PUBLISHED)]
 
 
 def links_overtake_compute(rows: Sequence[PodRow]) -> PodRow | None:

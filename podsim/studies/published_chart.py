@@ -18,6 +18,7 @@ _COLOURS: Final = ("#c09ad0", "#2171b5", "#1f9e80", "#737373", "#e6750f", "#6a2c
 _MARKERS: Final = ("s", "o", "^", "x", "D", "v", "P")
 _RATIOS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 _ROOM: Final = 1.04
+_KEYS_IN_A_ROW: Final = 4
 
 
 def published_chart(frame: DataFrame, roles: Sequence[str], kinds: Sequence[str]) -> Chart:
@@ -38,7 +39,7 @@ def published_chart(frame: DataFrame, roles: Sequence[str], kinds: Sequence[str]
     panels[0].set_ylabel("predicted ÷ published, logarithmic", fontsize=9)
     panels[len(panels) // 2].set_xlabel("published figure in its own unit, without sign, logarithmic", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(kinds), frameon=False, fontsize=8.5)
+    figure.legend(handles, labels, loc="outside lower center", ncols=_KEYS_IN_A_ROW, frameon=False, fontsize=8.5)
     return figure
 
 

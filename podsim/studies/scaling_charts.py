@@ -16,7 +16,7 @@ from podsim.studies.chart import Chart, chart_of_height
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_ROW_INCHES: Final = 0.215
+_ROW_INCHES: Final = 0.32
 _KEYS_IN_A_ROW: Final = 3
 _SIMULATED, _PUBLISHED = "#2171b5", "#555555"
 _COLOURS: Final = {
@@ -36,24 +36,30 @@ _DASHED: Final = (0, (4, 2))
 
 
 def bow_chart(frame: DataFrame, published: float) -> Chart:
-    """Ratio of each workload before the ratio of the clocks, beside the shares that explain it; least first.
+    """Ratio of each workload in the row of its group, beside the mean shares that explain it; least first.
 
     Args:
-        frame: Scenarios as index; columns `ratio`, `ratio_of_shares`, `clock_ratio`, then one for each share.
+        frame: Scenarios as index; columns `group`, `ratio`, `ratio_of_shares`, `clock_ratio`, then one for each share.
         published: The published mean of the ratio.
     """
-    ordered = frame.sort_values("ratio")
-    figure = chart_of_height(2.0 + _ROW_INCHES * len(ordered))
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.2])
-    _ratios(left, ordered)
-    clocks = float(ordered["clock_ratio"].iloc[0])
+    means = frame.groupby("group").mean(numeric_only=True).sort_values("ratio")
+    figure = chart_of_height(1.9 + _ROW_INCHES * len(means))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
+    for place, group in enumerate(means.index):
+        _ratios(left, place, frame[frame["group"] == group])
+    left.set_title("Simulated (dots), from mean shares (ring)", loc="left", fontsize=10)
+    plain_frame(left)
+    clocks = float(frame["clock_ratio"].iloc[0])
     _mark(left, clocks, f"clocks {clocks:.2f} ", "black", "right")
-    _mark(left, published, f" published mean {published:.2f}", _PUBLISHED, "left")
-    left.set(xlim=(1, published + 0.12), ylim=(len(ordered) - 0.4, -3.4))
+    _mark(left, published, f" published\n mean {published:.2f}", _PUBLISHED, "left")
+    left.set(xlim=(0.98, published + 0.12), ylim=(len(means) - 0.4, -2.4))
     left.set_xlabel("throughput on Bow ÷ on GC200", fontsize=9)
-    _stack(right, ordered, _KEYS_IN_A_ROW)
-    right.set_title("What a weight update on GC200 is spent on", loc="left", fontsize=10)
-    _rows(left, ordered)
+    _stack(right, means, _KEYS_IN_A_ROW)
+    right.set_title("Mean shares of a weight update on GC200", loc="left", fontsize=10)
+    right.set_xlabel("share of a weight update [%]", fontsize=9)
+    counts = frame["group"].value_counts()
+    left.set_yticks(range(len(means)), [f"{group} ({counts[group]})" for group in means.index], fontsize=9)
+    left.tick_params(axis="y", length=0)
     return figure
 
 
@@ -69,17 +75,17 @@ def pods_chart(frame: DataFrame) -> Chart:
     _stack(right, frame, len(frame.columns))
     right.set_ylim(len(frame) - 0.4, -1.2)
     right.set_title("What a decode step is spent on", loc="left", fontsize=10)
+    right.set_xlabel("share of a decode step [%]", fontsize=9)
     _rows(right, frame)
     return figure
 
 
-def _ratios(axes: Axes, frame: DataFrame) -> None:
-    for place, (ratio, shares) in enumerate(zip(frame["ratio"], frame["ratio_of_shares"], strict=True)):
-        axes.plot([1, ratio], [place, place], color=_SIMULATED, linewidth=1.2, zorder=1)
-        axes.plot(shares, place, "o", color=_SIMULATED, markerfacecolor="white", markersize=7, zorder=2)
-        axes.plot(ratio, place, "o", color=_SIMULATED, markersize=5, zorder=3)
-    axes.set_title("Simulated (dot), from shares (ring)", loc="left", fontsize=10)
-    plain_frame(axes)
+def _ratios(axes: Axes, place: int, rows: DataFrame) -> None:
+    """The workloads of one group, and what their shares give on average."""
+    axes.plot([1, float(rows["ratio"].max())], [place, place], color=_SIMULATED, linewidth=0.8, alpha=0.5, zorder=1)
+    shares = float(rows["ratio_of_shares"].mean())
+    axes.plot(shares, place, "o", color="black", markerfacecolor="none", markersize=11, zorder=2)
+    axes.plot(rows["ratio"], [place] * len(rows), "o", color=_SIMULATED, markersize=5.5, alpha=0.6, zorder=3)
 
 
 def _throughput(axes: Axes, frame: DataFrame) -> None:
@@ -124,7 +130,8 @@ def _stack(axes: Axes, frame: DataFrame, columns: int) -> None:
             if share >= _LABEL_FROM_SHARE:
                 write_on_bar(axes, left + share / 2, place, format_percent(share, 0), _COLOURS[name], points=7.5)
             left += share
-    axes.set(xlim=(0, 1), xticks=[])
+    axes.set(xlim=(0, 1))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
     axes.tick_params(axis="y", length=0)
     shown = [name for name in shares.columns if float(shares[name].max()) >= _SEEN_FROM_SHARE]
     for name in shown:

@@ -27,6 +27,7 @@ from podsim.report.rows import (
     Reference,
 )
 from podsim.report.simulated import Simulated
+from podsim.report.sources import Sources
 from podsim.report.step import StepReport
 from podsim.report.table import training_tables
 
@@ -110,6 +111,15 @@ def make_result(**changes: object) -> RunResult:
         "operations": (
             OperationRow("stage 0", "layer", "forward", "qkv", 12, {"matmul": 30e-6, "exchange": 6e-6}),
             OperationRow("stage 1", "head", "backward", "logits", 4, {"matmul": 40e-6}),
+        ),
+        "sources": Sources(
+            (
+                ("matmul", {"published": 65 * US}),
+                ("all_reduce", {"published": 5 * US, "assumed": 15 * US}),
+                ("optimizer", {"calibrated": 15 * US // 2}),
+                ("bubble", {"published": 5 * US}),
+                ("update_wait", {"calibrated": 5 * US // 2}),
+            )
         ),
         "references": (Reference("weight_update_s", 80e-6, "bench log"),),
         "assumptions": ({"key": "machine.ipu_link.efficiency", "value": 0.85, "basis": "assumed"},),

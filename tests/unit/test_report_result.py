@@ -60,7 +60,13 @@ def test_memory_is_summed_by_ipu_and_place() -> None:
 
 def test_json_holds_every_field_but_the_trace_and_what_was_not_asked_for() -> None:
     stored = json.loads(make_result().to_json())
-    assert {field.name for field in fields(RunResult)} - set(stored) == {"trace", "passes", "choice", "uncertainty"}
+    assert {field.name for field in fields(RunResult)} - set(stored) == {
+        "trace",
+        "passes",
+        "choice",
+        "uncertainty",
+        "sources",  # as `breakdown_basis`
+    }
 
 
 def test_json_values_add_up_and_come_back() -> None:

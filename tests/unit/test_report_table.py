@@ -5,9 +5,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from podsim.report.envelope import Envelope
 from podsim.report.page import print_result
 from podsim.report.rows import IpuAccount
 from podsim.report.table import training_tables
+from podsim.specs.without_effect import WithoutEffect
 from tests.unit.report_examples import LANES, make_result, result_text
 
 
@@ -30,9 +32,25 @@ def test_headline_and_what_was_measured() -> None:
 
 def test_where_the_time_went_largest_first() -> None:
     text = result_text(make_result())
-    rows = [line.split()[0] for line in text.splitlines() if any(bar in line for bar in "█▌")]
+    rows = [line.split()[0] for line in text.splitlines() if any(bar in line for bar in "█▌▎▏▊▉▋▍")]
     assert rows == ["matmul", "all-reduce", "optimizer", "bubble", "update"]
-    assert "matmul       ██████████████  65.0 %  65.0  matrix products on the AMP" in text
+    assert "matmul       ████████  65.0 %  65.0  published   matrix products on the AMP" in text
+
+
+def test_what_the_times_stand_on() -> None:
+    """Of 100 us, 75 are published; three quarters of the all-reduce are assumed, and the optimizer is calibrated."""
+    lines = result_text(make_result()).splitlines()
+    assert "Sources: 75.0 % published or measured, 10.0 % calibrated, 15.0 % assumed" in lines
+    (row,) = (line for line in lines if line.startswith("all-reduce"))
+    assert "assumed" in row
+
+
+def test_notes_stand_below_the_warnings() -> None:
+    """What was never compared, and what changes nothing."""
+    told, outside = (WithoutEffect("data.dropout", "nothing drops"),), Envelope(("IPUs 3 (4–16 covered)",))
+    lines = result_text(make_result(without_effect=told, envelope=outside)).splitlines()
+    assert "note: data.dropout changes nothing: nothing drops" in lines
+    assert "note: outside of what has been compared with published runs: IPUs 3 (4–16" in lines
 
 
 def test_phases_ipus_operations_memory_and_assumptions() -> None:

@@ -97,7 +97,8 @@ class BertSpec(BuiltModelSpec):
     attention_bias: Flag = True
     """Biases in the four attention projections."""
     split_qkv: Flag = False
-    """Three projections in place of one."""
+    """Queries, keys and values by three products, each with weights of its own, in place of one; that is slower. What
+    MLPerf's logs of PopART call `split_qkv` is this."""
     pooler: Flag = True
     """The dense layer in front of the next-sentence head."""
     mlm_transform: Flag = True

@@ -38,7 +38,7 @@ class BertShape:
         sequences_per_pack: Real sequences per pack; 1 when not packed.
         max_sequences_per_pack: Slots for sequences in a pack; 1 when not packed.
         attention_bias: Biases in the four attention projections.
-        split_qkv: Three projections in place of one.
+        split_qkv: Queries, keys and values by three products in place of one.
         pooler: The dense layer in front of the next-sentence head.
         mlm_transform: The dense layer and norm in front of the MLM decoder.
         dropout: Dropout after embedding and both sub-layers.

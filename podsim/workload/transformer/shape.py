@@ -106,7 +106,7 @@ class LayerShape:
         mask: What is hidden from the attention: `padding`, other sequences of `packs`,
             later tokens (`causal`), or `none`.
         biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`.
-        split_qkv: Three projections in place of one.
+        split_qkv: Queries, keys and values by three products in place of one.
         shards: IPUs that share every layer, each with some heads and a part of the feed-forward width.
     """
 

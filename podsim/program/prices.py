@@ -1,0 +1,221 @@
+"""What sets the time of a program's tasks: the keys of the scenario that price each stretch of it.
+
+A transfer has two prices: its latency, and the channel that it holds longest, with all that passes over that channel
+at the same time. A stretch of work has the price of its kind, a call from the host that of its name. Tasks of helpers,
+which feed the others, are filed under the kind of time in which the others wait for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Final
+
+from podsim.plan.plan import Plan
+from podsim.program.generation import samples_on_host
+from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
+
+Price = tuple[str, ...]
+"""Keys of a scenario, or what they begin with; the weakest of them is what a time stands on."""
+Prices = Mapping[str, Mapping[Price, int]]
+"""By kind of time, the time of tasks under each price, all lanes together. [ps]"""
+
+_MACHINE: Final = "system.machine"
+_CLOCK: Final = f"{_MACHINE}.ipu.clock"
+_VERTICES: Final = (_CLOCK, f"{_MACHINE}.ipu.tile", f"{_MACHINE}.ipu.vertices")
+_EXCHANGE: Final = (_CLOCK, f"{_MACHINE}.ipu.tile.count", f"{_MACHINE}.ipu.exchange")
+_LAYOUT: Final = (*_EXCHANGE, f"{_MACHINE}.ipu.vertices", "software.layout_change_cycles_per_byte")
+_SUPERSTEP: Final = (_CLOCK, f"{_MACHINE}.ipu.superstep")
+_HOPS: Final = (f"{_MACHINE}.ipu_link.first_hop_latency", f"{_MACHINE}.ipu_link.hop_latency")
+_COLLECTIVE_STEP: Final = ("software.collective_step_latency", *_HOPS)
+_STREAMING: Final = f"{_MACHINE}.streaming_memory"
+_HOST_LINK: Final = f"{_MACHINE}.host_link"
+COPIED: Final = "software.attention_copies"
+_REARRANGE: Final = "rearrange"
+_ALL_REDUCE: Final = "all_reduce"
+
+_WORK: Final[Mapping[str, Price]] = {
+    "matmul": (*_VERTICES, f"{_MACHINE}.ipu.amp"),
+    "vector": _VERTICES,
+    "reduction": _VERTICES,
+    "optimizer": (*_VERTICES, *_LAYOUT, *_SUPERSTEP),
+    "exchange": _EXCHANGE,
+    _REARRANGE: _LAYOUT,
+    "sync": (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync"),
+    "superstep": _SUPERSTEP,
+    _ALL_REDUCE: _COLLECTIVE_STEP,
+}
+_LATENCIES: Final[Mapping[str, Price]] = {
+    "inter_ipu": _HOPS,
+    _ALL_REDUCE: _COLLECTIVE_STEP,
+    "gw_link": (f"{_MACHINE}.gateway_link.latency", f"{_MACHINE}.gw_link.latency"),
+    "streaming": (f"{_STREAMING}.latency",),
+    "host": (f"{_STREAMING}.latency", f"{_HOST_LINK}.latency"),
+}
+_GW_LINK: Final = f"{_MACHINE}.gw_link"
+# By how the name of a channel ends; what is none of these is an IPU-Link.
+_CHANNELS: Final[Mapping[str, Price]] = {
+    "/streaming/read": (f"{_STREAMING}.read_bandwidth_per_ipu",),
+    "/streaming/write": (f"{_STREAMING}.write_bandwidth_per_ipu",),
+    "/streaming": (f"{_STREAMING}.bandwidth_per_machine",),
+    "/gw/up": (f"{_GW_LINK}.buffer_write_bandwidth_per_ipu",),
+    "/gw/down": (f"{_GW_LINK}.buffer_read_bandwidth_per_ipu",),
+    "/gw_link": (f"{_GW_LINK}.port_count", f"{_GW_LINK}.bandwidth_per_direction", f"{_GW_LINK}.efficiency"),
+    "/host_link": (f"{_HOST_LINK}.bandwidth_per_direction", f"{_HOST_LINK}.efficiency"),
+    "/host_link/up": (f"{_HOST_LINK}.bandwidth_per_direction", f"{_HOST_LINK}.efficiency"),
+    "/decode": ("system.host",),
+    "/process": ("software.process_input_bandwidth",),
+}
+_IPU_LINK: Final = tuple(
+    f"{_MACHINE}.{key}"
+    for key in (
+        "ipu_link.bandwidth_per_direction",
+        "ipu_link.efficiency",
+        "rung_link_count",
+        "rail_link_count",
+    )
+)
+
+
+def training_calls(plan: Plan) -> Mapping[str, Price]:
+    """Prices of the calls of training, by the name of their work."""
+    stacked = () if plan.workload.host_decode_count else ("software.collation_time_per_sample",)
+    return {"session call": ("software.host_call", *stacked)}
+
+
+def forward_calls() -> Mapping[str, Price]:
+    """Prices of the calls of forward passes, by the name of their work."""
+    return {"session call": ("software.forward_call",), "host exchange": ("software.forward_exchange",)}
+
+
+def generation_calls(plan: Plan) -> Mapping[str, Price]:
+    """Prices of the calls of text generation, by the name of their work."""
+    parts = ("software.forward_call", "software.sampling_per_logit")
+    return {"sample": parts if samples_on_host(plan) else ("software.token_call",)}
+
+
+def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Prices:
+    """The time of a program's tasks by what prices it.
+
+    Args:
+        program: Its tasks.
+        plan: What it was made of.
+        calls: Prices of calls from the host, by the name of their work.
+    """
+    found = _Tally(plan, calls)
+    for accounted in (True, False):
+        groups = [group.phases[group.warm_up :] for group in program.groups if group.accounted is accounted]
+        for count, phases in _side_by_side(groups):
+            found.add(phases, count, helps=not accounted)
+    return found.prices()
+
+
+def _side_by_side(groups: Sequence[Sequence[Phase]]) -> Iterator[tuple[int, list[Phase]]]:
+    """Phases that groups go through at the same time, with how often; those of the same steps once."""
+    known: dict[tuple[int, ...], list[Phase]] = {}
+    counts: Counter[tuple[int, ...]] = Counter()
+    for row in zip_longest(*groups):
+        phases = [phase for phase in row if phase is not None]
+        key = tuple(id(phase.steps) for phase in phases)
+        known[key] = phases
+        counts[key] += phases[0].count
+    return ((counts[key], phases) for key, phases in known.items())
+
+
+class _Tally:
+    """Times by kind and price, as they are found."""
+
+    def __init__(self, plan: Plan, calls: Mapping[str, Price]) -> None:
+        self._plan, self._calls = plan, calls
+        self._times: dict[str, Counter[Price]] = {}
+
+    def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
+        """Phases of different groups that run at the same time, so many times."""
+        lanes = [(phase, list(_distinct(steps))) for phase in phases for steps in phase.steps.values()]
+        loads = _loads(steps for _, steps in lanes)
+        for phase, steps in lanes:
+            waited, together = phase.wait_kind if helps else None, iter(loads)
+            for step, times in steps:
+                if isinstance(step, Work):
+                    self._work(step, count * times)
+                elif isinstance(step, Exchange):
+                    self._exchange(step, next(together), count * times, waited)
+
+    def prices(self) -> Prices:
+        """What was found; copies that a framework makes have a price of their own."""
+        layout, copied = self._times.get(_REARRANGE), _copied_share(self._plan)
+        if layout and copied:
+            time_ps = layout.pop(_LAYOUT)
+            layout[(*_LAYOUT, COPIED)] = round(time_ps * copied)
+            layout[_LAYOUT] = time_ps - round(time_ps * copied)
+        return self._times
+
+    def _work(self, work: Work, count: int) -> None:
+        for kind, time_ps in work.parts:
+            self._file(kind, self._calls.get(work.name) or _WORK.get(kind, ()), time_ps * count)
+
+    def _exchange(self, exchange: Exchange, loads: Counter[str], count: int, waited: str | None) -> None:
+        """The one of its transfers that takes longest."""
+        longest = max(exchange.transfers, key=lambda each: each.latency_ps + _slowest(each, loads)[1])
+        channel, time_ps = _slowest(longest, loads)
+        kind = waited or longest.kind
+        self._file(kind, _LATENCIES.get(longest.kind, ()), longest.latency_ps * count)
+        self._file(kind, self._channel_price(channel, longest.kind), time_ps * count)
+
+    def _file(self, kind: str, price: Price, time_ps: int) -> None:
+        if time_ps:
+            self._times.setdefault(kind, Counter())[price] += time_ps
+
+    def _channel_price(self, channel: str, kind: str) -> Price:
+        price = next((each for end, each in _CHANNELS.items() if channel.endswith(end)), _IPU_LINK)
+        if kind == _ALL_REDUCE:
+            return (*price, "software.collective_link_share")
+        return _EXCHANGE if self._ports_bind(channel) else price
+
+    def _ports_bind(self, channel: str) -> bool:
+        """Whether I/O tiles take in, or send, less than streaming memory would."""
+        machine, io_tiles = self._plan.system.machine, self._plan.layout.io_tiles
+        rates = {"read": machine.streaming_memory.read_bytes_per_s, "write": machine.streaming_memory.write_bytes_per_s}
+        rate = rates.get(channel.rpartition("/streaming/")[2])
+        return bool(rate and io_tiles and machine.ipu.exchange_bytes_per_s(io_tiles) < rate)
+
+
+def _distinct(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
+    """The steps of a lane in order, those that come again once, each with how often it comes."""
+    counts = Counter(map(id, steps))
+    return ((step, counts[key]) for key, step in {id(step): step for step in steps}.items())
+
+
+def _loads(lanes: Iterable[Sequence[tuple[Step, int]]]) -> list[Counter[str]]:
+    """Time that the first, second, … exchanges of all lanes together take on each channel. [ps]"""
+    loads: list[Counter[str]] = []
+    for steps in lanes:
+        exchanges = [step for step, _ in steps if isinstance(step, Exchange)]
+        loads += [Counter() for _ in range(len(exchanges) - len(loads))]
+        for load, exchange in zip(loads, exchanges, strict=False):
+            for transfer in exchange.transfers:
+                for channel, time_ps in transfer.channels:
+                    load[channel] += time_ps
+    return loads
+
+
+def _slowest(transfer: Transfer, loads: Counter[str]) -> tuple[str, int]:
+    """The fullest channel of a transfer, and how long all that passes over it takes. [ps]"""
+    return max(((channel, loads[channel]) for channel, _ in transfer.channels), key=lambda pair: pair[1])
+
+
+def _copied_share(plan: Plan) -> float:
+    """Of the cycles in which tensors change their layout, the share of copies that a framework adds."""
+    if not plan.software.attention_copies:
+        return 0.0
+    copied = every = 0.0
+    for stage in plan.stages:
+        for name, count in stage.stage.blocks:
+            block = stage.blocks[name]
+            redone = sum(segment.count * segment.blocks.count(name) for segment in stage.recomputed)
+            for costs, runs in ((block.forward, count + redone), (block.backward, count)):
+                for each in costs:
+                    every += each.account.rearrange * runs
+                    copied += each.account.rearrange * runs if "/copy." in each.op.name else 0.0
+    return copied / every if every else 0.0

@@ -1,0 +1,45 @@
+"""Published figures by their ids, which are those of `reference_data/published_throughput.csv`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from podsim.activity import simulate
+from podsim.report.reference_data import rows
+from podsim.report.result import RunResult
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def figure_row(identity: str) -> dict[str, str]:
+    """The row of a published figure."""
+    return next(row for row in rows("published_throughput") if row["id"] == identity)
+
+
+def figure(identity: str) -> float:
+    """A published figure in its own unit."""
+    return float(figure_row(identity)["value"])
+
+
+def throughput_frame(results: Mapping[str, RunResult], identities: Mapping[str, str]) -> DataFrame:
+    """Samples per second: of results, and of published throughputs beside the replay that their row names.
+
+    Columns: `predicted`, `published` and `role`, the last two empty where nothing was published; names as index.
+
+    Args:
+        results: By name.
+        identities: Ids of published throughputs by name.
+    """
+    import pandas as pd
+
+    replayed = {name: _replayed(figure_row(identity)) for name, identity in identities.items()}
+    plain = {name: {"predicted": result.throughput_samples_per_s} for name, result in results.items()}
+    return pd.DataFrame.from_dict(plain | replayed, orient="index", columns=["predicted", "published", "role"])
+
+
+def _replayed(row: Mapping[str, str]) -> dict[str, str | float]:
+    scenario, _, variant = row["scenario"].partition("@")
+    predicted = simulate(scenario, variant=variant or None).throughput_samples_per_s
+    return {"predicted": predicted, "published": float(row["value"]), "role": row["role"]}

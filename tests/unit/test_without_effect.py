@@ -1,0 +1,102 @@
+"""Keys that change nothing in what is asked are told, and only those."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from podsim import run
+from podsim.report.base import plain
+from podsim.specs import load_scenario
+from podsim.specs.without_effect import _rules, without_effect
+
+OTHER_VALUES = {
+    "evaluation": ("training_program", "forward_passes"),
+    "gateway_hops": ("store_and_forward", "pipelined"),
+    "schedule": ("lock_step", "grouped"),
+    "attention_copies": ("2", "3"),
+    "collective_link_share": ("0.5", "0.9"),
+    "dropout": ("0.1", "0.0"),
+    "attention_dropout": ("0.1", "0.0"),
+    "layout_change_cycles_per_byte": ("1", "2"),
+    "process_input_bandwidth": ("1 GB/s", "2 GB/s"),
+    "reduction_merge_size": ("1 MB", "50 MB"),
+    "replicas": ("1", "2"),
+    "samples_per_epoch": ("1000", "2000"),
+    "sharding_threshold": ("100", "100000"),
+    "code_memory_per_tile": ("50 kB", "100 kB"),
+    "inference_code_memory_per_tile": ("50 kB", "60 kB"),
+}
+TIMES, FLAGS = ("1 ms", "2 ms"), ("true", "false")
+SMALL = ("model.layer_count=4",)
+
+
+def values(key: str) -> tuple[str, str]:
+    """Two that a key may have."""
+    name = key.rpartition(".")[2]
+    flags = name.startswith(
+        ("collective_both", "one_", "recompute_", "update_", "replicated_", "mlm", "next", "pooler")
+    )
+    return OTHER_VALUES.get(name) or (FLAGS if flags else TIMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        ("bert_base_squad_pod16", ()),
+        ("bert_base_clue_pod4", ()),
+        ("e5_large_pod4", ("model.layer_count=2",)),
+        ("resnet50_pod4", ()),
+        ("llama2_7b_pods", SMALL),
+        ("gptj_6b_pod4_streamed", (*SMALL, "generation.output_tokens=16")),
+    ],
+)
+def test_what_is_told_changes_nothing(name: str, overrides: tuple[str, ...]) -> None:
+    """Each key with two values: the same numbers, and a note if it says anything."""
+    spec = load_scenario(name, overrides=overrides).spec
+    keys = [".".join(map(str, path)) for path, _ in _rules(spec)]
+    known = [key for key in dict.fromkeys(keys) if key != "memory.io_tiles" and _is_known(name, overrides, key)]
+    assert len(known) > 3
+    for key in known:
+        found = [run(name, overrides=[*overrides, f"{key}={value}"]) for value in values(key)]
+        assert plain(found[0].own()) == plain(found[1].own()), key
+        assert key in {each.key for each in found[0].without_effect}
+
+
+def _is_known(name: str, overrides: tuple[str, ...], key: str) -> bool:
+    """Whether scenarios of this family have the key at all."""
+    section = load_scenario(name, overrides=overrides).spec
+    for part in key.split(".")[:-1]:
+        section = getattr(section, part, None)
+    last = key.rpartition(".")[2]
+    fields = getattr(type(section), "model_fields", {})
+    return last in fields or key.startswith("software.") or any(each.alias == last for each in fields.values())
+
+
+def told(name: str, *overrides: str) -> list[str]:
+    return [each.key for each in without_effect(load_scenario(name, overrides=overrides))]
+
+
+def test_what_is_not_written_is_not_told() -> None:
+    """The stack of a shipped file has keys for all activities; BERT's defaults have a head for pre-training."""
+    assert told("bert_base_squad_pod16") == told("resnet50_pod4") == told("llama2_7b_pods") == []
+    assert told("bert_base_squad_pod16", "model.pooler=false", "data.dropout=0.1") == []
+
+
+def test_what_matters_is_not_told() -> None:
+    assert told("bert_large_phase1_pod16", "model.next_sentence=true", "model.pooler=true") == []
+    assert told("bert_large_phase1_pod16", "software.host_call=100 ms", "data.dropout=0.1") == []
+    assert told("llama2_7b_pod16_streamed", "memory.io_tiles=32", "software.sampling_per_logit=1 us") == []
+
+
+def test_tiles_that_load_nothing() -> None:
+    assert told("llama2_7b_pods", "memory.weights=resident", "memory.io_tiles=32") == ["memory.io_tiles"]
+    assert told("llama2_7b_pods", "memory.weights=resident", "memory.io_tiles=0") == []
+
+
+def test_a_result_says_it() -> None:
+    result = run("e5_large_pod4", overrides=["model.layer_count=2", "software.host_call=1 ms"])
+    assert json.loads(result.to_json())["without_effect"] == [
+        {"key": "software.host_call", "reason": "it belongs to other activities than forward passes"}
+    ]
