@@ -235,9 +235,19 @@ def validate(
     score: Annotated[
         Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
     ] = None,
+    coverage: Annotated[
+        int | None,
+        typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
 ) -> None:
     """Compare predictions with published measurements."""
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
+    draws = None
+    if coverage is not None:
+        from podsim.draws import Draws
+
+        draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
     if preregister is not None:
         preregister_alone(preregister, asked)
     elif not validate_as_asked(asked):
@@ -245,15 +255,18 @@ def validate(
 
 
 @app.command()
-def calibrate() -> None:
-    """Refit the calibrated constants on their rows and show them beside the committed ones."""
-    from podsim.report.progress import track
-    from podsim.validation.calibrate import calibrate as refit
+def calibrate(
+    measured: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
+    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
+    output_format: OutputFormat = Format.TABLE,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
+    from podsim.command_line.calibrating import calibrate_as_asked
 
-    for fit in refit(lambda steps: track(steps, "refitting")):
-        error = f" ± {fit.standard_error:.2g}" if fit.standard_error is not None else ""
-        fitted = f"fitted {fit.fitted:.4g}{error} {fit.unit}"
-        typer.echo(f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, {fitted} on {fit.rows}")
+    calibrate_as_asked(measured, write, output_format, force=force)
 
 
 @app.command()
