@@ -50,7 +50,7 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
     if (dtype, partials) == ("fp8", "fp32"):
         raise PodsimError("fp8 operands have no fp32 partials", where="--partials", do="leave it out")
     if dtype == "fp8" and ipu.amp.fp8 is None:
-        what, do = f"the matrix unit of {ipu.name} takes no FP8", "use fp16, or a chip that does: `--ipu c600`"
+        what, do = f"the matrix unit of {ipu.name} takes no FP8", "use fp16, or a chip that does: `--ipu ipu_c600`"
         raise PodsimError(what, where="--dtype", do=do)
     product = parse_shape(shape)
     _check_operands(ipu, product, dtype, shape)
