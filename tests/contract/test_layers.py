@@ -29,6 +29,7 @@ ORDER = [
     "importer",
     "sweeps",
     "checks",
+    "capacity",
     "validation",
     "mlperf",
     "command_line",
