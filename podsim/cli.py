@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
+from podsim.command_line.comparing import compare
 from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.add_typer(cost_app, name="cost")
 app.command()(sweep)
+app.command()(compare)
 
 
 ServedScenario = Annotated[

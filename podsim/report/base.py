@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from podsim.parallelism.choice import Choice
 from podsim.report.envelope import Envelope
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.program.passes_in_order import Passes
+
+SCHEMA_VERSION: Final = 1
+"""Of the JSON of results; another number if a field gets another meaning or is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,7 @@ class Result:
             "name": self.name,
             "description": self.description,
             "version": self.version,
+            "schema_version": SCHEMA_VERSION,
             "simulated": self.simulated,
             "warnings": self.warnings,
             "without_effect": self.without_effect,

@@ -30,6 +30,7 @@ ORDER = [
     "sweeps",
     "validation",
     "mlperf",
+    "comparisons",
     "command_line",
     "cli",
     "__main__",
@@ -107,6 +108,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "activity.serve",
             "specs",
             "sweeps",
+            "comparisons",
         }
         return
     assert [text for text in (complaint(module, name) for name in imported) if text] == []
