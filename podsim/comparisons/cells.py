@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import commonprefix
 from typing import Final
 
 from podsim.comparisons.difference import Row, Step, Waterfall
@@ -13,7 +14,9 @@ from podsim.validation.tables import Cells
 
 _BAR: Final = 16
 _MOST_INPUTS: Final = 20
-_LONGEST_VALUE: Final = 60
+_LONGEST_VALUE = _LONGEST_KEY = 60
+_BEFORE: Final = 12
+"""Characters of a long value that are shown before it differs."""
 
 
 def metric_cells(rows: Sequence[Row], letter: str, precision: int) -> Cells:
@@ -78,12 +81,20 @@ def input_cells(inputs: Sequence[Differing], letter: str, *, everything: bool) -
         everything: Show them all.
     """
     shown = inputs if everything else inputs[:_MOST_INPUTS]
-    body = [[each.key, _text(each.before), _text(each.after)] for each in shown]
+    body = [[_end_of(each.key), *_texts(each.before, each.after)] for each in shown]
     return [["key", "A", letter], *body], len(inputs) - len(shown)
 
 
-def _text(value: str | None) -> str:
-    if value is None:
-        return "not given"
-    text = " ".join(value.split())
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+def _end_of(key: str) -> str:
+    """A key, or the end of one that is too long; of paths that tells most."""
+    return key if len(key) <= _LONGEST_KEY else f"…{key[1 - _LONGEST_KEY :]}"
+
+
+def _texts(*values: str | None) -> list[str]:
+    """Two values; of long ones, the part in which they differ."""
+    texts = ["not given" if value is None else " ".join(value.split()) for value in values]
+    if max(map(len, texts)) <= _LONGEST_VALUE:
+        return texts
+    start = max(0, len(commonprefix(texts)) - _BEFORE)
+    parts = [f"…{text[start:]}" if start else text for text in texts]
+    return [part if len(part) <= _LONGEST_VALUE else f"{part[: _LONGEST_VALUE - 1]}…" for part in parts]

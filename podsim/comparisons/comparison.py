@@ -91,7 +91,7 @@ def compare(*sides: Side, uncertainty: Draws | None = None, watch: Watch = silen
         PodsimError: One of them cannot be read or simulated, or they are of different activities.
     """
     if not 2 <= len(sides) <= len(ascii_uppercase):
-        what = f"{len(sides)} results are given"
+        what = f"a comparison has two sides or more, not {len(sides)}"
         raise PodsimError(what, do=f"give from 2 to {len(ascii_uppercase)}, the one to compare with first")
     subjects = tuple(side(*each, uncertainty, watch) for each in zip(sides, ascii_uppercase, strict=False))
     return Comparison(subjects, tuple(difference(subjects[0], other) for other in subjects[1:]))

@@ -222,8 +222,8 @@ def _notes(a: Subject, b: Subject, rows: tuple[Row, ...], *, other_batch: bool) 
         if without:
             yield f"without a range, so that any change counts: {'; '.join(without)}"
     if not (a.whole and b.whole):
-        said = " and ".join(each.label for each in (a, b) if not each.whole)
-        yield f"{said}: a result names few keys of pod and stack; of those, what both sides name is compared"
+        said = " and ".join(dict.fromkeys(each.label for each in (a, b) if not each.whole))
+        yield f"of pod and stack, {said} names few keys: those that both sides name are compared"
     if a.activity == SERVING:
         yield "results of serving hold no time by kind, so that there is no waterfall"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,8 +35,8 @@ class Differing:
 def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
     """Every value by its dotted key; what only explains a number is left out.
 
-    >>> [key for key, _ in flat({"model": {"size": "large", "description": "…"}})]
-    ['model.size']
+    >>> [key for key, _ in flat({"model": {"size": "large", "note": "…"}, "stages": [{"ipu": 0}, {"ipu": 1}]})]
+    ['model.size', 'stages.0.ipu', 'stages.1.ipu']
     """
     if isinstance(data, Mapping) and _VALUE in data and _TEXT in data:
         yield key, Value(data[_VALUE], str(data[_TEXT]))
@@ -46,8 +46,10 @@ def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
         for name, each in data.items():
             if name not in _SAYS_NOTHING:
                 yield from flat(each, f"{key}.{name}".lstrip("."))
+    elif isinstance(data, Sequence) and any(isinstance(each, Mapping) for each in data):
+        yield from flat(dict(enumerate(data)), key)
     elif data is not None:
-        yield key, Value(data, flow(data))
+        yield key, Value(data, data if isinstance(data, str) else flow(data))
 
 
 def scenario_keys(scenario: Mapping[str, object]) -> dict[str, Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +26,7 @@ _MARKS: Final = {
 }
 """Keys that results of one activity alone have."""
 _AGAIN: Final = "write it again with `podsim run NAME --format json`"
+_ALL: Final = object()
 _GIGA, _DIGITS = 1e9, 6
 _MEDIAN, _DRAWN_RUN = "time_to_train_percentiles.p50", "time_to_train_s"
 
@@ -46,7 +47,7 @@ class Record:
         """The error of a result that cannot be used."""
         return PodsimError(what, where=self.label, do=do)
 
-    def at(self, key: str, kind: type[Any] | tuple[type[Any], ...], inside: Any = None) -> Any:
+    def at(self, key: str, kind: type[Any] | tuple[type[Any], ...], inside: Any = _ALL) -> Any:
         """The value of a key, of a kind that is given.
 
         Args:
@@ -57,7 +58,7 @@ class Record:
         Raises:
             PodsimError: It is missing, or something else.
         """
-        value: Any = self.data if inside is None else inside
+        value: Any = self.data if inside is _ALL else inside
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
         wrong = isinstance(value, bool) and bool not in (kind if isinstance(kind, tuple) else (kind,))
@@ -66,23 +67,24 @@ class Record:
             raise self.refusal(f"this is no result that can be compared: `{key}` {found}")
         return value
 
-    def number(self, key: str, inside: Any = None) -> float:
+    def number(self, key: str, inside: Any = _ALL) -> float:
         """A finite number that is not negative."""
         value = self.at(key, (int, float), inside)
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value <= sys.float_info.max:  # a whole number may be larger than any float
             raise self.refusal(f"this is no result that can be compared: `{key}` is {shown(value)}")
         return float(value)
 
-    def whole(self, key: str, inside: Any = None) -> int:
+    def whole(self, key: str, inside: Any = _ALL) -> int:
         """A whole number that is not negative."""
         self.number(key, inside)
         return int(self.at(key, int, inside))
 
     def maybe(self, key: str) -> float | None:
         """A number, or None where there is none."""
-        outer, _, last = key.rpartition(".")
-        holder = self.data.get(outer) if outer else self.data
-        return None if holder is None or holder.get(last) is None else self.number(key)
+        value: Any = self.data
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else value
+        return None if value is None else self.number(key)
 
 
 def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
@@ -111,7 +113,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         metrics=metrics,
         spans=spans,
         ranges=dict(_ranges(record)),
-        parts={name: record.number(f"run_breakdown.{name}") for name in data.get("run_breakdown", {})},
+        parts=_parts(record) if activity == TRAINING else {},
         memory=memory,
         work=metrics["throughput_samples_per_s"] * metrics["weight_update_s"] if activity == TRAINING else None,
         inputs=scenario_keys(record.at("scenario", Mapping)),
@@ -148,8 +150,8 @@ def _spans(record: Record, activity: str) -> Iterator[tuple[str, Mapping[str, in
     elif activity != SERVING:
         for step in _list(record, "steps"):
             name = record.at("name", str, step)
-            times_s = {kind: record.number(kind, step["breakdown"]) for kind in record.at("breakdown", Mapping, step)}
-            times_ps = {kind: seconds_to_ps(time_s) for kind, time_s in times_s.items()}
+            kinds = record.at("breakdown", Mapping, step)
+            times_ps = {kind: seconds_to_ps(record.number(kind, kinds)) for kind in kinds}
             total_ps = seconds_to_ps(record.number("time_s", step))
             yield name, _adding_up(record, name, times_ps, total_ps, len(times_ps))
 
@@ -162,6 +164,10 @@ def _adding_up(
     if abs(sum_ps - total_ps) > rounding_ps or (total_ps and not sum_ps):
         raise record.refusal(f"the breakdown of the {name} adds up to {sum_ps:,} ps, its time is {total_ps:,} ps")
     return apportion(total_ps, times_ps)
+
+
+def _parts(record: Record) -> dict[str, float]:
+    return {name: record.number(f"run_breakdown.{name}") for name in record.at("run_breakdown", Mapping)}
 
 
 def _memory(record: Record) -> dict[str, Mapping[str, int]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from string import ascii_uppercase
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Final
 
 from podsim.comparisons.cells import input_cells, metric_cells, waterfall_cells
@@ -14,6 +15,8 @@ from podsim.comparisons.difference import SAME, Difference, Waterfall
 from podsim.comparisons.wording import change_of, duration_of_ps
 from podsim.validation.tables import WIDTH, Cells, markdown, plain
 
+_GAPS: Final = 4
+"""Columns between three columns."""
 _NUMBERS: Final = {"A", "change", "change [ps]"}
 """Headers of columns that are aligned to the right, beside that of the other side."""
 
@@ -25,12 +28,14 @@ class _Page:
     Attributes:
         heading: Writes a heading.
         table: Writes a table.
-        line: Writes a line of text.
+        item: Writes one of several texts.
+        line: Writes a text that stands alone.
         bars: Whether waterfalls have bars.
     """
 
     heading: Callable[[str], str]
     table: Callable[[Cells], str]
+    item: Callable[[str], str]
     line: Callable[[str], str]
     bars: bool
 
@@ -43,19 +48,21 @@ def as_text(found: Comparison, *, unchanged: bool, precision: int) -> str:
         unchanged: Show what is the same as well.
         precision: Significant digits.
     """
-    page = _Page(lambda text: f"\n{text}\n\n", lambda cells: plain(_aligned(cells)), _filled, bars=True)
+    page = _Page(lambda text: f"\n{text}\n\n", lambda cells: plain(_aligned(cells)), _filled, _filled, bars=True)
     return "".join(_parts(found, page, unchanged, precision))
 
 
 def as_markdown(found: Comparison, *, unchanged: bool, precision: int) -> str:
     """A comparison in Markdown; arguments as of `as_text`."""
-    page = _Page(lambda text: f"\n### {text}\n\n", lambda cells: markdown(_escaped(cells)), _paragraph, bars=False)
+    page = _Page(
+        lambda text: f"\n### {text}\n\n", lambda cells: markdown(_escaped(cells)), _item, _paragraph, bars=False
+    )
     return "".join(_parts(found, page, unchanged, precision))
 
 
 def _parts(found: Comparison, page: _Page, unchanged: bool, precision: int) -> Iterator[str]:
     for letter, subject in zip(ascii_uppercase, found.subjects, strict=False):
-        yield page.line(f"{letter}: {subject.label} ({subject.taken}): {subject.machine}")
+        yield page.item(f"{letter}: {subject.label} ({subject.taken}): {subject.machine}")
     for letter, each in found.lettered():
         yield from _difference(each, letter, page, unchanged, precision)
     warned = [
@@ -67,7 +74,7 @@ def _parts(found: Comparison, page: _Page, unchanged: bool, precision: int) -> I
     noted += [f"note: {note}" for note in dict.fromkeys(note for each in found.differences for note in each.notes)]
     if warned or noted:
         yield "\n"
-    yield from map(page.line, (*warned, *noted))
+    yield from map(page.item, (*warned, *noted))
 
 
 def _difference(each: Difference, letter: str, page: _Page, unchanged: bool, precision: int) -> Iterator[str]:
@@ -81,7 +88,7 @@ def _difference(each: Difference, letter: str, page: _Page, unchanged: bool, pre
         if unchanged or any(step.change_ps for step in waterfall.steps):
             yield page.heading(_title(waterfall, letter, precision))
             cells = waterfall_cells(waterfall, letter, precision, unchanged=unchanged)
-            yield page.table(cells if page.bars else [row[:-1] for row in cells])
+            yield page.table(cells if page.bars and any(row[-1] for row in cells) else [row[:-1] for row in cells])
     if each.inputs:
         yield page.heading("What differs in the inputs")
         cells, left_out = input_cells(each.inputs, letter, everything=unchanged)
@@ -93,6 +100,8 @@ def _difference(each: Difference, letter: str, page: _Page, unchanged: bool, pre
 def _title(waterfall: Waterfall, letter: str, precision: int) -> str:
     a_ps, b_ps = waterfall.a_ps, waterfall.b_ps
     times = " to ".join(duration_of_ps(each, precision) for each in (a_ps, b_ps))
+    if a_ps == b_ps:
+        return f"{waterfall.span.capitalize()} in A and {letter}: {duration_of_ps(a_ps, precision)}"
     change = f" ({change_of(b_ps / a_ps - 1, precision)})" if a_ps else ""
     return f"{waterfall.span.capitalize()} from A to {letter}: {times}{change}"
 
@@ -108,14 +117,24 @@ def _count(changed: int, same: int, unchanged: bool) -> str:
 def _aligned(cells: Cells) -> Cells:
     """Cells with numbers aligned to the right."""
     header = cells[0]
-    right = [name in _NUMBERS or len(name) == 1 for name in header]
     if header[0] == "key":
-        return cells
+        return _wrapped(cells)
+    right = [name in _NUMBERS or len(name) == 1 for name in header]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         [cell.rjust(width) if is_right else cell for cell, width, is_right in zip(row, widths, right, strict=True)]
         for row in cells
     ]
+
+
+def _wrapped(cells: Cells) -> Cells:
+    """Keys and values, in which long values go on below and keys stay whole."""
+    room = (WIDTH - max(len(row[0]) for row in cells) - _GAPS) // 2
+    rows = []
+    for key, *values in cells:
+        lines = [wrap(value, room) or [""] for value in values]
+        rows += [[name, *parts] for name, *parts in zip_longest([key], *lines, fillvalue="")]
+    return rows
 
 
 def _escaped(cells: Cells) -> Cells:
@@ -126,5 +145,9 @@ def _filled(text: str) -> str:
     return fill(text, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-def _paragraph(text: str) -> str:
+def _item(text: str) -> str:
     return f"- {text}\n"
+
+
+def _paragraph(text: str) -> str:
+    return f"\n{text}\n"

@@ -99,9 +99,10 @@ def _simulated(
     try:
         result = run(scenario, variant=variant, uncertainty=how.draws, watch=how.watch)
     except SpecError:
-        raise
+        raise  # it names its files
     except PodsimError as error:
-        raise error.at(label) from None
+        error.where = f"{label}: {error.where}" if error.where else label
+        raise
     return of_result(result, label, taken)
 
 
