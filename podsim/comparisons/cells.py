@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
 from typing import Final
 
 from podsim.comparisons.difference import Row, Step, Waterfall
@@ -95,6 +94,7 @@ def _texts(*values: str | None) -> list[str]:
     texts = ["not given" if value is None else " ".join(value.split()) for value in values]
     if max(map(len, texts)) <= _LONGEST_VALUE:
         return texts
-    start = max(0, len(commonprefix(texts)) - _BEFORE)
+    first = next((at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
+    start = max(0, first - _BEFORE)
     parts = [f"…{text[start:]}" if start else text for text in texts]
     return [part if len(part) <= _LONGEST_VALUE else f"{part[: _LONGEST_VALUE - 1]}…" for part in parts]

@@ -1,18 +1,14 @@
-"""Inputs by dotted key, and those that differ."""
+"""Inputs that differ, by dotted key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from podsim.comparisons.subject import Subject, Value
-from podsim.specs.scenario import Scenario
-from podsim.specs.wording import flow
+from podsim.comparisons.subject import Subject
+from podsim.specs.keys import Value
 
-_VALUE, _TEXT, _RANGE = "value", "text", "range"
-_SAYS_NOTHING: Final = ("source", "basis", "note", "description")
-_PARTS: Final = ("system", "software")
 _YAML: Final = (".yaml", ".yml")
 _SHORT_HASH: Final = 12
 
@@ -30,37 +26,6 @@ class Differing:
     key: str
     before: str | None
     after: str | None
-
-
-def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
-    """Every value by its dotted key; what only explains a number is left out.
-
-    >>> [key for key, _ in flat({"model": {"size": "large", "note": "…"}, "stages": [{"ipu": 0}, {"ipu": 1}]})]
-    ['model.size', 'stages.0.ipu', 'stages.1.ipu']
-    """
-    if isinstance(data, Mapping) and _VALUE in data and _TEXT in data:
-        yield key, Value(data[_VALUE], str(data[_TEXT]))
-        if data.get(_RANGE) is not None:
-            yield f"{key}.{_RANGE}", Value(data[_RANGE], flow(data[_RANGE]))
-    elif isinstance(data, Mapping) and data:
-        for name, each in data.items():
-            if name not in _SAYS_NOTHING:
-                yield from flat(each, f"{key}.{name}".lstrip("."))
-    elif isinstance(data, Sequence) and any(isinstance(each, Mapping) for each in data):
-        yield from flat(dict(enumerate(data)), key)
-    elif data is not None:
-        yield key, Value(data, data if isinstance(data, str) else flow(data))
-
-
-def scenario_keys(scenario: Mapping[str, object]) -> dict[str, Value]:
-    """The keys of a scenario as resolved, without pod and stack."""
-    return dict(flat({name: part for name, part in scenario.items() if name not in _PARTS}))
-
-
-def hardware_keys(spec: Scenario) -> dict[str, Value]:
-    """All keys of pod and stack."""
-    data = spec.model_dump(mode="json", by_alias=True, include=set(_PARTS), exclude_none=True)
-    return {key: value for key, value in flat(data) if not key.endswith(".kind")}
 
 
 def differing(a: Subject, b: Subject) -> Iterator[Differing]:

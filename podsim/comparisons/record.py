@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podsim.comparisons.inputs import scenario_keys
 from podsim.comparisons.metrics import FORWARD, GENERATION, METRICS, SERVING, TRAINING, UPDATE
-from podsim.comparisons.subject import Range, Subject, Value
+from podsim.comparisons.subject import Range, Subject
 from podsim.errors import PodsimError
 from podsim.report.base import SCHEMA_VERSION
 from podsim.report.breakdown import apportion
 from podsim.report.rows import MemoryReport, MemoryRow
 from podsim.report.simulated import Simulated
+from podsim.specs.keys import Value, scenario_keys
 from podsim.specs.wording import shown
 from podsim.units import format_significant, seconds_to_ps
 
@@ -26,6 +26,7 @@ _MARKS: Final = {
 }
 """Keys that results of one activity alone have."""
 _AGAIN: Final = "write it again with `podsim run NAME --format json`"
+_HARDWARE: Final = "hardware"
 _ALL: Final = object()
 _GIGA, _DIGITS = 1e9, 6
 _MEDIAN, _DRAWN_RUN = "time_to_train_percentiles.p50", "time_to_train_s"
@@ -118,6 +119,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         work=metrics["throughput_samples_per_s"] * metrics["weight_update_s"] if activity == TRAINING else None,
         inputs=scenario_keys(record.at("scenario", Mapping)),
         hardware=dict(_hardware(record, about)),
+        whole=bool(data.get(_HARDWARE)),
         files=tuple((record.at("path", str, each), record.at("sha256", str, each)) for each in _list(record, "inputs")),
         warnings=tuple(map(str, _list(record, "warnings"))),
     )
@@ -208,7 +210,11 @@ def _simulated(record: Record) -> Simulated:
 
 
 def _hardware(record: Record, about: Simulated) -> Iterator[tuple[str, Value]]:
-    """What a result says of pod and stack."""
+    """All keys of pod and stack; of results that do not hold them, those that they name elsewhere."""
+    if record.data.get(_HARDWARE):
+        texts = record.at(_HARDWARE, Mapping)
+        yield from ((key, Value(text, str(text))) for key, text in texts.items())
+        return
     clock = f"{format_significant(about.clock_hz / _GIGA, _DIGITS)} GHz"
     yield "system.name", Value(about.system, about.system)
     yield "system.machine.ipu.name", Value(about.ipu, about.ipu)

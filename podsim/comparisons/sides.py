@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.activity import run
-from podsim.comparisons.inputs import hardware_keys
 from podsim.comparisons.named import Named, named
 from podsim.comparisons.record import subject_of
 from podsim.comparisons.result_file import read_result
@@ -19,7 +18,6 @@ from podsim.comparisons.revision import Revision, extracted
 from podsim.comparisons.subject import Subject
 from podsim.draws import Draws
 from podsim.errors import PodsimError, SpecError
-from podsim.influence import StandsOn
 from podsim.report.base import Result
 from podsim.specs import LoadedScenario
 from podsim.specs.library import data_root
@@ -73,11 +71,7 @@ def of_result(result: Result, label: str, taken: str) -> Subject:
         label: What was given.
         taken: What that was taken for.
     """
-    stands_on = result.assumptions
-    subject = subject_of(replace(result, assumptions=()).to_dict(), label, taken)
-    if not isinstance(stands_on, StandsOn):
-        return subject
-    return replace(subject, hardware=hardware_keys(stands_on.spec), whole=True)
+    return subject_of(replace(result, assumptions=()).to_dict(), label, taken)  # their influence takes long to find
 
 
 def _of_name(what: Named, how: _Run) -> Subject:

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from podsim.specs.keys import Value
+
 Range = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The value of a key.
-
-    Attributes:
-        value: What is compared; a quantity in its SI base unit.
-        text: As it was written.
-    """
-
-    value: object
-    text: str
-
-    def same_as(self, other: Value) -> bool:
-        """Whether it is the same; of some results only the text is known."""
-        return self.value == other.value or self.text == other.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

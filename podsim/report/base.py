@@ -40,6 +40,7 @@ class Result:
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
         scenario: The scenario as resolved.
+        hardware: All keys of pod and stack, with their values as they were written.
         choice: How the division was chosen, if that was left open.
         uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
         trace: The timeline, if recorded; not part of the JSON.
@@ -58,6 +59,7 @@ class Result:
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
     scenario: Mapping[str, object]
+    hardware: Sequence[tuple[str, str]] = ()
     choice: Choice | None = None
     uncertainty: Uncertainty | None = None
     trace: Trace | None = None
@@ -106,6 +108,8 @@ class Result:
         if self.event_count is not None:
             common["event_count"] = self.event_count
         common["scenario"] = self.scenario
+        if self.hardware:
+            common["hardware"] = dict(self.hardware)
         if self.choice is not None:
             common["choice"] = self.choice
         if self.uncertainty is not None:

@@ -416,6 +416,16 @@ def test_items_of_a_list_have_keys_of_their_own() -> None:
     assert [(each.key, each.before, each.after) for each in found] == [("stages.1.layers", "4", "5")]
 
 
+def test_a_result_in_a_file_tells_all_of_its_hardware(tmp_path: Path) -> None:
+    """A bandwidth that is published stands in no list of assumptions."""
+    file = tmp_path / "result.json"
+    file.write_text(library.run("bert_pod64_hardware").to_json(), encoding="utf-8")
+    found = compare(str(file), "bert_pod64_hardware@slower_links")
+    key = "system.machine.ipu_link.bandwidth_per_direction"
+    assert [(each.key, each.before, each.after) for each in found.differences[0].inputs] == [(key, "16 GB/s", "8 GB/s")]
+    assert "names few keys" not in found.text()
+
+
 def test_a_variant_differs_in_what_it_says() -> None:
     found = compare("bert_pod64_hardware", "bert_pod64_hardware@slower_links")
     key = "system.machine.ipu_link.bandwidth_per_direction"
@@ -634,6 +644,7 @@ def test_shipped_files_of_today_are_named(repository: Path, monkeypatch: pytest.
         (json.dumps(training(run_breakdown=None)), "`run_breakdown` is missing"),
         (json.dumps(training(simulated=None)), "`simulated.system` is missing"),
         (json.dumps(training(scenario=[])), "`scenario` is a list"),
+        (json.dumps(training(hardware=["x"])), "`hardware` is a list"),
         (json.dumps(training(memory={"rows": [None]})), "`ipu` is missing"),
         (json.dumps(training(assumptions=[None])), "`value` is missing"),
         (json.dumps(training(inputs=["x"])), "`path` is missing"),
