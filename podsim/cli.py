@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
+from podsim.command_line.checking import check
 from podsim.command_line.comparing import compare
 from podsim.command_line.cost import cost_app
-from podsim.command_line.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
+from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import (
@@ -27,7 +28,7 @@ from podsim.command_line.running import (
 )
 from podsim.command_line.sweeping import sweep
 from podsim.command_line.usage import Commands
-from podsim.command_line.validating import Asked, Role, ValidationFormat, preregister_alone, validate_as_asked
+from podsim.command_line.validating import validate
 
 app = typer.Typer(
     name="podsim",
@@ -39,8 +40,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cost_app, name="cost")
-app.command()(sweep)
-app.command()(compare)
 
 
 ServedScenario = Annotated[
@@ -175,6 +174,11 @@ def serve(
     show_result(result, serving_tables, output_format)
 
 
+app.command()(sweep)
+app.command()(check)
+app.command()(compare)
+
+
 @app.command("import")
 def import_file(
     model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
@@ -214,46 +218,7 @@ def import_file(
 app.command("import-mlperf")(import_mlperf)
 
 
-@app.command()
-def validate(
-    output_format: Annotated[
-        ValidationFormat, typer.Option("--format", help="What to print.")
-    ] = ValidationFormat.TABLE,
-    role: Annotated[Role | None, typer.Option(help="Only rows of this role.")] = None,
-    groups: Annotated[
-        list[str] | None, typer.Option("--group", metavar="TEXT", help="Only groups with this in their name; repeat.")
-    ] = None,
-    summary: Annotated[bool, typer.Option("--summary", help="Print errors by group alone.")] = False,
-    max_mean: Annotated[
-        float | None,
-        typer.Option(metavar="PERCENT", help="Exit with 4 if the mean error of the rows is larger."),
-    ] = None,
-    max_worst: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
-    ] = None,
-    preregister: Annotated[
-        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
-    ] = None,
-    score: Annotated[
-        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
-    ] = None,
-    coverage: Annotated[
-        int | None,
-        typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
-) -> None:
-    """Compare predictions with published measurements."""
-    draws = None
-    if coverage is not None:
-        from podsim.draws import Draws
-
-        draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
-    if preregister is not None:
-        preregister_alone(preregister, asked)
-    elif not validate_as_asked(asked):
-        raise typer.Exit(BEYOND_LIMITS)
+app.command()(validate)
 
 
 @app.command()

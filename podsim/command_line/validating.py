@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from podsim.command_line.ending import say
+import typer
+
+from podsim.command_line.ending import BEYOND_LIMITS, say
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import echo
 from podsim.errors import PodsimError
@@ -173,3 +175,44 @@ def preregister_alone(path: Path, asked: Asked) -> None:
         raise PodsimError("--preregister compares nothing", do="leave the other options out")
     preregister(path, lambda names: track(names, "predicting"))
     tell_written(path)
+
+
+def validate(
+    output_format: Annotated[
+        ValidationFormat, typer.Option("--format", help="What to print.")
+    ] = ValidationFormat.TABLE,
+    role: Annotated[Role | None, typer.Option(help="Only rows of this role.")] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", metavar="TEXT", help="Only groups with this in their name; repeat.")
+    ] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="Print errors by group alone.")] = False,
+    max_mean: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="Exit with 4 if the mean error of the rows is larger."),
+    ] = None,
+    max_worst: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
+    ] = None,
+    preregister: Annotated[
+        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
+    ] = None,
+    score: Annotated[
+        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
+    ] = None,
+    coverage: Annotated[
+        int | None,
+        typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+) -> None:
+    """Compare predictions with published measurements."""
+    draws = None
+    if coverage is not None:
+        from podsim.draws import Draws
+
+        draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
+    if preregister is not None:
+        preregister_alone(preregister, asked)
+    elif not validate_as_asked(asked):
+        raise typer.Exit(BEYOND_LIMITS)

@@ -250,5 +250,5 @@ def facts_of(row: Row) -> Mapping[str, object]:
         "within_ranges": row.within_ranges if row.ranged else None,
         "a_range": row.a_range,
         "b_range": row.b_range,
-        "why": cause and {"span": cause.span, "kind": cause.kind, "before": cause.before, "after": cause.after},
+        "why": cause,
     }

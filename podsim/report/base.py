@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from podsim.parallelism.choice import Choice
 from podsim.report.envelope import Envelope
@@ -47,6 +47,8 @@ class Result:
         passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
     """
 
+    FIGURES: ClassVar[tuple[str, ...]] = ()
+    """Numbers that tables of many results hold, and mappings of numbers."""
     name: str
     description: str
     version: str
@@ -78,6 +80,15 @@ class Result:
     @abstractmethod
     def own(self) -> Mapping[str, object]:
         """The numbers of this kind of result, in a fixed order of keys."""
+
+    def figures(self) -> Iterator[tuple[str, float | None]]:
+        """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
+        for name in self.FIGURES:
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                yield from ((f"{name}.{part}", number) for part, number in value.items())
+            else:
+                yield name, value
 
     def predicted(self, quantity: str) -> float | None:
         """The predicted value of a quantity, or None if the result does not have it."""

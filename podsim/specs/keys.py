@@ -12,6 +12,7 @@ from podsim.specs.wording import flow
 _VALUE, _TEXT, _RANGE = "value", "text", "range"
 _SAYS_NOTHING: Final = ("source", "basis", "note", "description")
 _HARDWARE: Final = ("system", "software")
+_EXPECT: Final = "expect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
 
 
 def scenario_keys(scenario: Mapping[str, object]) -> dict[str, Value]:
-    """The keys of a scenario as resolved, without pod and stack."""
-    return dict(flat({name: part for name, part in scenario.items() if name not in _HARDWARE}))
+    """The keys of a scenario as resolved, without pod and stack, and without what it expects of its result."""
+    return dict(flat({name: part for name, part in scenario.items() if name not in (*_HARDWARE, _EXPECT)}))
 
 
 def hardware_keys(spec: Scenario) -> Iterator[tuple[str, str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeVar
 
 from podsim.errors import PodsimError
 from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.document import KeyPath
+from podsim.specs.expectations import findings as expectation_findings
 from podsim.specs.hardware import System
 from podsim.specs.models.base import ModelSpec
 from podsim.specs.software import Software
@@ -33,6 +34,8 @@ class Scenario(Spec):
     """The software stack: a name, a file, or a mapping with `base`."""
     model: ModelSpec
     """The model."""
+    expect: Mapping[str, bool | float | str] | None = None
+    """Bounds of figures of the result by their key, such as `time_to_train_s: < 30 min`, for `podsim check`."""
 
     @abstractmethod
     def division_findings(self) -> Iterator[Finding]:
@@ -62,3 +65,4 @@ class Scenario(Spec):
         """Everything that does not add up."""
         yield from self.division_findings()
         yield from self.model_findings()
+        yield from expectation_findings(self.expect)

@@ -741,7 +741,9 @@ def test_worse_fails_when_asked_to(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     (waterfall,) = data["differences"][0]["waterfalls"]
     assert sum(each["change_ps"] for each in waterfall["steps"]) == waterfall["b_ps"] - waterfall["a_ps"] == -200 * MS
     by_name = {each["metric"]: each for each in data["differences"][0]["metrics"]}
-    assert by_name["weight_update_s"]["why"] == {"span": "weight update", "kind": "matmul", "before": 0.6, "after": 0.4}
+    shares = {"share_before": 0.6, "share_after": 0.5}
+    why = {"span": "weight update", "kind": "matmul", "before": 0.6, "after": 0.4, **shares}
+    assert by_name["weight_update_s"]["why"] == pytest.approx(why)
     assert by_name["mfu_of_pod"]["verdict"] == "same"
 
 
