@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +27,7 @@ _MARKS: Final = {
 _AGAIN: Final = "write it again with `podsim run NAME --format json`"
 _HARDWARE: Final = "hardware"
 _ALL: Final = object()
+_SMALLEST, _LARGEST = 1e-100, 1e100
 _GIGA, _DIGITS = 1e9, 6
 _MEDIAN, _DRAWN_RUN = "time_to_train_percentiles.p50", "time_to_train_s"
 
@@ -69,9 +69,9 @@ class Record:
         return value
 
     def number(self, key: str, inside: Any = _ALL) -> float:
-        """A finite number that is not negative."""
+        """A number that is not negative, and of a size that can be computed with."""
         value = self.at(key, (int, float), inside)
-        if not 0 <= value <= sys.float_info.max:  # a whole number may be larger than any float
+        if value and not _SMALLEST <= value <= _LARGEST:
             raise self.refusal(f"this is no result that can be compared: `{key}` is {shown(value)}")
         return float(value)
 

@@ -138,7 +138,7 @@ def _wrapped(cells: Cells) -> Cells:
 
 
 def _escaped(cells: Cells) -> Cells:
-    return [[cell.replace("|", "\\|") for cell in row] for row in cells]
+    return [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in cells]
 
 
 def _filled(text: str) -> str:

@@ -416,6 +416,7 @@ def test_items_of_a_list_have_keys_of_their_own() -> None:
     assert [(each.key, each.before, each.after) for each in found] == [("stages.1.layers", "4", "5")]
 
 
+@pytest.mark.slow
 def test_a_result_in_a_file_tells_all_of_its_hardware(tmp_path: Path) -> None:
     """A bandwidth that is published stands in no list of assumptions."""
     file = tmp_path / "result.json"
@@ -436,6 +437,7 @@ def test_a_variant_differs_in_what_it_says() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert_v1.1_pod16_open", "llama2_7b_pods", "e5_large_pod4"])
 def test_a_result_in_a_file_is_the_same_as_its_scenario(name: str, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
@@ -447,6 +449,7 @@ def test_a_result_in_a_file_is_the_same_as_its_scenario(name: str, tmp_path: Pat
     assert difference.inputs == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), [("llama2_7b_pods", "bow_pod16"), ("e5_large_pod4", "bow")])
 def test_steps_of_inference_add_up(name: str, variant: str) -> None:
     found = compare(name, f"{name}@{variant}")
@@ -461,6 +464,7 @@ def test_steps_of_inference_add_up(name: str, variant: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_whatever_python_has_can_be_compared() -> None:
     loaded = library.load_scenario("template")
     result = library.run(loaded)
@@ -476,6 +480,7 @@ def test_a_result_made_by_hand_can_be_compared() -> None:
     assert [row.metric.name for row in found.rows if row.verdict == "better"] == ["mfu", "mfu_of_pod"]
 
 
+@pytest.mark.slow
 def test_uncertainty_gives_ranges_to_both() -> None:
     found = compare("template", {"base": "template"}, uncertainty=Draws(20))
     assert all(each.ranges for each in found.subjects)
@@ -664,6 +669,36 @@ def test_files_that_hold_no_result(content: str, message: str, tmp_path: Path) -
     assert "do: " in str(error.value)
 
 
+WEIRD = st.sampled_from(
+    [None, True, -1, 0, 1e-320, 1e300, 10**400, "", "x|y\n", [], {}, [None], [[]], [{}], {"a": None}]
+)
+
+
+def keys_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths of everything within a value."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] * bool(path) + [each for key, part in parts for each in keys_in(part, (*path, key))]
+
+
+@given(st.sampled_from(sorted(MAKERS)), st.data(), WEIRD)
+def test_whatever_a_result_holds_it_is_compared_or_refused(activity: str, data: st.DataObject, weird: Any) -> None:
+    whole = MAKERS[activity](uncertainty={"metrics": {"mfu": {"p10": 0.2, "p90": 0.3}}})
+    other = json.loads(json.dumps(whole))
+    *path, last = data.draw(st.sampled_from(keys_in(other)))
+    holder = other
+    for key in path:
+        holder = holder[key]
+    holder[last] = weird
+    try:
+        found = compare(whole, other)
+    except PodsimError as error:
+        assert "do: " in str(error)
+        return
+    assert found.text(unchanged=True)
+    assert found.markdown()
+    assert found.to_json()
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe{}")
     for name, message in (("none.json", "No such file"), ("latin.json", "not text in UTF-8")):
@@ -747,6 +782,7 @@ def test_worse_fails_when_asked_to(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert by_name["mfu_of_pod"]["verdict"] == "same"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("results")
 def test_the_text_fits_a_hundred_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["bert_pod64_hardware", "bert_pod64_hardware@bow", "resnet50_pod64_hosts@hosts_1", "--all"]
