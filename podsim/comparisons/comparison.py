@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from string import ascii_uppercase
+from typing import Final
 
 from podsim._version import __version__
-from podsim.comparisons.difference import Difference, Waterfall, difference, facts_of
+from podsim.comparisons.difference import Difference, Row, Waterfall, difference
 from podsim.comparisons.sides import Side, side
 from podsim.comparisons.subject import Subject
 from podsim.draws import Draws
@@ -16,7 +17,7 @@ from podsim.errors import PodsimError
 from podsim.report.base import plain
 from podsim.watch import Watch, silent
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 """Of the JSON of comparisons."""
 
 
@@ -115,10 +116,26 @@ def _difference(letter: str, found: Difference) -> dict[str, object]:
         "a": "A",
         "b": letter,
         "worse": [row.metric.name for row in found.worse],
-        "metrics": [plain(facts_of(row)) for row in found.rows],
+        "metrics": [plain(_row(row)) for row in found.rows],
         "waterfalls": [_waterfall(each) for each in found.waterfalls],
         "inputs": [plain(each) for each in found.inputs],
         "notes": list(found.notes),
+    }
+
+
+def _row(row: Row) -> dict[str, object]:
+    return {
+        "metric": row.metric.name,
+        "label": row.metric.label,
+        "unit": row.metric.unit,
+        "a": row.a,
+        "b": row.b,
+        "change": row.change,
+        "verdict": row.verdict,
+        "within_ranges": row.within_ranges if row.ranged else None,
+        "a_range": row.a_range,
+        "b_range": row.b_range,
+        "why": row.cause,
     }
 
 

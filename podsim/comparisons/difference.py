@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -234,21 +234,3 @@ def _same(one: float, other: float) -> bool:
 
 def _within(value: float, bounds: Range) -> bool:
     return bounds[0] <= value <= bounds[1]
-
-
-def facts_of(row: Row) -> Mapping[str, object]:
-    """A row as plain data."""
-    cause = row.cause
-    return {
-        "metric": row.metric.name,
-        "label": row.metric.label,
-        "unit": row.metric.unit,
-        "a": row.a,
-        "b": row.b,
-        "change": row.change,
-        "verdict": row.verdict,
-        "within_ranges": row.within_ranges if row.ranged else None,
-        "a_range": row.a_range,
-        "b_range": row.b_range,
-        "why": cause,
-    }

@@ -502,6 +502,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     question = "base: bert_v1.1_pod16_open\nsystem: mine\nvariants:\n  half: {parallelism: {accumulation_factor: 96}}\n"
     (folder / "sub" / "question.yaml").write_text(question)
     (folder / "sub" / "gone.yaml").write_text(question)
+    (folder / "sub" / "beside.yaml").write_text("base: bert_v1.1_pod16_open\nsystem: hardware_specs/mine.yaml\n")
     (folder / "sub" / "kept.json").write_text(json.dumps(training()))
     write_pod(folder, "1.5 GHz")
     commit(folder)
@@ -559,10 +560,19 @@ def test_a_variant_comes_before_a_revision_and_both_can_be_named() -> None:
 
 
 @pytest.mark.usefixtures("repository")
-def test_from_another_folder_of_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_within_a_hook_of_another_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "of a hook"))
     found = compare("question.yaml@first", "question.yaml")
     assert clocks(found) == [CLOCK]
+
+
+def test_from_outside_of_the_repository(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are found beside the scenario; those of the working folder are no part of the revision."""
+    monkeypatch.chdir(tmp_path)
+    word = str(repository.relative_to(tmp_path) / "sub" / "beside.yaml")
+    found = compare(f"{word}@first", word)
+    assert clocks(found) == [CLOCK]
+    assert "sub/hardware_specs/mine.yaml" in dict(found.subjects[0].files)
 
 
 @pytest.mark.usefixtures("repository")
