@@ -11,6 +11,7 @@ import typer
 
 from podsim.command_line import completion
 from podsim.command_line.checking import check
+from podsim.command_line.comparing import compare
 from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
@@ -177,6 +178,7 @@ def serve(
 app.command()(sweep)
 app.command()(check)
 app.command()(plan)
+app.command()(compare)
 
 
 @app.command("import")

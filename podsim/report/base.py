@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from podsim.parallelism.choice import Choice
 from podsim.report.envelope import Envelope
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.program.passes_in_order import Passes
+
+SCHEMA_VERSION: Final = 1
+"""Of the JSON of results; another number if a field gets another meaning or is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,7 @@ class Result:
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
         scenario: The scenario as resolved.
+        hardware: All keys of pod and stack, with their values as they were written.
         choice: How the division was chosen, if that was left open.
         uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
         trace: The timeline, if recorded; not part of the JSON.
@@ -57,6 +61,7 @@ class Result:
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
     scenario: Mapping[str, object]
+    hardware: Sequence[tuple[str, str]] = ()
     choice: Choice | None = None
     uncertainty: Uncertainty | None = None
     trace: Trace | None = None
@@ -101,6 +106,7 @@ class Result:
             "name": self.name,
             "description": self.description,
             "version": self.version,
+            "schema_version": SCHEMA_VERSION,
             "simulated": self.simulated,
             "warnings": self.warnings,
             "without_effect": self.without_effect,
@@ -113,6 +119,8 @@ class Result:
         if self.event_count is not None:
             common["event_count"] = self.event_count
         common["scenario"] = self.scenario
+        if self.hardware:
+            common["hardware"] = dict(self.hardware)
         if self.choice is not None:
             common["choice"] = self.choice
         if self.uncertainty is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from podsim._version import __version__
+from podsim.deferred import Deferred
 from podsim.parallelism.choice import Choice
 from podsim.report.envelope import Envelope, envelope_of
 from podsim.report.references import references_of
@@ -14,6 +15,7 @@ from podsim.report.simulated import Simulated, simulated
 from podsim.report.usage import Usage, unused_ipus
 from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
+from podsim.specs.keys import hardware_keys
 from podsim.specs.without_effect import WithoutEffect, without_effect
 
 
@@ -31,6 +33,7 @@ class Shared(TypedDict):
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     scenario: Mapping[str, object]
+    hardware: Sequence[tuple[str, str]]
     choice: Choice | None
 
 
@@ -67,5 +70,6 @@ def shared(
         assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,
+        hardware=Deferred(lambda: hardware_keys(loaded.spec)),
         choice=choice,
     )

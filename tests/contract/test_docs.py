@@ -354,7 +354,7 @@ def test_cited_sources_are_in_the_bibliography(page: Path) -> None:
 
 def json_fields(value: Any, path: str = "") -> set[str]:
     """Field paths of a result; mappings with free keys end a path."""
-    free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario"}
+    free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario", "hardware"}
     free |= {"time_to_train_percentiles", "range", "metrics"}
     if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
         return {field for key, each in value.items() for field in json_fields(each, f"{path}.{key}".lstrip("."))}
