@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -11,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
+from podsim.report.power_table import spent_rows
 from podsim.report.serving import ServingResult
 from podsim.report.tables import Tables, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
@@ -66,6 +68,9 @@ def _headline(result: ServingResult) -> RenderableType:
     )
     for row in rows:
         table.add_row(*map(Text, row))
+    for label, _, value in spent_rows(result):
+        head, *rest = re.split(r", | \(", value.rstrip(")"), maxsplit=1)
+        table.add_row(*map(Text, (label, head, *rest)))
     if not result.sources.text:
         return table
     return Group(table, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))

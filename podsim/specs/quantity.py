@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec, keys_of
+from podsim.specs.dates import DATE_SCHEMA, date_text
 from podsim.specs.wording import known_here, shown
 from podsim.units import EXAMPLES, UNITS, parse_quantity
 
@@ -34,6 +35,8 @@ class Provenance(Spec):
     """What a reader should know."""
     range: tuple[float, float] | None = None
     """Plausible bounds, in the SI base unit."""
+    date: Annotated[str, BeforeValidator(date_text)] | None = None
+    """When it held: a year, a month or a day."""
 
 
 class Real(float):
@@ -83,7 +86,13 @@ class Info:
         return handler(core_schema) | {INFORMATION: self.reason}
 
 
-_SOURCED_KEYS = ("basis", "note", "range", "source", "value")
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Marks a quantity that energy and cost stand on, and no time."""
+
+
+APART = Apart()
+SOURCED_KEYS = ("basis", "date", "note", "range", "source", "value")
 _LIMITS: dict[str, tuple[str, str]] = {
     "bytes": ("1 B", "1000000 TB"),
     "bytes_per_s": ("1 B/s", "1000000 TB/s"),
@@ -140,8 +149,8 @@ class Quantity:
         if not isinstance(raw, dict):
             return kind(self._number(raw), Provenance(text=str(raw), source="given", basis="assumed"))
         for key in raw:
-            if key not in _SOURCED_KEYS:
-                raise BadValueError(f"unknown key `{key}`", known_here(str(key), _SOURCED_KEYS))
+            if key not in SOURCED_KEYS:
+                raise BadValueError(f"unknown key `{key}`", known_here(str(key), SOURCED_KEYS))
         for key in ("value", "source", "basis"):
             if key not in raw:
                 do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
@@ -252,6 +261,7 @@ def _json_schema(dimension: str) -> dict[str, Any]:
         "source": {"type": "string"},
         "basis": {"enum": list(Basis.__args__)},  # type: ignore[attr-defined]
         "note": {"type": "string"},
+        "date": DATE_SCHEMA,
         "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
     }
     full = {

@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 from podsim.errors import PodsimError
 from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
+from podsim.specs.costs import CostSpec
 from podsim.specs.document import KeyPath
 from podsim.specs.hardware import System
 from podsim.specs.models.base import ModelSpec
@@ -33,6 +34,8 @@ class Scenario(Spec):
     """The software stack: a name, a file, or a mapping with `base`."""
     model: ModelSpec
     """The model."""
+    cost: CostSpec | None = None
+    """Prices, for what a run costs; left out, energy alone is told."""
 
     @abstractmethod
     def division_findings(self) -> Iterator[Finding]:
@@ -62,3 +65,9 @@ class Scenario(Spec):
         """Everything that does not add up."""
         yield from self.division_findings()
         yield from self.model_findings()
+        yield from self.price_findings()
+
+    def price_findings(self) -> Iterator[Finding]:
+        """Prices that do not go together."""
+        if self.cost is not None:
+            yield from self.cost.findings(self.system)
