@@ -66,6 +66,8 @@ def test_json_holds_every_field_but_the_trace_and_what_was_not_asked_for() -> No
         "choice",
         "uncertainty",
         "sources",  # as `breakdown_basis`
+        "meter",  # as `energy`
+        "prices",  # as `cost`
     }
 
 
