@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from podsim.report.serving import ServingResult
     from podsim.specs import load_scenario
     from podsim.specs import load_scenario as load
+    from podsim.sweeps import Swept, sweep
 
 _HOMES = {
     "run": "podsim.activity",
@@ -43,6 +44,8 @@ _HOMES = {
     "load": "podsim.specs",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
+    "Swept": "podsim.sweeps",
+    "sweep": "podsim.sweeps",
 } | dict.fromkeys(
     (
         "PodsimError",
@@ -69,6 +72,7 @@ __all__ = [
     "RunResult",
     "ServingResult",
     "SpecError",
+    "Swept",
     "__version__",
     "generate",
     "infer",
@@ -77,6 +81,7 @@ __all__ = [
     "run",
     "serve",
     "simulate",
+    "sweep",
 ]
 
 

@@ -11,7 +11,8 @@ import typer
 
 from podsim.command_line import completion
 from podsim.command_line.cost import cost_app
-from podsim.command_line.ending import BEYOND_LIMITS, print_data, run_to_the_end, say
+from podsim.command_line.ending import print_data, run_to_the_end, say
+from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import (
     Format,
@@ -23,8 +24,9 @@ from podsim.command_line.running import (
     run_scenario,
     show_result,
 )
+from podsim.command_line.sweeping import sweep
 from podsim.command_line.usage import Commands
-from podsim.command_line.validating import Asked, Role, ValidationFormat, preregister_alone, validate_as_asked
+from podsim.command_line.validating import validate
 
 app = typer.Typer(
     name="podsim",
@@ -108,6 +110,9 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
+    mlperf_log: LogFolder = None,
+    mlperf_round: LogRound = None,
+    mlperf_division: LogDivision = None,
 ) -> None:
     """Simulate a scenario."""
     from podsim.specs import load_scenario
@@ -120,7 +125,8 @@ def run(
         draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit))
+    log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log))
 
 
 @app.command()
@@ -166,6 +172,9 @@ def serve(
     show_result(result, serving_tables, output_format)
 
 
+app.command()(sweep)
+
+
 @app.command("import")
 def import_file(
     model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
@@ -202,48 +211,25 @@ def import_file(
     import_as_asked(asked, output, force=force)
 
 
+app.command("import-mlperf")(import_mlperf)
+
+
+app.command()(validate)
+
+
 @app.command()
-def validate(
-    output_format: Annotated[
-        ValidationFormat, typer.Option("--format", help="What to print.")
-    ] = ValidationFormat.TABLE,
-    role: Annotated[Role | None, typer.Option(help="Only rows of this role.")] = None,
-    groups: Annotated[
-        list[str] | None, typer.Option("--group", metavar="TEXT", help="Only groups with this in their name; repeat.")
+def calibrate(
+    measured: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
     ] = None,
-    summary: Annotated[bool, typer.Option("--summary", help="Print errors by group alone.")] = False,
-    max_mean: Annotated[
-        float | None,
-        typer.Option(metavar="PERCENT", help="Exit with 4 if the mean error of the rows is larger."),
-    ] = None,
-    max_worst: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
-    ] = None,
-    preregister: Annotated[
-        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
-    ] = None,
-    score: Annotated[
-        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
-    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
+    output_format: OutputFormat = Format.TABLE,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Compare predictions with published measurements."""
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score)
-    if preregister is not None:
-        preregister_alone(preregister, asked)
-    elif not validate_as_asked(asked):
-        raise typer.Exit(BEYOND_LIMITS)
+    """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
+    from podsim.command_line.calibrating import calibrate_as_asked
 
-
-@app.command()
-def calibrate() -> None:
-    """Refit the calibrated constants on their rows and show them beside the committed ones."""
-    from podsim.report.progress import track
-    from podsim.validation.calibrate import calibrate as refit
-
-    for fit in refit(lambda steps: track(steps, "refitting")):
-        error = f" ± {fit.standard_error:.2g}" if fit.standard_error is not None else ""
-        fitted = f"fitted {fit.fitted:.4g}{error} {fit.unit}"
-        typer.echo(f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, {fitted} on {fit.rows}")
+    calibrate_as_asked(measured, write, output_format, force=force)
 
 
 @app.command()

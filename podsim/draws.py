@@ -47,6 +47,8 @@ class Uncertainty:
         drawn: Keys of the inputs that were drawn.
         held: Keys of those that kept their values, since every product would have to be planned anew.
         metrics: `p10`, `p50` and `p90` of each metric: the value that this share of draws does not exceed.
+        model_scatter: Standard deviation of the factor common to all times of a draw, which stands for what the model
+            itself gets wrong; None where the software stack gives none.
     """
 
     draws: int
@@ -55,3 +57,4 @@ class Uncertainty:
     drawn: tuple[str, ...]
     held: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, float]]
+    model_scatter: float | None = None

@@ -33,12 +33,14 @@ class Measure:
         others: All else that an input may move, to be compared.
         metrics: The headline and the figures beside it, by the names that results have for them.
         times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
+        parts: Mean times of the parts of a run; empty without an end of the run. [s]
     """
 
     headline: float | None
     others: object
     metrics: Mapping[str, float] = field(default_factory=dict)
     times_to_train_s: Sequence[float] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)

@@ -1,18 +1,21 @@
 """How sure a result is: its run repeated with every assumed and calibrated input drawn from its range.
 
-Each draw moves all inputs at once, each on its own between the ends of its range, most often near its value. Where
-runs need different numbers of samples to converge, a draw takes one of them. A draw depends on the seed and its
-number alone, so that the outcome is the same on any number of processes.
+Each draw moves all inputs at once, each on its own between the ends of its range, most often near its value. What the
+model itself gets wrong is one more factor, common to all times of a draw; its logarithm is normal, with the scatter of
+the software stack. Where runs need different numbers of samples to converge, a draw takes one of them. What is drawn
+for an input depends on the seed, the number of the draw and the key alone, so that the outcome is the same on any
+number of processes, and inputs that two runs share are the same in both.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -23,21 +26,67 @@ from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.scenario import Scenario
 from podsim.watch import Watch, in_portions
 
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
 TIME_TO_TRAIN: Final = "time_to_train_s"
 _PERCENTILES, _PER_CENT = (10, 50, 90), 100
 # What a process needs to start is worth so many draws.
 _DRAWS_PER_PROCESS: Final = 25
-_Metrics = Mapping[str, float]
+_MODEL_FORM: Final = "model form"
+_RATE: Final = "_per_s"
+_Metrics = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """What a process needs to draw."""
+class Task:
+    """What is drawn, and how the run is repeated.
+
+    Attributes:
+        spec: The scenario.
+        probe: Repeats its run.
+        inputs: What is drawn.
+        held: Keys of inputs that keep their values, since their influence is not measured.
+    """
 
     spec: Scenario
     probe: Probe[Any]
     inputs: Sequence[Assumption]
-    seed: int
+    held: Sequence[str]
+
+    @property
+    def scatter(self) -> float | None:
+        """Standard deviation of the logarithm of what times are off by."""
+        return self.spec.software.model_scatter
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A run with inputs that were drawn.
+
+    Attributes:
+        metrics: Its figures, as the model gives them.
+        parts: Times of the parts of a run.
+        factor: What the times are off by.
+        time_to_train_s: Of one of the runs that are given or drawn; None without an end of the run. [s]
+    """
+
+    metrics: _Metrics
+    parts: _Metrics
+    factor: float
+    time_to_train_s: float | None = None
+
+
+def drawing_of(stands_on: StandsOn) -> Task:
+    """What can be drawn for a result.
+
+    Args:
+        stands_on: The inputs, and how the run is repeated.
+    """
+    measured = {str(row["key"]): row["influence"] is not None for row in stands_on}
+    inputs = [each for each in assumptions(stands_on.spec) if measured.get(each.key)]
+    held = [key for key, known in measured.items() if not known]
+    return Task(stands_on.spec, stands_on.probe, inputs, held)
 
 
 def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
@@ -53,60 +102,88 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
     Raises:
         PodsimError: No draw has a run that is possible.
     """
-    measured = {row["key"]: row["influence"] is not None for row in stands_on}
-    inputs = [each for each in assumptions(stands_on.spec) if measured.get(each.key)]
-    held = tuple(str(key) for key, known in measured.items() if not known)
-    task, numbers = _Task(stands_on.spec, stands_on.probe, inputs, draws.seed), range(draws.count)
-    processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
-    if processes > 1:
-        with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(task,)) as pool:
-            shares = [numbers[first::processes] for first in range(processes)]
-            found = [each for share in pool.map(_run_share, shares) for each in share]
-    else:
-        found = [_run(task, number) for number in in_portions(numbers, "draws", watch)]
-    runs = [each for each in found if each is not None]
+    task = drawing_of(stands_on)
+    found = _on_all_cores(task, draws, watch)
+    runs = [_seen(each) for each in found if each is not None]
     if not runs:
         what = f"none of {draws.count:,} draws of the uncertain inputs has a run that is possible"
         raise PodsimError(what, do="narrow the ranges of the inputs, or use fewer samples at once")
-    metrics = {name: _percentiles([run[name] for run in runs]) for name in runs[0]}
-    drawn = tuple(each.key for each in inputs)
-    return Uncertainty(draws.count, draws.seed, len(found) - len(runs), drawn, held, metrics)
+    metrics = {name: percentiles([run[name] for run in runs]) for name in runs[0]}
+    drawn, impossible = tuple(each.key for each in task.inputs), len(found) - len(runs)
+    scatter = None if task.scatter is None else float(task.scatter)
+    return Uncertainty(draws.count, draws.seed, impossible, drawn, tuple(task.held), metrics, scatter)
 
 
-_task: list[_Task] = []
+def _on_all_cores(task: Task, draws: Draws, watch: Watch) -> list[Drawn | None]:
+    numbers = range(draws.count)
+    processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
+    if processes <= 1:
+        return [draw(task, draws.seed, number) for number in in_portions(numbers, "draws", watch)]
+    with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(task, draws.seed)) as pool:
+        shares = [numbers[first::processes] for first in range(processes)]
+        return [each for share in pool.map(_run_share, shares) for each in share]
 
 
-def _prepare(task: _Task) -> None:
-    _task[:] = [task]
+_task: list[tuple[Task, int]] = []
 
 
-def _run_share(numbers: Sequence[int]) -> list[_Metrics | None]:
-    return [_run(_task[0], number) for number in numbers]
+def _prepare(task: Task, seed: int) -> None:
+    _task[:] = [(task, seed)]
 
 
-def _run(task: _Task, number: int) -> _Metrics | None:
-    """The metrics of a draw; None if its run is impossible."""
-    import numpy as np  # large, and most runs draw nothing
+def _run_share(numbers: Sequence[int]) -> list[Drawn | None]:
+    return [draw(*_task[0], number) for number in numbers]
 
-    generator = np.random.default_rng((task.seed, number))
+
+def draw(task: Task, seed: int, number: int) -> Drawn | None:
+    """The run of a draw; None if it is impossible.
+
+    Args:
+        task: What is drawn.
+        seed: Seed of all draws.
+        number: Which of them.
+    """
     spec = task.spec
     try:
         for each in task.inputs:
             low, high = each.bounds
             likely = min(max(each.number, low), high)
-            value = generator.triangular(low, likely, high) if low < high else likely
+            value = _generator(seed, number, each.key).triangular(low, likely, high) if low < high else likely
             spec = with_number(spec, each.key, float(value))
         measure = task.probe(spec, anew=False)
     except (PodsimError, ValidationError):
         return None
     if measure is None or measure.headline is None:
         return None
-    metrics = dict(measure.metrics)
-    if measure.times_to_train_s:
-        metrics[TIME_TO_TRAIN] = float(generator.choice(measure.times_to_train_s))
-    return metrics
+    factor = math.exp((task.scatter or 0.0) * _generator(seed, number, _MODEL_FORM).standard_normal())
+    times_s = measure.times_to_train_s
+    chosen = float(_generator(seed, number, TIME_TO_TRAIN).choice(times_s)) if times_s else None
+    return Drawn(dict(measure.metrics), dict(measure.parts), factor, chosen)
 
 
-def _percentiles(values: Sequence[float]) -> dict[str, float]:
+def _generator(seed: int, number: int, key: str) -> Generator:
+    """Random numbers for one input of one draw, whichever others are drawn beside it."""
+    import numpy as np  # large, and most runs draw nothing
+
+    return np.random.default_rng((seed, number, zlib.crc32(key.encode())))
+
+
+def _seen(drawn: Drawn) -> _Metrics:
+    """The figures of a draw with what the model itself gets wrong."""
+    ends = {} if drawn.time_to_train_s is None else {TIME_TO_TRAIN: drawn.time_to_train_s}
+    return {name: off_by(drawn.factor, name, value) for name, value in (drawn.metrics | ends).items()}
+
+
+def off_by(factor: float, name: str, value: float) -> float:
+    """A time, or a rate by its name, where all takes longer by a factor.
+
+    >>> off_by(2.0, "tokens_per_s", 8.0), off_by(2.0, "weight_update_s", 8.0)
+    (4.0, 16.0)
+    """
+    return value / factor if name.endswith(_RATE) else value * factor
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """`p10`, `p50` and `p90`: the value that this share of draws does not exceed."""
     ranked = sorted(values)
     return {f"p{share}": ranked[math.ceil(share / _PER_CENT * len(ranked)) - 1] for share in _PERCENTILES}

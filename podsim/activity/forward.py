@@ -150,5 +150,6 @@ class ForwardProbe(BaseProbe):
         others = (batch, call, plan.memory)
         if trace is None:
             return Measure(None, others)
-        rate = plan.layout.batch_size / ps_to_seconds(trace.makespan_ps)
+        batches = plan.layout.accumulation_factor * plan.layout.replication_factor
+        rate = batches * plan.workload.samples_per_micro_batch / ps_to_seconds(trace.makespan_ps)
         return Measure(rate, others, {self.metric: rate})

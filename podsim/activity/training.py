@@ -94,6 +94,7 @@ def _result(
         memory=memory_report(plan.memory),
         operations=Deferred(lambda: _operations(plan)),
         sources=stood_on,
+        outcome=outcome,
         event_count=trace.event_count,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,
@@ -194,4 +195,7 @@ class TrainingProbe(BaseProbe):
         update_s = ps_to_seconds(trace.makespan_ps)
         rate = outcome.samples_per_update / update_s
         metrics = {"weight_update_s": update_s, "throughput_samples_per_s": rate}
-        return Measure(time_s or rate, (figures(trace), plan.memory, outcome), metrics, outcome.times_s)
+        if outcome.time_to_train_s is not None:
+            metrics["time_to_train_s"] = outcome.time_to_train_s
+        others = figures(trace), plan.memory, outcome
+        return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from podsim.command_line.mlperf import LogRequest
     from podsim.draws import Draws
     from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
@@ -81,6 +82,7 @@ class RunOptions:
         tornado: Where the chart of that goes.
         draws: How often the run is repeated with inputs drawn from their ranges.
         fit: What becomes of a division that does not fit.
+        log: What is asked of result files of MLPerf, if any are.
     """
 
     output_format: Format
@@ -91,6 +93,7 @@ class RunOptions:
     tornado: Path | None = None
     draws: Draws | None = None
     fit: Misfit = Misfit.REFUSE
+    log: LogRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,10 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
 
         write_trace(result, options.trace)
         tell_written(options.trace)
+    if options.log is not None:
+        from podsim.command_line.mlperf import write_log
+
+        write_log(result, options.log)
     show_result(result, shown.tables, options.output_format)
 
 

@@ -14,6 +14,8 @@ from podsim.errors import PodsimError
 
 # typer brings its own click since 0.26; its public classes lead to what either of them raises.
 UsageError: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+_UNPARSED = {"integer": "needs a whole number", "number": "needs a number"}
+"""What the parser says of a text that is no number, by the kind of number."""
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -85,5 +87,7 @@ def _choice(message: str) -> str:
 
 def _sentence(message: str) -> str:
     """A message of the parser as part of a sentence."""
+    if unparsed := re.match(r"Input should be a valid (integer|number)\b", message):
+        return _UNPARSED[unparsed[1]]
     text = " ".join(message.split()).removeprefix("Value error, ").replace("(s)", "s").rstrip(".")
     return text[:1].lower() + text[1:]

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from podsim.command_line.ending import say
+import typer
+
+from podsim.command_line.ending import BEYOND_LIMITS, say
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import echo
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
+    from podsim.draws import Draws
     from podsim.validation.comparison import Validation
 
 
@@ -50,6 +53,7 @@ class Asked:
         max_mean: Limit on the mean of the sizes of the errors. [%]
         max_worst: Limit on the size of the largest error. [%]
         score: A file of predictions with measurements, to look at instead of the published figures.
+        draws: How often the inputs of each run are drawn, to look at ranges; not at all if left out.
     """
 
     output_format: ValidationFormat
@@ -59,6 +63,7 @@ class Asked:
     max_mean: float | None = None
     max_worst: float | None = None
     score: Path | None = None
+    draws: Draws | None = None
 
 
 _PERCENT = 100
@@ -80,6 +85,9 @@ def validate_as_asked(asked: Asked) -> bool:
         PodsimError: No row is left to look at, or a limit is no number.
     """
     limits = _checked("--max-mean", asked.max_mean), _checked("--max-worst", asked.max_worst)
+    if asked.draws is not None:
+        _check_ranges_alone(asked)
+    from podsim.validation.freedom import freedom
     from podsim.validation.limits import verdicts_on
     from podsim.validation.sensitivity import sensitivity
     from podsim.validation.show import show
@@ -91,10 +99,20 @@ def validate_as_asked(asked: Asked) -> bool:
         raise PodsimError(
             "no row with a prediction is left", do=f"leave `--role` out, or `--group` with part of: {groups}"
         )
+    if asked.draws is not None:
+        echo(
+            _ranges(found, everything, asked.draws, asked.output_format),
+            asked.output_format is not ValidationFormat.TABLE,
+        )
+        return True
     verdicts = verdicts_on(found.comparisons, *limits)
     is_whole = found == everything and not asked.summary_only and asked.score is None
     sensitivities = sensitivity() if is_whole else ()
-    text = show(found, asked.output_format.value, sensitivities, verdicts, summary_only=asked.summary_only)
+    has_runs = any(row.scenarios for row in found.comparisons)
+    chosen = freedom(found.comparisons) if has_runs and not asked.summary_only else None
+    text = show(
+        *(found, asked.output_format.value, sensitivities, verdicts), summary_only=asked.summary_only, chosen=chosen
+    )
     echo(text, asked.output_format is not ValidationFormat.TABLE)
     return all(verdict.is_kept for verdict in verdicts)
 
@@ -105,6 +123,33 @@ def _published() -> Validation:
     from podsim.validation.compare import validation
 
     return validation(lambda names: track(names, "simulating"))
+
+
+def _check_ranges_alone(asked: Asked) -> None:
+    """Refuse what is asked of errors beside ranges."""
+    given = {
+        "--summary": asked.summary_only,
+        "--score": asked.score is not None,
+        "--max-mean": asked.max_mean is not None,
+        "--max-worst": asked.max_worst is not None,
+    }
+    if wrong := [option for option, is_given in given.items() if is_given]:
+        what = f"--coverage looks at ranges, not at errors, and does not go with {', '.join(wrong)}"
+        raise PodsimError(what, do="leave them out, or give them in a command without --coverage")
+
+
+def _ranges(found: Validation, everything: Validation, draws: Draws, output_format: ValidationFormat) -> str:
+    """How many of the rows lie in their ranges."""
+    from podsim.report.progress import track
+    from podsim.validation.coverage import coverage
+    from podsim.validation.show_coverage import show_coverage
+
+    rows = [row for row in found.comparisons if row.scenarios]
+    if not rows:
+        do = "ask for groups of whole runs; `podsim validate --summary` lists all groups"
+        raise PodsimError("a vertex or a product has no range, only a run has", where="--coverage", do=do)
+    made = coverage(rows, everything.comparisons, draws, lambda names: track(names, "drawing"))
+    return show_coverage(made, output_format.value)
 
 
 def _scored(path: Path) -> Validation:
@@ -130,3 +175,44 @@ def preregister_alone(path: Path, asked: Asked) -> None:
         raise PodsimError("--preregister compares nothing", do="leave the other options out")
     preregister(path, lambda names: track(names, "predicting"))
     tell_written(path)
+
+
+def validate(
+    output_format: Annotated[
+        ValidationFormat, typer.Option("--format", help="What to print.")
+    ] = ValidationFormat.TABLE,
+    role: Annotated[Role | None, typer.Option(help="Only rows of this role.")] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", metavar="TEXT", help="Only groups with this in their name; repeat.")
+    ] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="Print errors by group alone.")] = False,
+    max_mean: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="Exit with 4 if the mean error of the rows is larger."),
+    ] = None,
+    max_worst: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Exit with 4 if an error of the rows is larger.")
+    ] = None,
+    preregister: Annotated[
+        Path | None, typer.Option(help="Write predictions of all shipped scenarios, to be measured later.")
+    ] = None,
+    score: Annotated[
+        Path | None, typer.Option(help="Compare such a file, with measurements filled in, instead.")
+    ] = None,
+    coverage: Annotated[
+        int | None,
+        typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+) -> None:
+    """Compare predictions with published measurements."""
+    draws = None
+    if coverage is not None:
+        from podsim.draws import Draws
+
+        draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
+    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
+    if preregister is not None:
+        preregister_alone(preregister, asked)
+    elif not validate_as_asked(asked):
+        raise typer.Exit(BEYOND_LIMITS)

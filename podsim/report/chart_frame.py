@@ -6,7 +6,7 @@ Figures are made directly, without pyplot and its global state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -102,7 +102,21 @@ def write_chart(result: R, path: str | Path, draw: Callable[[R], Figure]) -> Non
     Raises:
         OutputError: The suffix is not one that can be drawn, or the path cannot be written.
     """
-    check_not_read(path, "plot", result.inputs)
+    write_figure(path, lambda: draw(result), result.inputs)
+
+
+def write_figure(path: str | Path, make: Callable[[], Figure], inputs: Iterable[tuple[str, str]]) -> None:
+    """Write a figure as `write_chart` does.
+
+    Args:
+        path: File to make or replace.
+        make: Makes the figure; called once the path has been checked.
+        inputs: (path, SHA-256) of every file it stands on, none of which is overwritten.
+
+    Raises:
+        OutputError: As of `write_chart`.
+    """
+    check_not_read(path, "plot", inputs)
     check_plot_path(path)
     suffix = Path(path).suffix.lower()
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
@@ -110,7 +124,7 @@ def write_chart(result: R, path: str | Path, draw: Callable[[R], Figure]) -> Non
     with rc_context():
         rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
         rcParams["svg.hashsalt"] = "podsim"
-        figure = draw(result)
+        figure = make()
         _settle(figure)
         figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
     write_atomically(path, _with_numbered_clips(buffer.getvalue()) if suffix == ".svg" else buffer.getvalue())

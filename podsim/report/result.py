@@ -16,6 +16,8 @@ from podsim.units import ps_to_seconds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from podsim.training import TrainingOutcome
+
 _OWN_KEYS: Final = (
     "throughput_samples_per_s",
     "weight_update_s",
@@ -55,6 +57,7 @@ class RunResult(Result):
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
         sources: What the lines of the breakdown stand on.
+        outcome: The runs that the time to train is made of; not part of the JSON.
     """
 
     throughput_samples_per_s: float
@@ -69,6 +72,7 @@ class RunResult(Result):
     memory: MemoryReport
     operations: Sequence[OperationRow]
     sources: Sources = field(default_factory=Sources)
+    outcome: TrainingOutcome | None = None
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""

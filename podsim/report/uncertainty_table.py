@@ -42,7 +42,12 @@ def _shown(metric: str, value: float) -> str:
 
 
 def _lines(found: Uncertainty) -> list[str]:
-    lines = ["inputs lie anywhere in their ranges, most often near their values; the model itself may be wrong, too"]
+    inputs = "inputs lie anywhere in their ranges, most often near their values"
+    if found.model_scatter is None:
+        lines = [f"{inputs}; the model itself may be wrong, too"]
+    else:
+        form = f"model form: one factor on all times of a draw, {found.model_scatter:.1%} (one standard deviation)"
+        lines = [inputs, form]
     if found.held:
         lines.append(f"{len(found.held)} inputs kept their values: they need every product split anew")
     if found.impossible:

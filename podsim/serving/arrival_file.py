@@ -9,21 +9,16 @@ from typing import Final
 
 from podsim.errors import Problem, SpecError
 from podsim.serving.arrivals import MAX_REQUESTS, MAX_SPAN_DAYS, MAX_SPAN_PS, MAX_TOKENS, Requests
+from podsim.serving.csv_text import Field, fields_of, lines_of, text_of
 from podsim.specs.wording import shown
 from podsim.units import seconds_to_ps
 
-MAX_FILE_BYTES: Final = 1 << 26
 COLUMNS: Final = ("arrival_s", "prompt_tokens", "output_tokens")
 _MOST_PROBLEMS: Final = 20
 _MOST_NAMED: Final = 10
-_LONGEST_LINE: Final = 10_000
 _LATEST_S: Final = 1e10
-_FIELD: Final = re.compile(r'("[^"]*"|[^",]*)(,|\Z)')
 _SECONDS: Final = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _TOKENS: Final = re.compile(r"\d{1,9}", re.ASCII)
-
-# (column from 1 on, text)
-_Field = tuple[int, str]
 
 
 def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
@@ -39,7 +34,7 @@ def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
     Raises:
         SpecError: The file cannot be read, or a row is not a request that comes after the one above.
     """
-    return parse_arrivals(_text(path), str(path), most_tokens)
+    return parse_arrivals(text_of(path), str(path), most_tokens)
 
 
 def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
@@ -65,8 +60,7 @@ class _Reader:
         self._latest_s = self._first_s = -1.0
 
     def requests(self, text: str) -> Requests:
-        numbered = enumerate(text.split("\n"), start=1)
-        lines = [(number, line.rstrip("\r")) for number, line in numbered if not line.isspace() and line]
+        lines = lines_of(text)
         if not lines:
             raise self._alone("1:1", "the file is empty", f"give it a first line `{','.join(COLUMNS)}`, then requests")
         header = self._fields(*lines[0])
@@ -102,21 +96,13 @@ class _Reader:
                 self._problem(f"{number + 1}:1", "", "the rest was not read", "mend what is above first")
                 return
 
-    def _fields(self, number: int, line: str) -> list[_Field] | None:
-        """Values of a line with their columns; None if quotes do not go together."""
-        if len(line) > _LONGEST_LINE:
-            self._problem(f"{number}:1", "", f"has {len(line):,} characters", f"keep lines to {_LONGEST_LINE:,}")
+    def _fields(self, number: int, line: str) -> list[Field] | None:
+        """Values of a line with their columns; None if it cannot be read."""
+        fields = fields_of(line, f"{self._name}:{number}")
+        if isinstance(fields, Problem):
+            self._problems.append(fields)
             return None
-        fields: list[_Field] = []
-        start = 0
-        while match := _FIELD.match(line, start):
-            blanks = len(match[1]) - len(match[1].lstrip())
-            fields.append((start + blanks + 1, match[1].strip().strip('"').strip()))
-            if not match[2]:
-                return fields
-            start = match.end()
-        self._problem(f"{number}:{start + 1}", "", "this is not a value", "separate values by commas, without quotes")
-        return None
+        return fields
 
     def _places(self, line: int, names: list[str]) -> list[int]:
         missing = [name for name in COLUMNS if name not in names]
@@ -169,27 +155,3 @@ class _Reader:
 
 def _shown(text: str) -> str:
     return shown(text or None)
-
-
-def _text(path: Path) -> str:
-    where = f"{path}:1:1"
-    try:
-        if path.exists() and not path.is_file():
-            raise _unreadable(where, "this is not a file", "name a CSV file")
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise _unreadable(where, f"the file cannot be read: {reason}", "check the path and its permissions") from error
-    if len(content) > MAX_FILE_BYTES:
-        raise _unreadable(where, f"the file has more than {MAX_FILE_BYTES >> 20} MiB", "cut it into parts")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        raise _unreadable(f"{path}:{line}:{column}", "the file is not text in UTF-8", "save it as UTF-8") from error
-
-
-def _unreadable(where: str, message: str, do: str) -> SpecError:
-    return SpecError([Problem(where, "", message, do)])

@@ -156,6 +156,11 @@ class Quantity:
                 do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
                 raise BadValueError(f"needs `{key}` beside `value`", do)
         value, bounds = self._number(raw["value"]), self._range(raw.get("range"))
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            ends = " to ".join(map(str, raw["range"]))
+            raise BadValueError(
+                f"{shown(raw['value'])} lies outside its range, {ends}", "widen `range` until it holds `value`"
+            )
         given = {key: each for key, each in raw.items() if key != "value"}
         return kind(value, provenance(given | {"text": str(raw["value"]), "range": bounds}))
 

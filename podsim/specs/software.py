@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from podsim.specs.base import HardwareSpec
-from podsim.specs.quantity import Flag, Quantity, Real, Whole
+from podsim.specs.quantity import Flag, Info, Quantity, Real, Whole
 
 _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
 _Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]
 _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))]
 _Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
 _Share = Annotated[Real, Quantity("share", ("0.01", "1"), usual=("0.2", "1"))]
+_Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
 
 
@@ -28,6 +29,8 @@ class Software(HardwareSpec):
     """For example PopART."""
     sdk: str
     """Version of the SDK."""
+    model_scatter: Annotated[_Scatter | None, Info("no time follows from it; draws of uncertain inputs take it")] = None
+    """How far predictions are off though their inputs are right, as one standard deviation."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
     """Tile cycles per byte that is copied when a tensor changes its layout."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")

@@ -6,6 +6,7 @@ Source: [mlperf_logs] for what such a run consists of, [tensorflow_cnns] for the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -20,7 +21,7 @@ class EpochRun:
         epoch_count: Epochs.
         updates_per_session_call: Weight updates that one call from the host runs; the last call is a whole one.
         setup_s: From the start of the run to the first weight update. [s]
-        checkpoint_every_epochs: Epochs between checkpoints, the first after the first epoch; 0 for none.
+        checkpoint_every_epochs: Epochs between checkpoints, the last after the last epoch; 0 for none.
         checkpoint_s: What a checkpoint adds to the training. [s]
         validation_setup_s: Building and loading the validation program, once. [s]
         restore_s: Loading one checkpoint. [s]
@@ -42,12 +43,25 @@ class EpochRun:
     @property
     def update_count(self) -> int:
         """Weight updates, rounded up to whole session calls."""
-        wanted = int(self.samples_per_epoch * self.epoch_count // self.samples_per_update)
-        return math.ceil(wanted / self.updates_per_session_call) * self.updates_per_session_call
+        return self._calls_of(self.epoch_count, math.ceil) * self.updates_per_session_call
+
+    def updates_after(self, epoch: int) -> int:
+        """Weight updates at the end of an epoch: an epoch ends with the last call that ends in it, the run one later.
+
+        Source: [mlperf_logs].
+        """
+        if epoch >= self.epoch_count:
+            return self.update_count
+        return self._calls_of(epoch, math.floor) * self.updates_per_session_call
+
+    def _calls_of(self, epochs: float, whole: Callable[[float], int]) -> int:
+        """Session calls of so many epochs."""
+        wanted = int(self.samples_per_epoch * epochs // self.samples_per_update)
+        return whole(wanted / self.updates_per_session_call)
 
     @property
     def checkpoint_count(self) -> int:
-        """Checkpoints: after epochs 1, 1 + n, 1 + 2n, …"""
+        """Checkpoints: one every n epochs, the last after the last epoch."""
         return math.ceil(self.epoch_count / self.checkpoint_every_epochs) if self.checkpoint_every_epochs else 0
 
     @property

@@ -48,6 +48,8 @@ class TrainingOutcome:
         breakdown: Mean time of set-up, training, checkpoints and evaluation. [s]
         update_count: Weight updates of the run, on average.
         times_s: Time of each run that is given or drawn. [s]
+        runs: Those runs.
+        schedule: The parts that they are made of, where they end after a number of samples or weight updates.
         notes: What a reader must know of how they come about.
     """
 
@@ -57,6 +59,8 @@ class TrainingOutcome:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     update_count: float | None = None
     times_s: tuple[float, ...] = ()
+    runs: tuple[TrainingRun | EpochRun, ...] = ()
+    schedule: Schedule | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -100,7 +104,10 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
 def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
     runs = list(runs_to_convergence(schedule, drawn))
     parts, updates = mean_run(runs), mean_update_count(runs)
-    return TrainingOutcome(schedule.samples_per_update, None, percentiles(runs), parts, updates, _times_s(runs))
+    times_s = _times_s(runs)
+    return TrainingOutcome(
+        schedule.samples_per_update, None, percentiles(runs), parts, updates, times_s, tuple(runs), schedule
+    )
 
 
 def _at_another_batch(
@@ -120,7 +127,8 @@ def _at_another_batch(
 def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
     score = mlperf_score([run.time_to_train_s for run in runs])
     parts, updates = mean_run(runs), mean_update_count(runs)
-    return TrainingOutcome(schedule.samples_per_update, score, None, parts, updates, _times_s(runs))
+    times_s = _times_s(runs)
+    return TrainingOutcome(schedule.samples_per_update, score, None, parts, updates, times_s, tuple(runs), schedule)
 
 
 def _times_s(runs: list[TrainingRun]) -> tuple[float, ...]:
@@ -154,7 +162,8 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         )
     made = _epoch_run(spec, run, plan, update_s, run.epoch_count)
     time_s = made.time_to_train_s
-    return TrainingOutcome(made.samples_per_update, time_s, None, made.breakdown, made.update_count, (time_s,))
+    parts, updates = made.breakdown, made.update_count
+    return TrainingOutcome(made.samples_per_update, time_s, None, parts, updates, (time_s,), (made,))
 
 
 def _drawn_epochs(
@@ -165,7 +174,7 @@ def _drawn_epochs(
     parts = {part: math.fsum(each.breakdown[part] for each in runs) / len(runs) for part in runs[0].breakdown}
     updates = math.fsum(each.update_count for each in runs) / len(runs)
     times_s = tuple(each.time_to_train_s for each in runs)
-    return TrainingOutcome(_samples_per_update(plan), None, percentiles(runs), parts, updates, times_s)
+    return TrainingOutcome(_samples_per_update(plan), None, percentiles(runs), parts, updates, times_s, tuple(runs))
 
 
 def _epoch_run(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float, epochs: float) -> EpochRun:

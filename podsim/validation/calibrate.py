@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from podsim.activity import simulate
 from podsim.cost import MatMulShape
@@ -27,9 +28,9 @@ from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
 from podsim.specs.software import Software
 from podsim.validation.compare import Progress
-from podsim.validation.fit import Fit
+from podsim.validation.fit import Fit, correlated
 from podsim.validation.forward_calls import forward_fits
-from podsim.validation.least_squares import least_squares
+from podsim.validation.least_squares import Solution, least_squares
 from podsim.validation.points import Point, best_shift, call_points, streaming_and_sampling
 from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
 
@@ -56,7 +57,8 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     software = load_scenario(names[0]).spec.software
     layout, call_s = float(software.layout_change_cycles_per_byte), float(software.host_call_s)
     for _ in progress(_NEWTON_STEPS):
-        layout, call_s = _newton_step(names, targets, layout, call_s)
+        step = _newton_step(names, targets, layout, call_s)
+        layout, call_s = layout + step.values[0], call_s + step.values[1]
     where = " and ".join(names)
     ipu = load_ipu("bow")
     return (
@@ -67,8 +69,13 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
             "cycles",
             "GEMM fp16",
         ),
-        Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
-        Fit(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+        *correlated(
+            (
+                Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
+                Fit(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+            ),
+            step,
+        ),
         Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
         *_epoch_fits(),
         *_pytorch_fits(),
@@ -89,23 +96,23 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
     return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
 
 
-def _generation_fits() -> tuple[Fit, Fit]:
+def _generation_fits() -> tuple[Fit, ...]:
     """What a machine's streaming memory delivers and what the host takes for a logit, fitted together."""
     titles, found, (byte_s, sampling_s) = streaming_and_sampling()
     where, fitted_byte_s = " and ".join(titles), byte_s + found.values[0]
     error = found.standard_errors[0]
     bandwidth_error = None if error is None else error / fitted_byte_s**2 / _GIGA
     bandwidths = (1 / byte_s / _GIGA, 1 / fitted_byte_s / _GIGA)
-    return (
-        Fit("streaming_memory.bandwidth_per_machine", *bandwidths, "GB/s", where, bandwidth_error),
-        Fit(
-            "software.sampling_per_logit",
-            sampling_s,
-            sampling_s + found.values[1],
-            "s",
-            where,
-            found.standard_errors[1],
+    sampling = sampling_s, sampling_s + found.values[1]
+    # Time per byte is fitted: a bandwidth goes the other way.
+    ((_, together), _) = found.correlations
+    turned = replace(found, correlations=((1.0, -together), (-together, 1.0)))
+    return correlated(
+        (
+            Fit("streaming_memory.bandwidth_per_machine", *bandwidths, "GB/s", where, bandwidth_error),
+            Fit("software.sampling_per_logit", *sampling, "s", where, found.standard_errors[1]),
         ),
+        turned,
     )
 
 
@@ -149,10 +156,11 @@ def _pytorch_fits() -> tuple[Fit, ...]:
     found = least_squares(slopes, misses, [1 / each for each in measured])
     software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
     committed = (software.host_call_s, software.collation_s_per_sample or 0.0)
-    return tuple(
+    fits = [
         Fit(f"software.{key} ({_PYTORCH})", old, new, "s", where, error)
         for key, old, new, error in zip(nothing, committed, found.values, found.standard_errors, strict=True)
-    )
+    ]
+    return correlated(fits, found)
 
 
 def _of(name: str) -> tuple[str, str | None]:
@@ -198,15 +206,16 @@ def _checkpoint_s(name: str, count: float) -> float:
     return simulate(name).run_breakdown["checkpoint"] / count
 
 
-def _newton_step(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> tuple[float, float]:
+def _newton_step(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> Solution:
     """One step towards the two constants that meet two weight updates; both act almost linearly."""
     here = _misses(names, targets, layout, call_s)
     by_layout = _misses(names, targets, layout + _LAYOUT_STEP, call_s)
     by_call = _misses(names, targets, layout, call_s + _CALL_STEP_S)
-    a, b = ((by_layout[i] - here[i]) / _LAYOUT_STEP for i in (0, 1))
-    c, d = ((by_call[i] - here[i]) / _CALL_STEP_S for i in (0, 1))
-    determinant = a * d - b * c
-    return layout - (here[0] * d - here[1] * c) / determinant, call_s - (here[1] * a - here[0] * b) / determinant
+    slopes = [
+        [(more - miss) / _LAYOUT_STEP, (longer - miss) / _CALL_STEP_S]
+        for miss, more, longer in zip(here, by_layout, by_call, strict=True)
+    ]
+    return least_squares(slopes, [-miss for miss in here], [1 / target for target in targets])
 
 
 def _misses(names: Sequence[str], targets: Sequence[float], layout: float, call_s: float) -> list[float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
-from podsim.activity import generate
 from podsim.cost import Chip, MatMulShape, planned_matmul
 from podsim.cost.amp import amp_vertex_cycles
 from podsim.report.reference_data import rows, scenario_name
@@ -16,18 +16,21 @@ from podsim.validation.published import published_rows, published_titles
 from podsim.validation.reference_data import (
     CALIBRATION,
     EVALUATED,
+    HOLD_OUT,
     blind_name,
     blind_predictions,
     role_of_update,
     submissions,
 )
-from podsim.validation.runs import Runs, held_against
+from podsim.validation.runs import Noted, Results, Runs, held_against
 from podsim.watch import Watch
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
 _GEMM_MEMORY = 0.6
 # Name for a reader, and the column with the time of a weight update beside checkpoints.
 _BENCHMARKS = {"bert": ("BERT", "step_ms_median"), "resnet": ("ResNet-50", "step_ms_pure")}
+_PODS = ("llama2_7b_pods@pod4", "llama2_7b_pods@pod16")
+_OF_LOGS = {"role": HOLD_OUT, "source": "mlperf_logs"}
 Progress = Watch
 
 
@@ -47,24 +50,35 @@ def validation(progress: Progress = list) -> Validation:
         progress: Passes on the names of the scenarios to simulate, and may show how far it is.
     """
     bow = load_ipu("bow")
-    submitted = [scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark)]
-    runs = Runs((*submitted, *published_titles()), progress)
-    tried = (
-        *_amp(bow),
-        *compare_gemms(bow),
-        *_submitted("weight update", "weight_update", runs),
-        *_throughputs(runs),
-        *_evaluations(runs),
-        *_submitted("time to train", "time_to_train", runs),
-        *_effects(runs),
-        *_scaling(runs),
-        *published_rows(runs),
-        *_more_ipus(),
-    )
+    runs = Noted(Runs(titles(), progress))
+    of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
+    tried = (*_amp(bow), *compare_gemms(bow), *of_runs)
     return Validation(
         tuple(row for row in tried if isinstance(row, Comparison)),
         tuple(row for row in tried if isinstance(row, NotRun)),
     )
+
+
+def titles() -> tuple[str, ...]:
+    """The scenarios of all rows."""
+    submitted = (scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark))
+    return tuple(dict.fromkeys((*submitted, *published_titles(), *_PODS)))
+
+
+def compared(runs: Results) -> Iterator[Comparison | NotRun]:
+    """Every figure of a run beside its prediction.
+
+    Args:
+        runs: What is predicted; a row asks for the runs that it needs when it is made.
+    """
+    yield from _submitted("weight update", "weight_update", runs)
+    yield from _throughputs(runs)
+    yield from _evaluations(runs)
+    yield from _submitted("time to train", "time_to_train", runs)
+    yield from _effects(runs)
+    yield from _scaling(runs)
+    yield from published_rows(runs)
+    yield _more_ipus(runs)
 
 
 def _amp(bow: Ipu) -> Iterator[Comparison]:
@@ -92,7 +106,7 @@ def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
         yield Comparison(f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"])
 
 
-def _submitted(what: str, quantity: str, runs: Runs) -> Iterator[Comparison | NotRun]:
+def _submitted(what: str, quantity: str, runs: Results) -> Iterator[Comparison | NotRun]:
     """Weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
         for row in submissions(benchmark):
@@ -105,15 +119,15 @@ def _submitted(what: str, quantity: str, runs: Runs) -> Iterator[Comparison | No
             yield held_against(f"{label} {what}", name, predict, published, unit, row, blind)
 
 
-def _update_ms(runs: Runs, name: str) -> float:
+def _update_ms(runs: Results, name: str) -> float:
     return runs.training(name).weight_update_s * _MS_PER_S
 
 
-def _minutes(runs: Runs, name: str) -> float:
+def _minutes(runs: Results, name: str) -> float:
     return (runs.training(name).time_to_train_s or 0.0) / _S_PER_MIN
 
 
-def _throughputs(runs: Runs) -> Iterator[Comparison | NotRun]:
+def _throughputs(runs: Results) -> Iterator[Comparison | NotRun]:
     """Images over the time of training with its checkpoints."""
     for row in submissions("resnet"):
         name, published = scenario_name(row), float(row["throughput_samples_s"])
@@ -121,12 +135,12 @@ def _throughputs(runs: Runs) -> Iterator[Comparison | NotRun]:
         yield held_against("ResNet-50 throughput", name, predict, published, "images/s", row)
 
 
-def _images_per_s(runs: Runs, name: str) -> float:
+def _images_per_s(runs: Results, name: str) -> float:
     result, parts = runs.training(name), runs.training(name).run_breakdown
     return result.throughput_samples_per_s * parts["training"] / (parts["training"] + parts["checkpoint"])
 
 
-def _evaluations(runs: Runs) -> Iterator[Comparison | NotRun]:
+def _evaluations(runs: Results) -> Iterator[Comparison | NotRun]:
     """One evaluation of a BERT run."""
     for row in submissions("bert"):
         name, count = scenario_name(row), float(row["n_evals_mean"])
@@ -135,11 +149,11 @@ def _evaluations(runs: Runs) -> Iterator[Comparison | NotRun]:
         yield held_against("BERT evaluation", name, predict, float(row["eval_s_median"]), "s", row | {"role": role})
 
 
-def _evaluation_s(runs: Runs, name: str, count: float) -> float:
+def _evaluation_s(runs: Results, name: str, count: float) -> float:
     return runs.training(name).run_breakdown["evaluation"] / count
 
 
-def _effects(runs: Runs) -> Iterator[Comparison]:
+def _effects(runs: Results) -> Iterator[Comparison | NotRun]:
     """Published differences between runs, which totals hide."""
     measured = {scenario_name(row): float(row["step_ms_median"]) for row in submissions("bert")}
     pairs = (
@@ -149,34 +163,38 @@ def _effects(runs: Runs) -> Iterator[Comparison]:
         ("SDK 2.1 to 2.3, POD64 open", "bert_v1.0_pod64_open", "bert_v1.1_pod64_open"),
     )
     for name, before, after in pairs:
-        predicted = (runs.training(after).weight_update_s - runs.training(before).weight_update_s) * _MS_PER_S
-        published = measured[after] - measured[before]
-        yield Comparison("BERT effect of a change", name, predicted, published, "ms", "hold-out", "mlperf_logs")
+        predict, published = partial(_added_ms, runs, before, after), measured[after] - measured[before]
+        yield held_against("BERT effect of a change", name, predict, published, "ms", _OF_LOGS)
 
 
-def _scaling(runs: Runs) -> Iterator[Comparison]:
+def _added_ms(runs: Results, before: str, after: str) -> float:
+    return (runs.training(after).weight_update_s - runs.training(before).weight_update_s) * _MS_PER_S
+
+
+def _scaling(runs: Results) -> Iterator[Comparison | NotRun]:
     """What larger pods do for ResNet-50, and how it stands beside another machine."""
-    group, role = "ResNet-50 scaling", "hold-out"
+    group = "ResNet-50 scaling"
     measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
-    found = {ipus: runs.training(scenario_name(row)) for ipus, row in measured.items()}
+    names = {ipus: scenario_name(row) for ipus, row in measured.items()}
     logged_ms = {ipus: float(row["step_ms_pure"]) for ipus, row in measured.items()}
     smallest, largest = min(measured), max(measured)
     for ipus in sorted(measured)[1:]:
-        published = _rate(measured[ipus]) / _rate(measured[smallest])
-        predicted = found[ipus].throughput_samples_per_s / found[smallest].throughput_samples_per_s
-        name, share = f"efficiency of POD{ipus}", smallest / ipus
-        yield Comparison(group, name, predicted * share, published * share, "x", role, "mlperf_logs")
+        share = smallest / ipus
+        published = _rate(measured[ipus]) / _rate(measured[smallest]) * share
+        predict = partial(_efficiency, runs, names[smallest], names[ipus], share)
+        yield held_against(group, f"efficiency of POD{ipus}", predict, published, "x", _OF_LOGS)
     before = largest // 2
-    predicted = (found[largest].weight_update_s - found[before].weight_update_s) * _MS_PER_S
-    published = logged_ms[largest] - logged_ms[before]
-    yield Comparison(group, f"POD{before} to POD{largest}", predicted, published, "ms", role, "mlperf_logs")
+    predict, published = partial(_added_ms, runs, names[before], names[largest]), logged_ms[largest] - logged_ms[before]
+    yield held_against(group, f"POD{before} to POD{largest}", predict, published, "ms", _OF_LOGS)
     (gpu,) = (row for row in rows("mlperf_gpu_reference") if (row["round"], row["benchmark"]) == ("v1.1", "resnet"))
     minutes = float(gpu["score_min"])
-    predicted = (found[smallest].time_to_train_s or 0.0) / _S_PER_MIN / minutes
     published = float(measured[smallest]["score_physical_min"]) / minutes
-    yield Comparison(
-        group, f"POD{smallest} over DGX A100, time to train", predicted, published, "x", role, "mlperf_logs"
-    )
+    name = f"POD{smallest} over DGX A100, time to train"
+    yield held_against(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _OF_LOGS)
+
+
+def _efficiency(runs: Results, small: str, large: str, share: float) -> float:
+    return runs.training(large).throughput_samples_per_s / runs.training(small).throughput_samples_per_s * share
 
 
 def _rate(row: dict[str, str]) -> float:
@@ -184,9 +202,16 @@ def _rate(row: dict[str, str]) -> float:
     return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
 
 
-def _more_ipus() -> Iterator[Comparison]:
+def _more_ipus(runs: Results) -> Comparison | NotRun:
     """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
-    small, large = (generate("llama2_7b_pods", variant=variant) for variant in ("pod4", "pod16"))
-    predicted = large.tokens_per_s / small.tokens_per_s
+    small, large = _PODS
     name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4
-    yield Comparison("published effect of more IPUs", name, predicted, published, "x", "hold-out", "conductivity2024")
+    row = {"role": HOLD_OUT, "source": "conductivity2024"}
+    return held_against(
+        "published effect of more IPUs",
+        name,
+        lambda: runs.generation(large).tokens_per_s / runs.generation(small).tokens_per_s,
+        published,
+        "x",
+        row,
+    )

@@ -20,6 +20,7 @@ class Comparison:
         role: `calibration` or `hold-out`.
         source: Where the published figure comes from.
         blind: What the first version predicted before the figure was known, if it did; never computed again.
+        scenarios: What is simulated for it; empty for a vertex or a product.
     """
 
     group: str
@@ -30,6 +31,7 @@ class Comparison:
     role: str
     source: str
     blind: float | None = None
+    scenarios: tuple[str, ...] = ()
 
     @property
     def error(self) -> float:
@@ -50,6 +52,7 @@ class NotRun:
         source: Where it comes from.
         reason: Why there is no prediction.
         blind: What the first version predicted, if it did.
+        scenarios: What would be simulated for it.
     """
 
     group: str
@@ -60,6 +63,7 @@ class NotRun:
     source: str
     reason: str
     blind: float | None = None
+    scenarios: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from podsim.errors import MissingDataError
 from podsim.report.forward import ForwardResult
 from podsim.report.reference_data import rows
 from podsim.specs import load_scenario
-from podsim.validation.fit import Fit
+from podsim.validation.fit import Fit, correlated
+from podsim.validation.least_squares import least_squares
 from podsim.validation.reference_data import CALIBRATION
 
 _MS_PER_S = 1000
 
 
-def forward_fits() -> tuple[Fit, Fit]:
+def forward_fits() -> tuple[Fit, ...]:
     """`forward_call` and `forward_exchange`."""
     chosen = [row for row in rows("forward_calls") if row["role"] == CALIBRATION]
     software = load_scenario(chosen[0]["scenario"]).spec.software
@@ -34,9 +35,15 @@ def forward_fits() -> tuple[Fit, Fit]:
     ]
     fitted_call_s = call_s + answer_s - fitted_answer_s + mean(late)
     where = " and ".join(dict.fromkeys(row["id"] for row in chosen))
-    return (
-        Fit("software.forward_call", call_s, fitted_call_s, "s", where),
-        Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where),
+    # A rate tells the answer, a latency the sum of both.
+    slopes = [[0.0, 1.0] if row["quantity"] == "throughput" else [1.0, 1.0] for row in chosen]
+    together = least_squares(slopes, [0.0] * len(slopes), [1.0] * len(slopes))
+    return correlated(
+        (
+            Fit("software.forward_call", call_s, fitted_call_s, "s", where),
+            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where),
+        ),
+        together,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,8 @@ class Solution:
 
     Attributes:
         values: The constants.
-        standard_errors: Of each; None where there are no more equations than constants.
-        correlations: Between the constants, row by row; empty without standard errors. Near 1 or -1 the equations
-            cannot tell two constants apart.
+        standard_errors: Of each; None where there are no more equations than constants and no sizes of errors.
+        correlations: Between the constants, row by row. Near 1 or -1 the equations cannot tell two constants apart.
     """
 
     values: tuple[float, ...]
@@ -24,26 +24,35 @@ class Solution:
     correlations: tuple[tuple[float, ...], ...]
 
 
-def least_squares(slopes: Sequence[Sequence[float]], targets: Sequence[float], weights: Sequence[float]) -> Solution:
+def least_squares(
+    slopes: Sequence[Sequence[float]],
+    targets: Sequence[float],
+    weights: Sequence[float],
+    *,
+    weights_are_errors: bool = False,
+) -> Solution:
     """The x with the least sum of squares of weight · (slopes · x - target).
 
-    The covariance is s²·(AᵀA)⁻¹ with the weighted slopes A and s² the sum of squares over its degrees of freedom.
+    The covariance is s²·(AᵀA)⁻¹ with the weighted slopes A and s² the sum of squares over its degrees of freedom; s² is
+    1 where the weights say how large errors are.
 
     Args:
         slopes: A row of one slope per constant for each equation.
         targets: What each equation should come to.
         weights: Weight of each equation, for example one over what was measured.
+        weights_are_errors: Whether each is one over the standard error of its equation.
     """
     weight = np.array(weights)
     matrix, right = np.array(slopes) * weight[:, None], np.array(targets) * weight
     values, *_ = np.linalg.lstsq(matrix, right)
+    inverse = np.linalg.pinv(matrix.T @ matrix)
+    spread = np.sqrt(np.diag(inverse))
+    products = np.outer(spread, spread)
+    correlations = np.divide(inverse, products, out=np.eye(len(values)), where=products > 0)
     freedom = len(targets) - len(values)
-    if freedom < 1:
-        return Solution(tuple(map(float, values)), (None,) * len(values), ())
     misses = matrix @ values - right
-    covariance = misses @ misses / freedom * np.linalg.inv(matrix.T @ matrix)
-    errors = np.sqrt(np.diag(covariance))
-    correlations = covariance / np.outer(errors, errors) if errors.all() else np.eye(len(values))
-    return Solution(
-        tuple(map(float, values)), tuple(map(float, errors)), tuple(tuple(map(float, row)) for row in correlations)
-    )
+    errors: tuple[float | None, ...] = (None,) * len(values)
+    if weights_are_errors or freedom > 0:
+        scale = 1.0 if weights_are_errors else math.sqrt(misses @ misses / freedom)
+        errors = tuple(map(float, scale * spread))
+    return Solution(tuple(map(float, values)), errors, tuple(tuple(map(float, row)) for row in correlations))

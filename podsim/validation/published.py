@@ -8,15 +8,16 @@ from functools import partial
 from podsim.report.reference_data import rows
 from podsim.validation.comparison import Comparison, NotRun
 from podsim.validation.reference_data import blind_predictions
-from podsim.validation.runs import Runs, held_against
+from podsim.validation.runs import Results, held_against
 
 _MS_PER_S = 1000
 _SECONDS = {"h": 3600, "min": 60}
 _FORWARD, _TOKEN_TIME = "forward pass", "batched token time"
+WHOLE_RUNS = "published averages of whole runs"
+"""Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
 _THROUGHPUT = {
     "": "published throughput",
-    # Averages over all that a trainer does: compilation, data loading, logging, evaluation.
-    "whole run": "published averages of whole runs",
+    "whole run": WHOLE_RUNS,
     _FORWARD: "published forward passes",
 }
 _GROUPS = {
@@ -34,7 +35,7 @@ def published_titles() -> tuple[str, ...]:
     return tuple(title for row in rows("published_throughput") for title in row["scenario"].split())
 
 
-def published_rows(runs: Runs) -> Iterator[Comparison | NotRun]:
+def published_rows(runs: Results) -> Iterator[Comparison | NotRun]:
     """Every row; several scenarios are phases of one run."""
     for row in rows("published_throughput"):
         group = _GROUPS.get(row["metric"]) or _THROUGHPUT.get(row["scope"], "")
@@ -51,7 +52,7 @@ def published_rows(runs: Runs) -> Iterator[Comparison | NotRun]:
             yield NotRun(group, name, published, unit, row["role"], row["source_url"], row["not_run"], blind)
 
 
-def _predicted(row: dict[str, str], runs: Runs) -> float:
+def _predicted(row: dict[str, str], runs: Results) -> float:
     titles = row["scenario"].split()
     match row["metric"], row["scope"]:
         case "generation rate", _:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from podsim.report.reference_data import rows
 
-CALIBRATION = "calibration"
+CALIBRATION, HOLD_OUT = "calibration", "hold-out"
 EVALUATED = "v2.0"
 """The round whose evaluations a constant is fitted to, and nothing else of its logs."""
 CALLED = ("v1.1", "v2.0")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from podsim.activity import run
 from podsim.errors import InfeasibleError
@@ -15,6 +15,89 @@ from podsim.watch import Watch
 
 Result = RunResult | GenerationResult | ForwardResult
 _Kind = TypeVar("_Kind", bound=Result)
+
+
+class Training(Protocol):
+    """What is compared of a run of training."""
+
+    @property
+    def weight_update_s(self) -> float:
+        """Time of a weight update. [s]"""
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples trained per second of training. [1/s]"""
+
+    @property
+    def time_to_train_s(self) -> float | None:
+        """Time of the whole run, where its end is given. [s]"""
+
+    @property
+    def run_breakdown(self) -> Mapping[str, float]:
+        """Times of the parts of the run. [s]"""
+
+
+class Generated(Protocol):
+    """What is compared of text generation."""
+
+    @property
+    def steps_per_s(self) -> float:
+        """Steps of a batch per second. [1/s]"""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens of all sequences per second. [1/s]"""
+
+
+class Passes(Protocol):
+    """What is compared of forward passes."""
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples per second. [1/s]"""
+
+
+class Results(Protocol):
+    """Results of scenarios by title; an impossible plan raises when its result is asked for."""
+
+    def training(self, title: str) -> Training:
+        """The result of a scenario that trains."""
+
+    def generation(self, title: str) -> Generated:
+        """The result of a scenario that generates text."""
+
+    def forward(self, title: str) -> Passes:
+        """The result of a scenario of forward passes."""
+
+
+class Noted:
+    """Results, with a note of those that are asked for."""
+
+    def __init__(self, results: Results) -> None:
+        """Nothing was asked for yet."""
+        self._results = results
+        self._titles: list[str] = []
+
+    def asked(self) -> tuple[str, ...]:
+        """The titles since this was last asked."""
+        titles = tuple(dict.fromkeys(self._titles))
+        self._titles.clear()
+        return titles
+
+    def training(self, title: str) -> Training:
+        """The result of a scenario that trains."""
+        self._titles.append(title)
+        return self._results.training(title)
+
+    def generation(self, title: str) -> Generated:
+        """The result of a scenario that generates text."""
+        self._titles.append(title)
+        return self._results.generation(title)
+
+    def forward(self, title: str) -> Passes:
+        """The result of a scenario of forward passes."""
+        self._titles.append(title)
+        return self._results.forward(title)
 
 
 class Runs:

@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from podsim.validation.comparison import Comparison, NotRun, Summary, Validation, summarize
+from podsim.validation.freedom import MOST_FITTED, Freedom
 from podsim.validation.limits import Verdict
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 from podsim.validation.tables import Cells, figure, markdown, plain
@@ -19,6 +20,8 @@ _HEADER = ("row", "predicted", "published", "unit", "error")
 _NOT_RUN_HEADER = ("row", "published", "unit", "why nothing is predicted")
 _BLIND_HEADER = ("row", "blind", "now", "published", "unit", "blind error", "error now")
 _SUMMARY_HEADER = ("group", "role", "rows", "bias", "mean error", "RMS", "worst")
+_FREEDOM_HEADER = ("what", "count", "which")
+_APART = "of whole runs; those that differ in name alone count once"
 _ROLES = {
     "calibration": "Calibration: rows that a constant is fitted to",
     "hold-out": "Hold-out: rows that nothing is fitted to",
@@ -34,6 +37,7 @@ def show(
     verdicts: Sequence[Verdict] = (),
     *,
     summary_only: bool = False,
+    chosen: Freedom | None = None,
 ) -> str:
     """The comparisons as `table`, `markdown` or `json`, with a summary per group and role.
 
@@ -43,13 +47,16 @@ def show(
         sensitivities: What one prediction is at other values of an input that is not published.
         verdicts: Whether limits are kept.
         summary_only: Leave the rows out.
+        chosen: What could have been chosen otherwise.
     """
     if output_format == "json":
-        return _as_json(found, sensitivities, verdicts, summary_only=summary_only)
+        return _as_json(found, sensitivities, verdicts, summary_only=summary_only, chosen=chosen)
     is_markdown = output_format == "markdown"
     render, head = (markdown, "## {}\n\n") if is_markdown else (plain, "{}\n\n")
     blocks = [] if summary_only else [head.format(title) + render(cells) for title, cells in _tables(found)]
     blocks.append(head.format("Summary") + render(summary_cells(found.comparisons)))
+    if chosen is not None:
+        blocks.append(head.format("Degrees of freedom") + render(freedom_cells(chosen)))
     if sensitivities and not summary_only:
         blocks.append(sensitivity_note() + "\n\n" + render(sensitivity_cells(sensitivities)))
     blocks += [f"{verdict}\n" for verdict in verdicts]
@@ -57,15 +64,24 @@ def show(
 
 
 def _as_json(
-    found: Validation, sensitivities: Sequence[Sensitivity], verdicts: Sequence[Verdict], *, summary_only: bool
+    found: Validation,
+    sensitivities: Sequence[Sensitivity],
+    verdicts: Sequence[Verdict],
+    *,
+    summary_only: bool,
+    chosen: Freedom | None,
 ) -> str:
     rows = {
         "comparisons": [asdict(c) | {"error": c.error} for c in found.comparisons],
         "not_run": [asdict(row) for row in found.not_run],
     }
-    report = ({} if summary_only else rows) | {"summary": [asdict(s) for s in summarize(found.comparisons)]}
+    report: dict[str, Any] = ({} if summary_only else rows) | {
+        "summary": [asdict(s) for s in summarize(found.comparisons)]
+    }
     if not summary_only:
         report["sensitivity"] = [asdict(s) for s in sensitivities]
+    if chosen is not None:
+        report["degrees_of_freedom"] = asdict(chosen) | {"most_fitted": MOST_FITTED}
     if verdicts:
         report["limits"] = [asdict(v) | {"is_kept": v.is_kept} for v in verdicts]
     return json.dumps(report, indent=2) + "\n"
@@ -119,6 +135,21 @@ def markdown_summary(comparisons: Sequence[Comparison]) -> str:
 def _summary_row(s: Summary) -> tuple[str, ...]:
     errors = (f"{s.bias:+.1%}", f"{s.mean:.1%}", f"{s.rms:.1%}", f"{s.worst:+.1%}")
     return s.group, s.role, str(s.count), *errors
+
+
+def freedom_cells(chosen: Freedom) -> Cells:
+    """A header, then what was chosen and how many configurations there are to meet."""
+    stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
+    rows = [
+        ("fitted constants", str(len(chosen.fitted)), f"at most {MOST_FITTED} in all of podsim"),
+        ("assumed numbers", str(len(chosen.assumed)), "of machines and software stacks, each with its range"),
+        ("assumed in scenarios", str(len(chosen.assumed_in_scenarios)), "beside those"),
+        ("switches of stacks", str(len(chosen.switches)), stacks or "none differs between these stacks"),
+        *((f"{role} configurations", str(count), _APART) for role, count in chosen.configurations.items()),
+    ]
+    if len(chosen.configurations) > 1:
+        rows.append(("in both roles", str(chosen.shared), "other figures of runs that constants are fitted to"))
+    return [_FREEDOM_HEADER, *rows]
 
 
 def sensitivity_note() -> str:

@@ -27,7 +27,9 @@ ORDER = [
     "uncertainty",
     "activity",
     "importer",
+    "sweeps",
     "validation",
+    "mlperf",
     "command_line",
     "cli",
     "__main__",
@@ -104,6 +106,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "activity",
             "activity.serve",
             "specs",
+            "sweeps",
         }
         return
     assert [text for text in (complaint(module, name) for name in imported) if text] == []

@@ -170,6 +170,16 @@ QUANTITIES = {
         "range ends before it starts",
         "write the smaller bound first",
     ),
+    "a range above its value": _clock(
+        "{value: 1 GHz, source: mine, basis: assumed, range: [1.1 GHz, 2 GHz]}",
+        "`1 GHz` lies outside its range, 1.1 GHz to 2 GHz",
+        "widen `range` until it holds `value`",
+    ),
+    "a range below its value": _clock(
+        "{value: 1 GHz, source: mine, basis: assumed, range: [0.5 GHz, 999 MHz]}",
+        "`1 GHz` lies outside its range, 0.5 GHz to 999 MHz",
+        "widen `range` until it holds `value`",
+    ),
     "half an IPU": (
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu_count: 3.5}}",

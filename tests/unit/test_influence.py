@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 import podsim
+from podsim.influence import StandsOn
 from podsim.report.assumption_table import assumption_table
 from podsim.specs import LoadedScenario, assumptions, load_scenario
 from podsim.specs.assumptions import with_number
@@ -140,3 +141,25 @@ def test_a_number_that_its_part_refuses_is_an_error() -> None:
     loaded: LoadedScenario = load_scenario(_TRAINED)
     with pytest.raises(ValueError, match="odd"):
         with_number(loaded.spec, "system.machine.ipu_count", 3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert_v1.1_pod64_open",
+        "resnet50_v1.1_pod16",
+        "bert_base_c600@batch_128",
+        "e5_large_pod4",
+        "llama2_7b_pod16_streamed",
+        "gptj_6b_pod4_streamed",
+    ],
+)
+def test_a_run_repeated_as_it_is_has_the_figures_of_its_result(name: str) -> None:
+    title, _, variant = name.partition("@")
+    result = podsim.run(title, variant=variant or None)
+    assert isinstance(result.assumptions, StandsOn)
+    measure = result.assumptions.probe(result.assumptions.spec, anew=True)
+    assert measure is not None and measure.metrics
+    for metric, value in measure.metrics.items():
+        assert value == pytest.approx(getattr(result, metric)), metric
+    assert measure.headline == pytest.approx(getattr(result, result.assumptions.probe.metric))

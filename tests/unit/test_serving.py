@@ -17,6 +17,7 @@ from podsim.serving import (
     Service,
     ServingOutcome,
     StaticBatching,
+    csv_text,
     load_curve,
     read_arrivals,
     saturation,
@@ -468,7 +469,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Path("folder").mkdir()
     Path("latin.csv").write_bytes(HEADER.encode() + b"1,5,5\n2,\xe95,5\n")
     Path("huge.csv").write_bytes(HEADER.encode() + b"1,5,5\n" * 20)
-    monkeypatch.setattr(reader, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(csv_text, "MAX_FILE_BYTES", 1 << 20)
     cases = {
         "folder": "folder:1:1: this is not a file\n  do: name a CSV file",
         "none.csv": (

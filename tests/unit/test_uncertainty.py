@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import podsim
+from podsim.cli import main
 from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
 from podsim.influence import Measure, StandsOn
+from podsim.report.page import print_result
+from podsim.report.table import training_tables
 from podsim.report.tornado import plot_tornado
 from podsim.specs import load_scenario
+from podsim.specs.assumptions import assumptions
 from podsim.specs.scenario import Scenario
 from podsim.specs.training import TrainingScenario
-from podsim.uncertainty import uncertainty
+from podsim.uncertainty import draw, drawing_of, uncertainty
 from podsim.watch import silent
 
 CALL = "software.host_call"
@@ -41,9 +48,13 @@ class Echo:
 
 @pytest.fixture(scope="module")
 def spec() -> TrainingScenario:
-    """The session call lies between 100 and 170 ms, most often at 135."""
+    """The session call lies between 100 and 170 ms, most often at 135; nothing else is wrong."""
+    return scattered("null")
+
+
+def scattered(scatter: str) -> TrainingScenario:
     call = "software.host_call={value: 135 ms, source: estimate, basis: assumed, range: [100 ms, 170 ms]}"
-    loaded = load_scenario(NAME, overrides=[call]).spec
+    loaded = load_scenario(NAME, overrides=[call, f"software.model_scatter={scatter}"]).spec
     assert isinstance(loaded, TrainingScenario)
     return loaded
 
@@ -75,6 +86,47 @@ def test_any_number_of_processes_gives_the_same(spec: TrainingScenario, monkeypa
     assert found[0] == found[1] == found[2]
 
 
+class Fixed(Echo):
+    """A run that no input moves, which takes a second and makes one thing."""
+
+    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+        measure = super().__call__(spec, anew=anew)
+        return Measure(measure.headline, measure.others, {"weight_update_s": 1.0, "throughput_samples_per_s": 1.0})
+
+
+def test_what_the_model_gets_wrong_is_a_factor_on_all_times() -> None:
+    """A tenth of a normal distribution lies beyond 1.2816 standard deviations; rates are off by the inverse."""
+    found = echoed(scattered("5 %"), Draws(4000), Fixed())
+    tail = math.exp(0.05 * 1.2816)
+    expected = {"p10": 1 / tail, "p50": 1.0, "p90": tail}
+    assert found.metrics["weight_update_s"] == pytest.approx(expected, abs=0.004)
+    assert found.metrics["throughput_samples_per_s"] == pytest.approx(expected, abs=0.004)
+    assert found.model_scatter == 0.05
+
+
+def test_a_stack_without_scatter_has_no_such_factor(spec: TrainingScenario) -> None:
+    found = echoed(spec, Draws(50), Fixed())
+    assert found.metrics["weight_update_s"] == {"p10": 1.0, "p50": 1.0, "p90": 1.0}
+    assert found.model_scatter is None
+
+
+def test_a_run_says_what_the_model_itself_may_get_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    print_result(podsim.run(NAME, uncertainty=Draws(4)), training_tables, Console(width=200))
+    assert "model form: one factor on all times of a draw, 2.6% (one standard deviation)" in capsys.readouterr().out
+
+
+def test_inputs_that_two_runs_share_are_drawn_alike(spec: TrainingScenario) -> None:
+    """Whichever others stand beside them: a difference of two runs is that of their models."""
+    stands_on = StandsOn(spec, Echo())
+    alone = drawing_of(stands_on)
+    others = [each for each in assumptions(spec) if each.key != CALL]
+    beside = replace(alone, inputs=[*others[:3], *alone.inputs])
+    for number in range(3):
+        one, two = draw(alone, 7, number), draw(beside, 7, number)
+        assert one is not None and two is not None
+        assert one.metrics == two.metrics and one.factor == two.factor
+
+
 def test_runs_that_are_impossible_are_counted(spec: TrainingScenario) -> None:
     """Half of the draws lie above the middle."""
     found = echoed(spec, Draws(1000), Echo(0.135))
@@ -97,6 +149,26 @@ def test_no_run_that_is_possible_is_an_error(spec: TrainingScenario) -> None:
     stands_on = StandsOn(spec, Never())
     with pytest.raises(PodsimError, match="none of 5 draws"):
         uncertainty(stands_on, Draws(5), silent)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--uncertainty", "0"], "error: 0 draws of the uncertain inputs are not possible\n  do: draw from 1 to"),
+        (["--uncertainty", "-5"], "error: -5 draws of the uncertain inputs are not possible\n  do: draw from 1 to"),
+        (["--uncertainty", "2.5"], "error: --uncertainty: needs a whole number\n  do:"),
+        (["--uncertainty", "many"], "error: --uncertainty: needs a whole number\n  do:"),
+        (["--uncertainty", "9", "--seed", "-1"], "error: the seed -1 is negative\n  do: use 0"),
+    ],
+)
+def test_numbers_of_draws_that_are_wrong_are_told(
+    given: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["podsim", "run", NAME, *given])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (2, "") and err.startswith(told)
 
 
 @pytest.mark.parametrize(("count", "seed"), [(0, 0), (-1, 0), (1_000_001, 0), (1, -1)])

@@ -14,6 +14,8 @@ from podsim.specs import TrainingScenario, load_scenario
 from podsim.validation import Comparison
 from podsim.validation.calibrate import calibrate
 from podsim.validation.comparison import Validation, summarize
+from podsim.validation.freedom import MOST_FITTED, freedom
+from podsim.validation.scatter import residuals
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +149,19 @@ def test_calibration_reproduces_the_committed_constants() -> None:
     assert len(fits) == 14
     for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
+
+
+def test_the_error_of_the_model_itself_is_that_of_calibration_rows(comparisons: Sequence[Comparison]) -> None:
+    """Derived once for all stacks, to a tenth of a per cent, from no other rows."""
+    found = residuals(comparisons)
+    assert found.scatter == pytest.approx(load_scenario("bert_v1.1_pod64_open").spec.software.model_scatter, abs=0.001)
+    assert found == residuals([each for each in comparisons if each.role == "calibration"])
+
+
+def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[Comparison]) -> None:
+    chosen = freedom(comparisons)
+    assert len(chosen.fitted) == MOST_FITTED == 14
+    assert chosen.shared < chosen.configurations["calibration"] < chosen.configurations["hold-out"]
 
 
 MEMORY_OF_A_MACHINE = "system.machine.streaming_memory.bandwidth_per_machine"

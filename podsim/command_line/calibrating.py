@@ -1,0 +1,58 @@
+"""`podsim calibrate`: the constants of podsim on its own rows, or those of a stack on a user's measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from podsim.command_line.outputs import inputs_of, tell_written
+from podsim.command_line.running import Format, echo
+from podsim.errors import PodsimError
+from podsim.report.files import check_new, check_outputs, write_atomically
+from podsim.report.progress import track
+
+
+def calibrate_as_asked(measured: Path | None, target: Path | None, output_format: Format, *, force: bool) -> None:
+    """Fit and print; write the stack of a cluster if that is asked for.
+
+    Args:
+        measured: A CSV file of measurements.
+        target: Where the stack goes.
+        output_format: How constants are printed.
+        force: Whether the target may be replaced.
+
+    Raises:
+        PodsimError: A stack is to be written without measurements, or the measurements are wrong.
+    """
+    if measured is not None:
+        text = _of_cluster(measured, target, output_format, force=force)
+    elif target is not None:
+        what = "--write holds the constants of your cluster, which need its measurements"
+        raise PodsimError(what, do="give them with `--with FILE.csv`, or leave `--write` out")
+    else:
+        text = _of_podsim(output_format)
+    echo(text, output_format is Format.JSON)
+    tell_written(target)
+
+
+def _of_podsim(output_format: Format) -> str:
+    from podsim.validation.calibrate import calibrate
+    from podsim.validation.show_fits import fits_as_json, show_fits
+
+    fits = calibrate(lambda steps: track(steps, "refitting"))
+    return fits_as_json(fits) if output_format is Format.JSON else show_fits(fits)
+
+
+def _of_cluster(measured: Path, target: Path | None, output_format: Format, *, force: bool) -> str:
+    from podsim.validation.cluster import fit_cluster
+    from podsim.validation.cluster_file import stack_of
+    from podsim.validation.measurements import read_measurements
+    from podsim.validation.show_fits import cluster_as_json, show_cluster
+
+    if target is not None:
+        check_outputs({"write": target}, [("the measurements", measured)])
+        check_new(target, force=force)
+    found = fit_cluster(read_measurements(measured), lambda names: track(names, "fitting:"))
+    if target is not None:
+        check_outputs({"write": target}, inputs_of(found.loaded))
+        write_atomically(target, stack_of(found, measured, target).encode())
+    return cluster_as_json(found) if output_format is Format.JSON else show_cluster(found)

@@ -1,0 +1,82 @@
+"""`podsim sweep`: a study from its file to its table, with progress and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from podsim.command_line.ending import say
+from podsim.command_line.outputs import tell_written
+from podsim.command_line.running import check_paths
+
+if TYPE_CHECKING:
+    from podsim.sweeps.run import Swept, Tell
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(help="A study file: a scenario, and the keys that vary.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The table to write, .parquet or .csv; named as the study.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier attempt has found.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    metric: Annotated[str | None, typer.Option(help="Column that the chart shows.")] = None,
+) -> None:
+    """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.sweeps import sweep as sweep_study
+
+    check_paths(None, plot)
+    table = output or Path(study.with_suffix(".parquet").name)
+    with _progress() as tell:
+        swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
+    if plot is not None:
+        from podsim.sweeps.plot import plot_study
+
+        plot_study(swept, plot, metric)
+    tell_written(table)
+    tell_written(plot)
+    typer.echo(_summary(swept))
+    if "failed" in swept.by_status:
+        raise typer.Exit(1)
+
+
+def _summary(swept: Swept) -> str:
+    parts = ", ".join(f"{count:,} {status}" for status, count in swept.by_status.items())
+    return f"{swept.count:,} points: {parts}"
+
+
+@contextmanager
+def _progress() -> Iterator[Tell]:
+    """A bar with rate and time left on standard error; how much was found from before is said in a line."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
+    from rich.text import Text
+
+    class _Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed or 0:.0f}/s")
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("points", total=None)
+        begun = False
+
+        def tell(done: int, total: int) -> None:
+            nonlocal begun
+            if done and not begun:
+                say(f"going on: {done:,} of {total:,} points are done already")
+            begun = True
+            bar.update(task, completed=done, total=total)
+
+        yield tell

@@ -1,0 +1,1 @@
+"""Result files of MLPerf Training: simulated runs written as such, and logged runs compared with predictions."""

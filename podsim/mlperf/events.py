@@ -1,0 +1,49 @@
+"""Lines of a result file: `:::MLLOG` and a JSON object. Source: [mlperf_training_rules]."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+TOKEN: Final = ":::MLLOG"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line.
+
+    Attributes:
+        key: What it is about.
+        time_ms: When, in milliseconds since 1970, or since the first line of a simulated run.
+        value: What it says.
+        metadata: What else it says.
+        line: Line of the file, if it was read from one.
+    """
+
+    key: str
+    time_ms: float
+    value: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """The line as it is written."""
+        data = {
+            "namespace": "",
+            "time_ms": self.time_ms,
+            "event_type": _type_of(self.key),
+            "key": self.key,
+            "value": self.value,
+            "metadata": dict(self.metadata),
+        }
+        return f"{TOKEN} {json.dumps(data, allow_nan=False)}\n"
+
+
+def _type_of(key: str) -> str:
+    """The type that the logger of MLPerf gives to an event."""
+    if key.endswith("_start"):
+        return "INTERVAL_START"
+    return "INTERVAL_END" if key.endswith("_stop") else "POINT_IN_TIME"

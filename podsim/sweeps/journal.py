@@ -1,0 +1,139 @@
+"""What a study has found so far: a file that grows by a line with every point, and outlives whatever ends the study.
+
+The first line says which study it is, by a fingerprint. A line that was cut off, when the process was killed or the
+disk was full, is dropped when the study goes on. A lock keeps a second study from the same file; the system lifts it
+when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Self
+
+from podsim.errors import OutputError
+from podsim.report.files import check_writable
+from podsim.sweeps.rows import POINT, Row
+
+
+class Journal:
+    """Rows by the number of their point, on disk."""
+
+    def __init__(self, path: Path, fingerprint: str, *, anew: bool = False) -> None:
+        """Open the journal of a study, or begin it.
+
+        Args:
+            path: The file.
+            fingerprint: Of all that rows depend on.
+            anew: Drop rows that it holds.
+
+        Raises:
+            OutputError: It cannot be written, belongs to another study, or another process is at it.
+        """
+        self.path = path
+        check_writable(path)
+        try:
+            self._file: IO[bytes] = path.open("a+b")
+        except OSError as error:
+            raise self._refused(error) from error
+        self._lock()
+        if anew:
+            self._file.truncate(0)
+        self._places = self._read(fingerprint)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __contains__(self, point: object) -> bool:
+        return point in self._places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, row: Row) -> None:
+        """Keep a row; it is in the hands of the system when this returns.
+
+        Raises:
+            OutputError: It cannot be written, as on a full disk; what was written before stays.
+        """
+        if row[POINT] in self._places:
+            return
+        place = self._file.seek(0, os.SEEK_END)
+        try:
+            self._write(row)
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(place)
+            raise self._refused(error) from error
+        self._places[row[POINT]] = place
+
+    def rows(self) -> Iterator[Row]:
+        """All rows in the order of their points, read one by one."""
+        for _, place in sorted(self._places.items()):
+            self._file.seek(place)
+            row: Row = json.loads(self._file.readline())
+            yield row
+
+    def remove(self) -> None:
+        """Delete the file, once its rows are kept elsewhere."""
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, data: Any) -> None:
+        self._file.write(json.dumps(data, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def _read(self, fingerprint: str) -> dict[int, int]:
+        self._file.seek(0)
+        first, places, end = self._file.readline(), dict[int, int](), 0
+        if first.endswith(b"\n"):
+            known = json.loads(first).get("fingerprint")
+            if known != fingerprint:
+                self._file.close()
+                what, do = (
+                    "holds rows of another study, other inputs or another version",
+                    "give another --output, or --restart",
+                )
+                raise OutputError(what, where=str(self.path), do=do)
+            end = len(first)
+            for line in self._file:
+                if not line.endswith(b"\n"):
+                    break
+                places[json.loads(line)[POINT]] = end
+                end += len(line)
+        self._file.truncate(end)
+        if not end:
+            self._write({"fingerprint": fingerprint})
+        return places
+
+    def _lock(self) -> None:
+        try:
+            _lock(self._file)
+        except OSError:
+            self._file.close()
+            what, do = "another study is writing this", "wait until it ends, or give another --output"
+            raise OutputError(what, where=str(self.path), do=do) from None
+
+    def _refused(self, error: OSError) -> OutputError:
+        what = f"cannot be written: {error.strerror or type(error).__name__}"
+        do = "make room or give another --output; the same command goes on where this one stopped"
+        return OutputError(what, where=str(self.path), do=do)
+
+
+if os.name == "nt":
+    import msvcrt
+
+    def _lock(file: IO[bytes]) -> None:
+        file.seek(1 << 60)  # far behind the last byte, which stays readable
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+
+else:
+    import fcntl
+
+    def _lock(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,174 @@
+"""A whole study: what is left to do, where it is done, and the table that it ends in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from podsim._version import __version__
+from podsim.disk import digest, source
+from podsim.errors import BadValueError, OutputError, Problem, SpecError
+from podsim.report.files import check_writable
+from podsim.specs import load_scenario
+from podsim.specs.document import Document
+from podsim.specs.plain import plain_data
+from podsim.sweeps.journal import Journal
+from podsim.sweeps.rows import DONE, STATUS, Row
+from podsim.sweeps.space import Point, Space, read_study, space_of
+from podsim.sweeps.table import check_suffix, write_table
+from podsim.sweeps.workers import in_this_process, on_all_cores
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Tell = Callable[[int, int], None]
+"""Is told how many points are done, and of how many."""
+_FEW_POINTS = 24
+"""What processes need to start is worth so many points."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A study that has ended.
+
+    Attributes:
+        space: Its points.
+        output: Its table.
+        count: Rows.
+        by_status: Rows by what became of them.
+        inputs: (path, SHA-256) of every file read.
+    """
+
+    space: Space
+    output: Path
+    count: int
+    by_status: Mapping[str, int]
+    inputs: tuple[tuple[str, str], ...]
+
+    def frame(self) -> DataFrame:
+        """The table, one row per point."""
+        import pandas as pd
+
+        return pd.read_parquet(self.output) if self.output.suffix == ".parquet" else pd.read_csv(self.output)
+
+
+def sweep(
+    study: str | Path | Mapping[str, Any],
+    output: str | Path,
+    *,
+    processes: int | None = None,
+    scheduler: str | None = None,
+    restart: bool = False,
+    tell: Tell = lambda _done, _total: None,
+) -> Swept:
+    """Simulate every point of a study and write the table of them all.
+
+    Rows are kept beside the table as they come. A study that was ended at any moment goes on where it
+    stopped when the same call is made again.
+
+    Args:
+        study: A study file, or its content.
+        output: The table, a `.parquet` or `.csv` file.
+        processes: How many points are simulated at a time; as many as there are cores by default.
+        scheduler: Address of a Dask scheduler, to simulate on its workers instead.
+        restart: Drop rows of an earlier attempt, and a table that is there already.
+        tell: Is told of progress.
+
+    Raises:
+        SpecError: The study or its scenario is wrong.
+        OutputError: The table or the rows beside it cannot be written, or belong to something else.
+    """
+    target = Path(output)
+    check_suffix(target)
+    check_writable(target)
+    space = _space(study)
+    numbers = [point.number for point in _points(space)]
+    _check_runs(space, numbers)
+    inputs = _inputs(space)
+    fingerprint = _fingerprint(space, inputs)
+    beside = target.with_name(f"{target.name}.journal")
+    if target.exists() and not restart and not beside.exists():
+        what, do = "the table exists", "give another --output, or --restart to replace it"
+        raise OutputError(what, where=str(target), do=do)
+    with Journal(beside, fingerprint, anew=restart) as journal:
+        left = (point for number in numbers if number not in journal and (point := space.point(number)))
+        missing = len(numbers) - len(journal)
+        work = _work(missing, processes, scheduler)
+        tell(len(journal), len(numbers))
+        for row in work(left):
+            journal.add(row)
+            tell(len(journal), len(numbers))
+        about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
+        write_table(target, journal.rows, about)
+        by_status = _by_status(journal.rows())
+        journal.remove()
+    return Swept(space, target, len(numbers), by_status, inputs)
+
+
+def _space(study: str | Path | Mapping[str, Any]) -> Space:
+    return space_of(Document(plain_data(study))) if isinstance(study, Mapping) else read_study(study)
+
+
+def _points(space: Space) -> Iterator[Point]:
+    try:
+        yield from space.points()
+    except BadValueError as error:
+        raise SpecError([Problem("", "where", str(error), error.do)]) from None
+
+
+def _check_runs(space: Space, numbers: list[int]) -> None:
+    """Refuse a study of which no point is let through, or none of the first can be loaded."""
+    if not numbers:
+        what = f"`where` leaves out all of {len(space):,} points"
+        raise SpecError([Problem("", "where", what, "loosen a condition")])
+    first: SpecError | None = None
+    for number in numbers[:_FEW_POINTS]:
+        point = space.point(number)
+        assert point is not None
+        try:
+            load_scenario(point.scenario, point.variant, point.overrides)
+        except SpecError as error:
+            first = first or error
+        else:
+            return
+    assert first is not None
+    raise first
+
+
+def _inputs(space: Space) -> tuple[tuple[str, str], ...]:
+    """Every file that the scenarios of a study read."""
+    names = next(axis for axis in space.axes if "scenario" in axis.keys)
+    found = (load_scenario(str(values[0])).inputs for values in names.values)
+    return tuple(dict.fromkeys(each for inputs in found for each in inputs))
+
+
+def _fingerprint(space: Space, inputs: Iterable[tuple[str, str]]) -> str:
+    """Of all that rows depend on: the study, the files it reads, and the code that simulates."""
+    study = space.study.model_dump_json().encode()
+    return digest([simulator().encode(), study, *(f"{path} {sha}".encode() for path, sha in inputs)])
+
+
+def simulator() -> str:
+    """A hash of the code that simulates."""
+    return source(Path(__file__).resolve().parent.parent.rglob("*.py")).decode()
+
+
+def _work(missing: int, processes: int | None, scheduler: str | None) -> Callable[[Iterable[Point]], Iterator[Row]]:
+    if scheduler is not None:
+        from podsim.sweeps.dask_workers import on_cluster
+
+        return partial(on_cluster, address=scheduler, simulator=simulator)
+    if processes == 1 or (processes is None and missing < _FEW_POINTS):
+        return in_this_process
+    return partial(on_all_cores, processes=processes)
+
+
+def _by_status(rows: Iterable[Row]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row[STATUS]] = counts.get(row[STATUS], 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))

@@ -1,0 +1,67 @@
+"""The study file: a scenario, the keys that vary, and how their values go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from podsim.specs.base import Spec
+from podsim.specs.quantity import Count, Flag
+
+Value = bool | int | float | str
+Values = Annotated[list[Value], Field(min_length=1)]
+
+
+class RangeSpec(Spec):
+    """Values from one end to the other."""
+
+    model_config = ConfigDict(alias_generator=lambda name: name.rstrip("_"))
+
+    from_: Value
+    """The first value; a quantity with its unit, or a number."""
+    to: Value
+    """The last value, in the same unit."""
+    count: Count | None = None
+    """How many values there are, both ends included; left out where values are sampled."""
+    scale: Literal["linear", "log"] = "linear"
+    """Whether differences or ratios of neighbours are equal."""
+    whole: Flag = False
+    """Whether values are rounded to whole numbers, and equal ones taken once."""
+
+
+class SamplesSpec(Spec):
+    """Points drawn from the ranges that have no count."""
+
+    count: Count
+    """How many points are drawn; a power of two for Sobol sequences."""
+    method: Literal["sobol", "latin_hypercube"] = "sobol"
+    """How they are spread over the ranges."""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Of the draws."""
+
+
+class StudySpec(Spec):
+    """A study: every combination of the values of its keys, simulated."""
+
+    kind: Literal["study"]
+    """What the file is."""
+    description: str = ""
+    """What it is about, in a line."""
+    scenario: str | Annotated[list[str], Field(min_length=1)]
+    """The scenario that varies, by path or name; or several."""
+    all_variants: Flag = False
+    """Whether every variant of the file is run as well as the file itself."""
+    keys: Annotated[Mapping[str, Values | RangeSpec], Field(default_factory=dict)]
+    """Values by key of the scenario or its hardware, as `--set` names it."""
+    names: Annotated[Mapping[str, Values | RangeSpec], Field(default_factory=dict)]
+    """Values of names that are no keys, for expressions."""
+    zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
+    """Groups of keys and names that vary together; all others are crossed."""
+    derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
+    """Keys that follow from others, with `${...}` for expressions."""
+    where: Annotated[list[str], Field(default_factory=list)]
+    """Expressions that a point has to meet."""
+    samples: SamplesSpec | None = None
+    """How ranges without a count are sampled."""

@@ -1,0 +1,141 @@
+"""The table of a study as a file: Parquet or CSV, the same bytes for the same rows."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from podsim.errors import OutputError, PodsimError
+from podsim.sweeps.rows import Row
+
+PARQUET, CSV = ".parquet", ".csv"
+SUFFIXES: Final = (PARQUET, CSV)
+_ROWS_AT_ONCE: Final = 10_000
+_UNITS: Final = {"_samples_per_s": "1/s", "_per_s": "1/s", "_bytes": "B", "_share": "1", "_s": "s"}
+_TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool"
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a table that cannot be written, before the work.
+
+    Raises:
+        OutputError: Its suffix is none of those that are known.
+        PodsimError: Parquet is asked for, and pyarrow is not installed.
+    """
+    if path.suffix not in SUFFIXES:
+        what = f"`{path.suffix}` is not a format for tables" if path.suffix else "the name of a table needs a suffix"
+        raise OutputError(what, where=str(path), do=f"end the name in {' or '.join(SUFFIXES)}")
+    if path.suffix == PARQUET:
+        _pyarrow()
+
+
+def unit_of(column: str) -> str | None:
+    """The unit of a column of figures, by the end of its name.
+
+    >>> unit_of("weight_update_s"), unit_of("breakdown.matmul"), unit_of("mfu")
+    ('s', 's', None)
+    """
+    if column.startswith(("breakdown.", "run_breakdown.", "time_to_train_percentiles.")):
+        return "s"
+    return next((unit for ending, unit in _UNITS.items() if column.endswith(ending)), None)
+
+
+def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
+    """Write all rows, whole or not at all.
+
+    Args:
+        path: A `.parquet` or `.csv` file, which is replaced.
+        rows_of: Gives the rows, each time it is called.
+        about: What the table stands on, kept in its metadata; CSV has none.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    types = _types(rows_of())
+    temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
+    try:
+        write = _write_parquet if path.suffix == PARQUET else _write_csv
+        write(temporary, types, rows_of(), about)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or type(error).__name__}"
+        raise OutputError(
+            what, where=str(path), do="make room; the same command writes it from the rows kept"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _types(rows: Iterable[Row]) -> dict[str, str]:
+    """The type of each column that holds anything, in the order in which they first appear."""
+    found: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            found.setdefault(name, set()).add(type(value))
+    return {name: _type(name, kinds - {type(None)}) for name, kinds in found.items()}
+
+
+def _type(name: str, kinds: set[type]) -> str:
+    if not kinds and unit_of(name):
+        return _REAL
+    if kinds and kinds <= {bool}:
+        return _FLAG
+    if kinds and kinds <= {int}:
+        return _WHOLE
+    return _REAL if kinds and kinds <= {int, float} else _TEXT
+
+
+def _cell(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    return str(value) if kind == _TEXT else float(value) if kind == _REAL else value
+
+
+def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _about: Mapping[str, str]) -> None:
+    with path.open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(types)
+        writer.writerows([_cell(row.get(name), kind) for name, kind in types.items()] for row in rows)
+
+
+def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:
+    arrow, parquet = _pyarrow()
+    fields = [
+        arrow.field(name, getattr(arrow, kind + "_" * (kind == _FLAG))(), metadata=_unit_metadata(name, kind))
+        for name, kind in types.items()
+    ]
+    schema = arrow.schema(fields, metadata={f"podsim.{key}": value for key, value in about.items()})
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(rows):
+            columns = {name: [_cell(row.get(name), kind) for row in batch] for name, kind in types.items()}
+            writer.write_table(arrow.table(columns, schema=schema))
+
+
+def _unit_metadata(name: str, kind: str) -> dict[str, str] | None:
+    unit = unit_of(name) if kind in (_REAL, _WHOLE) else None
+    return {"unit": unit} if unit else None
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
+    left = iter(rows)
+    while batch := list(islice(left, _ROWS_AT_ONCE)):
+        yield batch
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        do = "pip install 'podsim[sweep]', or give a name that ends in .csv"
+        raise PodsimError("Parquet needs pyarrow, which is not installed", do=do) from error
+    return pa, parquet

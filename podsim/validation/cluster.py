@@ -1,0 +1,250 @@
+"""The constants of a software stack as a user's own measurements have them.
+
+The declared calibration rows enter by what they leave open: each constant is known to lie in its range, most often
+near its value, before any measurement. Measurements move it from there by least squares of relative misses, each
+weighed by its standard error and by what the model itself gets wrong. So one measurement moves constants a little and
+many pin them down; a constant that no measurement stands on keeps its value. Hardware keeps its constants: a cluster
+has the same chips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from podsim.activity import run
+from podsim.errors import PodsimError, Problem, SpecError
+from podsim.influence import Probe, StandsOn
+from podsim.specs import LoadedScenario, load_scenario
+from podsim.specs.assumptions import Assumption, assumptions, numbers, with_number
+from podsim.specs.scenario import Scenario
+from podsim.specs.written import VARIANTS
+from podsim.uncertainty import off_by
+from podsim.validation.fit import Fit, correlated
+from podsim.validation.least_squares import Solution, least_squares
+from podsim.validation.measurements import Measurement
+from podsim.watch import Watch
+
+_STACK = "software."
+_STEPS = 3
+"""Constants act almost linearly, so that few steps meet the best fit."""
+_FAR = 3
+"""How many standard errors off a row is that the constants do not account for."""
+_TRIANGLE = 18
+"""What the squares of a triangle's ends and middle, less their products, are divided by for its variance."""
+_UNITS = {"s": "s", "bytes": "B", "bytes_per_s": "B/s"}
+_STEP = 0.1
+"""How far a constant is moved to see what it does, in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """A measurement with the run that it is of.
+
+    Attributes:
+        measured: The measurement.
+        loaded: Its scenario.
+        spec: The same with its division.
+        probe: Repeats its run.
+    """
+
+    measured: Measurement
+    loaded: LoadedScenario
+    spec: Scenario
+    probe: Probe[Any]
+
+    def value(self, constants: Mapping[str, float]) -> float:
+        """The figure with other constants, in its SI base unit."""
+        spec = self.spec
+        for key, value in constants.items():
+            spec = with_number(spec, key, value)
+        made = self.probe(spec, anew=True)
+        assert made is not None
+        return made.metrics[self.measured.figure]
+
+    @property
+    def error(self) -> float:
+        """Standard error of measurement and model together, as a share."""
+        return math.hypot(float(self.spec.software.model_scatter or 0.0), self.measured.error or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A measurement beside its prediction.
+
+    Attributes:
+        measured: The measurement.
+        before: Predicted ÷ measured - 1 with the committed constants.
+        after: The same with the fitted ones.
+        error: Standard error of measurement and model together, as a share.
+    """
+
+    measured: Measurement
+    before: float
+    after: float
+    error: float
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the constants do not account for it."""
+        return abs(self.after) > _FAR * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What came of a fit.
+
+    Attributes:
+        loaded: The first of the scenarios, whose stack all share.
+        inputs: The constants as they are committed.
+        fits: The same as they were fitted.
+        rows: The measurements.
+    """
+
+    loaded: LoadedScenario
+    inputs: tuple[Assumption, ...]
+    fits: tuple[Fit, ...]
+    rows: tuple[Compared, ...]
+
+
+def fit_cluster(measurements: Sequence[Measurement], progress: Watch) -> Cluster:
+    """Fit the calibrated constants of the stack that measurements share.
+
+    Args:
+        measurements: One or more.
+        progress: Passes on the names of the steps, and may show how far it is.
+
+    Raises:
+        PodsimError: A scenario is wrong or impossible, they do not share a stack, or no constant matters to them.
+    """
+    models = _modelled(measurements, progress)
+    known = {each.key: each for model in models for each in assumptions(model.spec)}
+    inputs = [each for each in known.values() if each.key.startswith(_STACK) and each.basis == "calibrated"]
+    inputs = [each for each in inputs if any(_matters(model, each) for model in models)]
+    if not inputs:
+        what = "no calibrated constant of the software stack moves what was measured"
+        raise PodsimError(what, do="measure a run that makes session calls, such as training")
+    committed = {each.key: each.number for each in inputs}
+    values = dict(committed)
+    for _ in progress([f"step {step + 1}" for step in range(_STEPS)]):
+        step = _step(models, inputs, values)
+        moved = zip(inputs, step.values, strict=True)
+        values = {each.key: values[each.key] + move * _spread(each) for each, move in moved}
+        _check_positive(values)
+    return Cluster(
+        models[0].loaded, tuple(inputs), _fits(models, inputs, values, step), _rows(models, committed, values)
+    )
+
+
+def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Modelled]:
+    models = []
+    problems: list[Problem] = []
+    for each, _ in zip(measurements, progress([each.scenario for each in measurements]), strict=True):
+        try:
+            models.append(_model(each))
+        except PodsimError as error:
+            problems += _at_its_row(each, error)
+    if problems:
+        raise SpecError(problems)
+    first = models[0]
+    for model in models[1:]:
+        if model.spec.software != first.spec.software:
+            stack, other = model.spec.software.name, first.spec.software.name
+            what = f"this runs on {stack}" + (" with other keys" if stack == other else f", not {other}")
+            message = f"{what} as the scenario of {first.measured.where}"
+            do = "keep the measurements of each stack in a file of their own"
+            raise SpecError([Problem(model.measured.at("scenario"), "scenario", message, do)])
+    return models
+
+
+def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
+    """What is wrong with the run of a measurement, with the value to blame in front."""
+    given = (
+        error.problems if isinstance(error, SpecError) else (Problem(error.where or "", "", error.message, error.do),)
+    )
+    for each in given:
+        column = "overrides" if each.where.startswith("--set") else "scenario"
+        do = each.do or "mend the scenario"
+        if each.key == VARIANTS:
+            do = "write the scenario alone, or one of its variants behind `@`"
+        yield Problem(measured.at(column), column, str(each).partition("\n")[0], do)
+
+
+def _model(measured: Measurement) -> Modelled:
+    name, _, variant = measured.scenario.partition("@")
+    loaded = load_scenario(name, variant or None, measured.overrides)
+    result = run(loaded)
+    assert isinstance(result.assumptions, StandsOn)
+    made = Modelled(measured, loaded, result.assumptions.spec, result.assumptions.probe)
+    known = made.probe(made.spec, anew=True)
+    if known is None or measured.figure not in known.metrics:
+        what = f"{measured.scenario} has no {measured.figure} to compare with"
+        raise PodsimError(what, do=f"measure one of: {', '.join(known.metrics) if known else 'nothing'}")
+    if not made.error:
+        what = f"{made.spec.software.name} does not say what the model itself gets wrong"
+        raise PodsimError(what, do="give a standard_error, or `model_scatter` to the stack, for example `3 %`")
+    return made
+
+
+def _matters(model: Modelled, each: Assumption) -> bool:
+    return model.value({each.key: each.number + _spread(each)}) != model.value({})
+
+
+def _spread(each: Assumption) -> float:
+    """Standard deviation of a number that lies anywhere in its range, most often near its value."""
+    (low, high), middle = each.bounds, each.number
+    squares = low**2 + high**2 + middle**2 - low * high - low * middle - high * middle
+    return math.sqrt(squares / _TRIANGLE) or abs(middle) * _STEP
+
+
+def _step(models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapping[str, float]) -> Solution:
+    """How far to move constants, in their standard deviations: a row for each measurement and each range."""
+    slopes, misses, weights = [], [], []
+    for model in models:
+        measured_s, here_s = _as_time(model, model.measured.value), _as_time(model, model.value(values))
+        moved = ({**values, each.key: values[each.key] + _STEP * _spread(each)} for each in inputs)
+        slopes.append([(_as_time(model, model.value(each)) - here_s) / _STEP for each in moved])
+        misses.append(measured_s - here_s)
+        weights.append(1 / (measured_s * model.error))
+    for place, each in enumerate(inputs):
+        slopes.append([float(place == other) for other in range(len(inputs))])
+        misses.append((each.number - values[each.key]) / _spread(each))
+        weights.append(1.0)
+    return least_squares(slopes, misses, weights, weights_are_errors=True)
+
+
+def _as_time(model: Modelled, value: float) -> float:
+    """Rates upside down, so that constants act linearly."""
+    return 1 / value if off_by(2.0, model.measured.figure, 1.0) < 1 else value
+
+
+def _check_positive(values: Mapping[str, float]) -> None:
+    for key, value in values.items():
+        if value <= 0:
+            what = f"the measurements ask for a {key} of {value:.3g}, and it cannot be below 0"
+            raise PodsimError(what, do="check the units, and that each scenario is what was run")
+
+
+def _fits(
+    models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapping[str, float], step: Solution
+) -> tuple[Fit, ...]:
+    units = {key: _UNITS.get(dimension, "") for key, _, dimension in numbers(models[0].spec)}
+    rows = " ".join(dict.fromkeys(model.measured.scenario for model in models))
+    made = [
+        Fit(each.key, each.number, values[each.key], units[each.key], rows, (error or 0.0) * _spread(each))
+        for each, error in zip(inputs, step.standard_errors, strict=True)
+    ]
+    return correlated(made, step)
+
+
+def _rows(
+    models: Sequence[Modelled], committed: Mapping[str, float], values: Mapping[str, float]
+) -> tuple[Compared, ...]:
+    def misses(model: Modelled, constants: Mapping[str, float]) -> float:
+        return model.value(constants) / model.measured.value - 1
+
+    return tuple(
+        Compared(model.measured, misses(model, committed), misses(model, values), model.error) for model in models
+    )

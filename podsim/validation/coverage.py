@@ -1,0 +1,241 @@
+"""How many rows that nothing is fitted to lie in the ranges that their predictions are given.
+
+Each scenario is run as `podsim run --uncertainty` runs it; what rows are made of, such as the difference of two runs,
+is made of each draw. Draws of one number share their inputs, so that what two runs have in common cancels. Times to
+train take the samples that were logged: their spread from run to run is no doubt about the mean that is compared.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from podsim.activity import run
+from podsim.draws import Draws
+from podsim.errors import InfeasibleError
+from podsim.influence import StandsOn
+from podsim.uncertainty import Drawn, draw, drawing_of, off_by, percentiles
+from podsim.validation.compare import compared
+from podsim.validation.comparison import Comparison, NotRun
+from podsim.validation.published import WHOLE_RUNS
+from podsim.validation.scatter import Residuals, residuals
+from podsim.watch import Watch
+
+TARGET = (0.7, 0.9)
+"""Share of rows that should lie in their middle 80 %: fewer, and ranges promise too much; more, and they say little."""
+_Draws = Sequence[Drawn | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A published figure and the middle 80 % of the predictions for it.
+
+    Attributes:
+        row: The comparison.
+        low: What a tenth of the draws does not exceed.
+        high: What nine tenths do not exceed.
+        bare: Both without the error of the model itself, from uncertain inputs alone.
+        draws: Draws in which every run of the row is possible.
+    """
+
+    row: Comparison
+    low: float
+    high: float
+    bare: tuple[float, float]
+    draws: int
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the published figure lies in the range."""
+        return self.low <= self.row.published <= self.high
+
+    @property
+    def is_inside_bare(self) -> bool:
+        """Whether it lies in the range from uncertain inputs alone."""
+        low, high = self.bare
+        return low <= self.row.published <= high
+
+    @property
+    def beyond(self) -> float:
+        """Published over the nearest end of the range, less one; 0 inside."""
+        return self.row.published / min(max(self.row.published, self.low), self.high) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many rows lie in their ranges.
+
+    Attributes:
+        group: What is compared.
+        rows: How many there are.
+        inside: Of them, those inside.
+        inside_bare: Those inside of what uncertain inputs alone give.
+    """
+
+    group: str
+    rows: int
+    inside: int
+    inside_bare: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What came of all rows.
+
+    Attributes:
+        draws: How often inputs were drawn, and the seed.
+        ranges: Every row with its range.
+        scatter: The error of the model itself as the calibration rows have it now.
+        undrawn: Names of rows without a draw in which all their runs are possible.
+    """
+
+    draws: Draws
+    ranges: tuple[Range, ...]
+    scatter: Residuals
+    undrawn: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Share, ...]:
+        """The rows of each group."""
+        names = dict.fromkeys(each.row.group for each in self.ranges)
+        return tuple(_share(name, [each for each in self.ranges if each.row.group == name]) for name in names)
+
+    @property
+    def total(self) -> Share:
+        """All rows but averages of whole runs, which hold what no prediction does."""
+        return _share("all but whole runs", [each for each in self.ranges if each.row.group != WHOLE_RUNS])
+
+
+def _share(group: str, ranges: Sequence[Range]) -> Share:
+    inside, bare = (sum(flags) for flags in ([r.is_inside for r in ranges], [r.is_inside_bare for r in ranges]))
+    return Share(group, len(ranges), inside, bare)
+
+
+def coverage(comparisons: Sequence[Comparison], every: Sequence[Comparison], draws: Draws, watch: Watch) -> Coverage:
+    """Draw the scenarios of comparisons, on all cores.
+
+    Args:
+        comparisons: The rows; those without a scenario, such as products, are left out.
+        every: All rows, of which those that constants are fitted to tell the error of the model itself.
+        draws: How often, and the seed.
+        watch: Passes on the names of the scenarios.
+    """
+    rows = [row for row in comparisons if row.scenarios]
+    found = draw_all(list(dict.fromkeys(title for row in rows for title in row.scenarios)), draws, watch)
+    wanted = {(row.group, row.name) for row in rows}
+    full, bare = (
+        [_predicted(found, number, wanted, with_form=with_form) for number in range(draws.count)]
+        for with_form in (True, False)
+    )
+    drawn = {key for made in full for key in made}
+    ranges = tuple(_range(row, full, bare) for row in rows if (row.group, row.name) in drawn)
+    undrawn = tuple(row.name for row in rows if (row.group, row.name) not in drawn)
+    return Coverage(draws, ranges, residuals(every), undrawn)
+
+
+def draw_all(titles: Sequence[str], draws: Draws, watch: Watch) -> dict[str, _Draws]:
+    """The draws of scenarios by title; a process draws all of one, so that its plans are made once.
+
+    Args:
+        titles: The scenarios, with `@` before a variant.
+        draws: How often, and the seed.
+        watch: Passes on the names of the scenarios.
+    """
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, max(1, len(titles)))) as pool:
+        return dict(zip(watch(titles), pool.map(partial(_draws_of, draws=draws), titles), strict=True))
+
+
+def _draws_of(title: str, draws: Draws) -> _Draws:
+    name, _, variant = title.partition("@")
+    stands_on = run(name, variant=variant or None).assumptions
+    assert isinstance(stands_on, StandsOn)
+    task = drawing_of(stands_on)
+    return [draw(task, draws.seed, number) for number in range(draws.count)]
+
+
+def _predicted(
+    found: Mapping[str, _Draws], number: int, wanted: Iterable[tuple[str, str]], *, with_form: bool
+) -> dict[tuple[str, str], float]:
+    """What a draw says of each row whose runs are possible in it."""
+    rows: Iterator[Comparison | NotRun] = compared(_OfDraw(found, number, with_form=with_form))
+    made = {(row.group, row.name): row.predicted for row in rows if isinstance(row, Comparison)}
+    return {key: made[key] for key in wanted if key in made}
+
+
+def _range(
+    row: Comparison, full: Sequence[Mapping[tuple[str, str], float]], bare: Sequence[Mapping[tuple[str, str], float]]
+) -> Range:
+    key = row.group, row.name
+    ends = []
+    for draws in (full, bare):
+        ranked = percentiles([draw[key] for draw in draws if key in draw])
+        ends.append((ranked["p10"], ranked["p90"]))
+    (low, high), inner = ends
+    return Range(row, low, high, inner, sum(key in draw for draw in full))
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Figures of one run in one draw, of whichever kind it is."""
+
+    drawn: Drawn
+    factor: float
+
+    def _of(self, name: str) -> float:
+        return off_by(self.factor, name, self.drawn.metrics[name])
+
+    @property
+    def weight_update_s(self) -> float:
+        """[s]."""
+        return self._of("weight_update_s")
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """[1/s]."""
+        return self._of("throughput_samples_per_s")
+
+    @property
+    def time_to_train_s(self) -> float | None:
+        """[s]."""
+        return self._of("time_to_train_s") if "time_to_train_s" in self.drawn.metrics else None
+
+    @property
+    def run_breakdown(self) -> Mapping[str, float]:
+        """[s]."""
+        return {part: seconds * self.factor for part, seconds in self.drawn.parts.items()}
+
+    @property
+    def steps_per_s(self) -> float:
+        """[1/s]."""
+        return 1 / self._of("time_per_output_token_s")
+
+    @property
+    def tokens_per_s(self) -> float:
+        """[1/s]."""
+        return self._of("tokens_per_s")
+
+
+class _OfDraw:
+    """All runs of one draw."""
+
+    def __init__(self, found: Mapping[str, _Draws], number: int, *, with_form: bool) -> None:
+        self._found, self._number, self._with_form = found, number, with_form
+
+    def training(self, title: str) -> _Figures:
+        """The figures of a run; an `InfeasibleError` if it is impossible with these inputs, or was not drawn."""
+        drawn = self._found[title][self._number] if title in self._found else None
+        if drawn is None:
+            raise InfeasibleError(f"{title} has no run in draw {self._number}", do="draw more often")
+        return _Figures(drawn, drawn.factor if self._with_form else 1.0)
+
+    generation = forward = training
+
+
+def far_outside(found: Coverage) -> tuple[Range, ...]:
+    """Rows outside of their ranges, the furthest first."""
+    outside = [each for each in found.ranges if not each.is_inside]
+    return tuple(sorted(outside, key=lambda each: -abs(math.log1p(each.beyond) if each.beyond > -1 else math.inf)))

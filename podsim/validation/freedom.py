@@ -1,0 +1,112 @@
+"""How much was chosen to make predictions meet published figures, beside how many figures there are to meet.
+
+A constant counts once, whichever files repeat it. A configuration counts once, whatever it is called: rows of two names
+that simulate the same say one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from podsim.specs import load_scenario
+from podsim.specs.assumptions import Assumption, assumptions
+from podsim.specs.base import keys_of
+from podsim.specs.scenario import Scenario
+from podsim.specs.software import Software
+from podsim.validation.comparison import Comparison
+
+MOST_FITTED = 14
+"""More constants than these are not fitted in all of podsim."""
+_WORDS = frozenset({"basis", "description", "name", "note", "range", "source"})
+"""Keys that no time follows from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freedom:
+    """What could have been chosen otherwise.
+
+    Attributes:
+        fitted: Constants that are fitted to rows.
+        assumed: Numbers of machines and software stacks that are assumed.
+        assumed_in_scenarios: Numbers that scenarios assume.
+        switches: Choices of software stacks that are no numbers and differ between them.
+        configurations: Distinct configurations of whole runs, by role of the rows; a vertex or a product is none.
+        shared: Configurations of hold-out rows that are those of calibration rows, too.
+    """
+
+    fitted: tuple[str, ...]
+    assumed: tuple[str, ...]
+    assumed_in_scenarios: tuple[str, ...]
+    switches: tuple[str, ...]
+    configurations: Mapping[str, int]
+    shared: int
+
+
+def freedom(comparisons: Sequence[Comparison]) -> Freedom:
+    """Count what was chosen for rows.
+
+    Args:
+        comparisons: The rows.
+    """
+    specs = {title: _load(title) for row in comparisons for title in row.scenarios}
+    uncertain = {_identity(each): each for spec in specs.values() for each in assumptions(spec)}
+    assumed = [each for each in uncertain.values() if each.basis == "assumed"]
+    of_hardware = [each for each in assumed if each.key.startswith(("system.", "software."))]
+    known = {title: _configuration(spec) for title, spec in specs.items()}
+    by_role = {role: _configurations(comparisons, role, known) for role in dict.fromkeys(r.role for r in comparisons)}
+    common = set.intersection(*by_role.values()) if len(by_role) > 1 else set()
+    return Freedom(
+        tuple(_named(each for each in uncertain.values() if each.basis == "calibrated")),
+        tuple(_named(of_hardware)),
+        tuple(_named(each for each in assumed if each not in of_hardware)),
+        tuple(_switches([spec.software for spec in specs.values()])),
+        {role: len(found) for role, found in by_role.items()},
+        len(common),
+    )
+
+
+def _load(title: str) -> Scenario:
+    name, _, variant = title.partition("@")
+    return load_scenario(name, variant or None).spec
+
+
+def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:
+    """A number of one origin is one number, whichever machines or stacks have it."""
+    return each.key, each.value, each.basis, each.source, each.note
+
+
+def _named(found: Iterable[Assumption]) -> Iterator[str]:
+    yield from sorted(f"{each.key} = {each.value}" for each in found)
+
+
+def _switches(stacks: Sequence[Software]) -> Iterator[str]:
+    """Flags and choices that are not the same in all stacks."""
+    for key, name in keys_of(Software).items():
+        if key != "kind" and _is_choice(Software.model_fields[name]):
+            values = {getattr(stack, name) for stack in stacks}
+            if len(values) > 1:
+                yield f"software.{key}"
+
+
+def _is_choice(declared: FieldInfo) -> bool:
+    kinds = (declared.annotation, *get_args(declared.annotation))
+    return any(kind is bool or get_origin(kind) is Literal for kind in kinds)
+
+
+def _configurations(comparisons: Sequence[Comparison], role: str, known: Mapping[str, str]) -> set[str]:
+    return {known[title] for row in comparisons if row.role == role for title in row.scenarios}
+
+
+def _configuration(spec: Scenario) -> str:
+    """All that times follow from, as a text."""
+    return repr(_without_words(spec.model_dump(mode="json", exclude_none=True)))
+
+
+def _without_words(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_words(each) for key, each in data.items() if key not in _WORDS}
+    return [_without_words(each) for each in data] if isinstance(data, list) else data

@@ -1,0 +1,98 @@
+"""Ranges beside published figures as text: tables for a terminal, Markdown or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from podsim.validation.coverage import TARGET, Coverage, Range, Share, far_outside
+from podsim.validation.tables import figure, markdown, plain
+
+_SHARES = ("group", "rows", "inside", "share", "share without model form")
+_OUTSIDE = ("row", "published", "P10", "P90", "unit", "beyond")
+_TITLE = "Rows inside their middle 80 % (P10 to P90)"
+
+
+def show_coverage(found: Coverage, output_format: str) -> str:
+    """What came of the draws as `table`, `markdown` or `json`.
+
+    Args:
+        found: The rows with their ranges.
+        output_format: `table`, `markdown` or `json`.
+    """
+    if output_format == "json":
+        return json.dumps(_plain(found), indent=2) + "\n"
+    is_markdown = output_format == "markdown"
+    render, head = (markdown, "## {}\n\n") if is_markdown else (plain, "{}\n\n")
+    blocks = [head.format(_TITLE) + render([_SHARES, *map(_share, (*found.groups, found.total))])]
+    if outside := list(_outside(found)):
+        blocks.append(head.format("Rows outside of their range, the furthest first") + render([_OUTSIDE, *outside]))
+    return "\n".join((*blocks, *(f"{line}\n" for line in _notes(found))))
+
+
+def _share(each: Share) -> tuple[str, ...]:
+    shares = (f"{count / each.rows:.0%}" if each.rows else "" for count in (each.inside, each.inside_bare))
+    return each.group, str(each.rows), str(each.inside), *shares
+
+
+def _outside(found: Coverage) -> Iterator[tuple[str, ...]]:
+    for each in far_outside(found):
+        row = each.row
+        ends = figure(row.published), figure(each.low), figure(each.high)
+        yield f"{row.group}, {row.name}", *ends, row.unit, f"{each.beyond:+.1%}"
+
+
+def _notes(found: Coverage) -> Iterator[str]:
+    low, high = TARGET
+    yield f"{found.draws.count:,} draws, seed {found.draws.seed}; {low:.0%} to {high:.0%} of the rows should be inside"
+    if found.undrawn:
+        yield f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}"
+    left, scatter = found.scatter, found.scatter.scatter
+    if scatter is not None:
+        yield (
+            f"model form: the errors of {left.rows} calibration rows, to which {left.constants} constants are fitted,"
+            f" scatter by {scatter:.1%}"
+        )
+
+
+def _plain(found: Coverage) -> dict[str, object]:
+    return {
+        "draws": found.draws.count,
+        "seed": found.draws.seed,
+        "target": list(TARGET),
+        "model_form": {
+            "rows": found.scatter.rows,
+            "constants": found.scatter.constants,
+            "scatter": found.scatter.scatter,
+        },
+        "total": _plain_share(found.total),
+        "groups": [_plain_share(each) for each in found.groups],
+        "rows": [_plain_range(each) for each in found.ranges],
+        "undrawn": list(found.undrawn),
+    }
+
+
+def _plain_share(each: Share) -> dict[str, object]:
+    return {
+        "group": each.group,
+        "rows": each.rows,
+        "inside": each.inside,
+        "inside_without_model_form": each.inside_bare,
+    }
+
+
+def _plain_range(each: Range) -> dict[str, object]:
+    return {
+        "group": each.row.group,
+        "name": each.row.name,
+        "role": each.row.role,
+        "unit": each.row.unit,
+        "published": each.row.published,
+        "predicted": each.row.predicted,
+        "p10": each.low,
+        "p90": each.high,
+        "without_model_form": {"p10": each.bare[0], "p90": each.bare[1]},
+        "is_inside": each.is_inside,
+        "beyond": each.beyond,
+        "draws": each.draws,
+    }

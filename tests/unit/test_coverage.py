@@ -1,0 +1,190 @@
+"""`podsim validate --coverage`: rows inside of their ranges, by hand; what fits leave over; what was chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from podsim.cli import main
+from podsim.draws import Draws
+from podsim.specs import load_scenario
+from podsim.uncertainty import Drawn
+from podsim.validation import compare, coverage
+from podsim.validation.comparison import Comparison, Validation
+from podsim.validation.coverage import Coverage, Range, draw_all, far_outside
+from podsim.validation.freedom import MOST_FITTED, freedom
+from podsim.validation.published import WHOLE_RUNS
+from podsim.validation.scatter import Residuals, residuals
+from podsim.validation.show_coverage import show_coverage
+
+POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
+UPDATE = Comparison("BERT weight update", POD64, 980.0, 1000.0, "ms", "hold-out", "logs", None, (POD64,))
+ADDED = Comparison(
+    "BERT effect of a change", "POD64 to POD128, open", 9.0, 15.0, "ms", "hold-out", "logs", None, (POD128, POD64)
+)
+VERTEX = Comparison("AMP vertex", "16x16x16", 1.0, 1.0, "cycles", "hold-out", "logs")
+
+
+def drawn_times(*times_s: float | None, factor: float = 1.0) -> list[Drawn | None]:
+    return [None if each is None else Drawn({"weight_update_s": each}, {"evaluation": 1.0}, factor) for each in times_s]
+
+
+@pytest.fixture
+def draws(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[Drawn | None]]], Coverage]:
+    """The coverage of two rows by draws that are given."""
+
+    def made(found: dict[str, list[Drawn | None]]) -> Coverage:
+        monkeypatch.setattr(coverage, "draw_all", lambda titles, draws, watch: {each: found[each] for each in titles})
+        return coverage.coverage([UPDATE, ADDED, VERTEX], [], Draws(len(found[POD64])), list)
+
+    return made
+
+
+def test_a_row_takes_all_its_runs_from_the_same_draw(
+    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+) -> None:
+    """Ten updates of 0.991 to 1 s, each 10 ms longer on the larger pod: the difference is 10 ms in every draw."""
+    times_s = [0.99 + tenth / 1000 for tenth in range(1, 11)]
+    found = draws({POD64: drawn_times(*times_s), POD128: drawn_times(*(each + 0.01 for each in times_s))})
+    update, added = found.ranges
+    assert (update.low, update.high) == pytest.approx((991, 999))
+    assert (added.low, added.high) == pytest.approx((10, 10))
+    assert [each.is_inside for each in found.ranges] == [False, False]
+    assert update.beyond == pytest.approx(1000 / 999 - 1)
+    assert far_outside(found) == (added, update)  # 15 ms over 10 ms, and 1000 over 999
+
+
+def test_what_the_model_gets_wrong_widens_ranges_and_its_lack_is_shown(
+    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+) -> None:
+    """One draw as it is, one a tenth slower: 980 to 1078 ms, the differences 10 to 11 ms."""
+    one, other = ({POD64: drawn_times(0.98, factor=f), POD128: drawn_times(0.99, factor=f)} for f in (1.0, 1.1))
+    update, added = draws({title: one[title] + other[title] for title in one}).ranges
+    assert (update.low, update.high) == pytest.approx((980, 1078))
+    assert update.bare == pytest.approx((980, 980))
+    assert (update.is_inside, update.is_inside_bare) == (True, False)
+    assert (added.low, added.high) == pytest.approx((10, 11))
+
+
+def test_draws_without_a_run_are_left_out(draws: Callable[[dict[str, list[Drawn | None]]], Coverage]) -> None:
+    found = draws({POD64: drawn_times(0.9, 1.1, None), POD128: drawn_times(0.9, None, None)})
+    assert [each.draws for each in found.ranges] == [2, 1]
+
+
+def test_rows_without_any_draw_are_not_counted_but_told(
+    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+) -> None:
+    found = draws({POD64: drawn_times(0.9, 1.1), POD128: drawn_times(None, None)})
+    assert [each.row.name for each in found.ranges] == [POD64]
+    assert found.undrawn == ("POD64 to POD128, open",)
+    text = show_coverage(found, "table")
+    assert "without any draw that is possible, and not counted: POD64 to POD128, open" in text
+
+
+def of(group: str, published: float) -> Range:
+    return Range(Comparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40)
+
+
+def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
+    found = Coverage(Draws(40), (of("A", 1.0), of("A", 1.05), of(WHOLE_RUNS, 2.0)), Residuals(19, 5, 0.026))
+    assert (found.total.rows, found.total.inside, found.total.inside_bare) == (2, 2, 1)
+    assert [(each.group, each.rows, each.inside) for each in found.groups] == [("A", 2, 2), (WHOLE_RUNS, 1, 0)]
+    text, report = show_coverage(found, "table"), json.loads(show_coverage(found, "json"))
+    assert f"{WHOLE_RUNS}, row" in text and "+81.8%" in text  # 2 over 1.1
+    assert "19 calibration rows, to which 5 constants are fitted, scatter by 2.6%" in text
+    assert report["total"]["inside"] == 2 and report["rows"][2]["is_inside"] is False
+    assert "| A | 2 | 2 | 100% | 50% |" in show_coverage(found, "markdown")
+
+
+def test_a_scenario_is_drawn_as_a_run_is() -> None:
+    (found,) = draw_all(["bert_base_c600"], Draws(2, 3), list).values()
+    assert all(each is not None and set(each.metrics) == {"throughput_samples_per_s"} for each in found)
+
+
+def fitted(group: str, errors: Sequence[float], role: str = "calibration") -> list[Comparison]:
+    return [Comparison(group, str(each), math.exp(each), 1.0, "s", role, "logs") for each in errors]
+
+
+def test_the_scatter_of_what_fits_leave_over_by_hand() -> None:
+    """Median size 2 %, 0.6745 standard deviations; five rows with one constant leave four: times √(5/4)."""
+    rows = fitted("ResNet-50 weight update", [-0.01, 0.02, 0.02, -0.04, 0.0])
+    others = fitted("BERT weight update", [0.3] * 9) + fitted("ResNet-50 weight update", [0.3] * 9, "hold-out")
+    found = residuals(rows + others)
+    assert (found.rows, found.constants) == (5, 1)
+    assert found.scatter == pytest.approx(0.02 / 0.67449 * math.sqrt(5 / 4), rel=1e-4)
+
+
+def test_as_many_constants_as_rows_leave_nothing_over() -> None:
+    assert residuals(fitted("published text generation", [0.1, 0.2])).scatter is None
+
+
+def test_configurations_that_differ_in_name_alone_count_once(tmp_path: Path) -> None:
+    """Two files of one network, and a third on another pod."""
+    titles = []
+    for name, system in (("one", "ipu_pod4"), ("two", "ipu_pod4"), ("three", "bow_pod4")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(f"base: e5_large_pod4\ndescription: {name}\nsystem: {system}\n", encoding="utf-8")
+        titles.append(str(path))
+    rows = [Comparison("A", title, 1.0, 1.0, "s", "hold-out", "logs", None, (title,)) for title in titles]
+    both = [*rows, Comparison("B", "two", 1.0, 1.0, "s", "calibration", "logs", None, (titles[1],))]
+    found = freedom(both)
+    assert found.configurations == {"hold-out": 2, "calibration": 1}
+    assert found.shared == 1
+
+
+def test_what_was_chosen_for_one_stack_is_no_switch() -> None:
+    row = Comparison("A", POD64, 1.0, 1.0, "s", "hold-out", "logs", None, (POD64,))
+    other = Comparison("A", "b", 1.0, 1.0, "s", "hold-out", "logs", None, ("bert_v2.0_pod64_closed",))
+    assert freedom([row]).switches == ()
+    assert freedom([row, other]).switches == ("software.gateway_hops", "software.evaluation")
+    assert "software.host_call = 136 ms" in freedom([row]).fitted
+
+
+def test_no_more_constants_are_fitted_than_was_promised() -> None:
+    """Over all shipped specifications, whether a row stands on them or not."""
+    root = Path(__file__).resolve().parent.parent.parent / "hardware_specs"
+    found = {
+        (key, str(each["value"]), each["source"])
+        for path in root.rglob("*.yaml")
+        for key, each in calibrated(YAML(typ="safe").load(path))
+    }
+    assert 0 < len(found) <= MOST_FITTED == 14
+
+
+def calibrated(node: object, name: str = "") -> list[tuple[str, dict[str, object]]]:
+    if not isinstance(node, dict):
+        return []
+    own = [(name, node)] if node.get("basis") == "calibrated" else []
+    return own + [found for key, each in node.items() for found in calibrated(each, str(key))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--coverage", "0"], "error: 0 draws of the uncertain inputs are not possible\n  do: draw from 1"),
+        (["--coverage", "x"], "error: --coverage: needs a whole number\n  do: "),
+        (["--coverage", "5", "--seed", "-1"], "error: the seed -1 is negative\n  do: "),
+        (["--coverage", "5", "--max-mean", "5"], "error: --coverage looks at ranges, not at errors, and does not go"),
+        (["--coverage", "5", "--group", "AMP"], "error: --coverage: a vertex or a product has no range"),
+    ],
+)
+def test_what_cannot_be_covered_is_told(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "validation", lambda progress: Validation((UPDATE, VERTEX), ()))
+    monkeypatch.setattr(sys, "argv", ["podsim", "validate", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (2, "") and err.startswith(told)
+
+
+def test_the_committed_scatter_is_that_of_every_shipped_stack() -> None:
+    for name in (POD64, "resnet50_v2.0_pod64", "gpt2_small_pod4", "llama2_7b_pods"):
+        assert load_scenario(name).spec.software.model_scatter == 0.026

@@ -1,0 +1,352 @@
+"""Studies: their points, their rows, and that they go on where they were stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from podsim import simulate
+from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
+from podsim.specs.document import Document
+from podsim.sweeps import sweep
+from podsim.sweeps.expression import Expression, filled_in
+from podsim.sweeps.journal import Journal
+from podsim.sweeps.space import Space, space_of
+
+LINK = "system.machine.ipu_link.bandwidth_per_direction"
+SMALL: Mapping[str, Any] = {
+    "kind": "study",
+    "scenario": "bert_v1.1_pod16_open",
+    "keys": {LINK: ["8 GB/s", "16 GB/s"], "parallelism.micro_batch_size": [1, 2, 3, 24]},
+}
+
+
+def space(**keys: Any) -> Space:
+    return space_of(Document({"kind": "study", "scenario": "template", **keys}))
+
+
+def values(found: Space) -> list[tuple[object, ...]]:
+    return [tuple(point.values.values()) for point in found.points()]
+
+
+# Expressions
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2 + 3 * 4", 14),
+        ("ipus // per - 1", 15),
+        ("2 ** 3 % 5", 3),
+        ("-per < 0 <= ipus", True),
+        ("ipus == 64 and not per > 4", True),
+        ("ipus < 4 or per == 4", True),
+        ("max(ipus, per, 100) / 8", 12.5),
+        ("ceil(7 / 2)", 4),
+        ("bandwidth / 1e9", 16),
+        ("system.ipu_link.bandwidth", 16e9),
+    ],
+)
+def test_expressions(text: str, value: object) -> None:
+    assert Expression(text).value({"ipus": 64, "per": 4, "system.ipu_link.bandwidth": "16 GB/s"}) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "().__class__",
+        "[each for each in ()]",
+        "lambda: 1",
+        "open('x')",
+        "1 if 2 else 3",
+        "'a'.join('b')",
+        "x := 1",
+        "2 +",
+        "",
+        "1" * 501,
+        "f'{1}'",
+        "1 in 2",
+        "2 ** 100",
+        "max(key=abs)",
+    ],
+)
+def test_nothing_else_is_let_through(text: str) -> None:
+    with pytest.raises(BadValueError):
+        Expression(text).value({})
+
+
+def test_what_has_no_value_says_why() -> None:
+    for text, words in (("1 / zero", "divides by zero"), ("missing + 1", "no key"), ("word * word", "has no value")):
+        with pytest.raises(BadValueError, match=words):
+            Expression(text).value({"zero": 0, "word": "text"})
+
+
+def test_texts_are_filled_in() -> None:
+    assert filled_in("${ipus // 4}", {"ipus": 64}) == 16
+    assert filled_in("${rate / 1e9 * 2} GB/s of ${word}", {"rate": "8 GB/s", "word": "all"}) == "16 GB/s of all"
+
+
+# Points
+
+
+def test_keys_are_crossed_in_the_order_of_the_file() -> None:
+    assert values(space(names={"b": [1, 2]}, keys={"a": ["x", "y"]})) == [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
+
+
+def test_zipped_keys_vary_together() -> None:
+    assert values(space(keys={"a": [1, 2], "b": [3, 4], "c": [5, 6]}, zipped=[["a", "b"]])) == [
+        *((1, 3, 5), (1, 3, 6)),
+        *((2, 4, 5), (2, 4, 6)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"from": 1, "to": 3, "count": 3}, [1, 2, 3]),
+        ({"from": 0, "to": 1, "count": 5}, [0, 0.25, 0.5, 0.75, 1]),
+        ({"from": "2 GB/s", "to": "32 GB/s", "count": 5, "scale": "log"}, [f"{2**n} GB/s" for n in range(1, 6)]),
+        ({"from": 1, "to": 10, "count": 4, "scale": "log", "whole": True}, [1, 2, 5, 10]),
+        ({"from": 1, "to": 2, "count": 9, "whole": True}, [1, 2]),
+        ({"from": 7, "to": 9, "count": 1}, [7]),
+    ],
+)
+def test_ranges(written: Mapping[str, object], expected: list[object]) -> None:
+    """Equal differences, or equal ratios; whole numbers are taken once."""
+    assert values(space(keys={"a": written})) == [(each,) for each in expected]
+
+
+def test_samples_are_spread_over_ranges_and_repeat_with_their_seed() -> None:
+    ranges = {"a": {"from": 0, "to": 1}, "b": {"from": "10 ms", "to": "20 ms"}, "c": ["x", "y"]}
+    for method in ("sobol", "latin_hypercube"):
+        first, again, other = (
+            values(space(keys=ranges, samples={"count": 8, "seed": seed, "method": method})) for seed in (1, 1, 2)
+        )
+        assert first == again != other
+        assert len(first) == 16
+        assert sorted(int(float(str(a)) * 8) for a, _, c in first if c == "x") == list(range(8))  # one in each eighth
+        assert all(10 <= float(str(b).removesuffix(" ms")) <= 20 for _, b, _ in first)
+
+
+def test_derived_keys_and_conditions() -> None:
+    found = space(
+        names={"ipus": [16, 32, 48, 64]}, derived={"replicas": "${ipus // 4}"}, where=["replicas % 8 == 0", "ipus > 16"]
+    )
+    assert values(found) == [(32, 8), (64, 16)]
+
+
+def test_names_are_no_keys() -> None:
+    (point,) = space(names={"ipus": [64]}, derived={"parallelism.replication_factor": "${ipus // 4}"}).points()
+    assert point.overrides == ("parallelism.replication_factor=16",)
+
+
+def test_variants() -> None:
+    found = space(scenario=["bert_large_phase1_pod16", "template"], all_variants=True)
+    assert {(point.scenario, point.variant) for point in found.points()} >= {("template", None), ("template", "bow")}
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"keys": {"a": []}}, "few"),
+        ({"unknown": 1}, "unknown key"),
+        ({"keys": {"a": [1, 2], "b": [1]}, "zipped": [["a", "b"]]}, "as many values"),
+        ({"keys": {"a": [1]}, "zipped": [["a", "z"]]}, "`z`"),
+        ({"keys": {"a": {"from": "1 s", "to": "2 ms", "count": 2}}}, "different units"),
+        ({"keys": {"a": {"from": 0, "to": 2, "count": 2, "scale": "log"}}}, "linear"),
+        ({"keys": {"a": {"from": "x", "to": 2, "count": 2}}}, "numbers"),
+        ({"keys": {"a": {"from": 1, "to": 2}}}, "count"),
+        ({"keys": {"a": [1]}, "samples": {"count": 4}}, "range"),
+        ({"keys": {"a": [1]}, "where": ["b > 1"]}, "`b` is no key"),
+        ({"keys": {"a": [1]}, "derived": {"c": "${b}"}}, "`b` is no key"),
+        ({"keys": {"x.a": [1], "y.a": [1]}, "where": ["a > 1"]}, "`a` is no key"),
+        ({"keys": {"a": [1]}, "where": ["open('x')"]}, "let through"),
+        ({"keys": {name: list(range(1000)) for name in "abcd"}}, "1,000,000,000,000 points"),
+    ],
+)
+def test_wrong_studies_say_why(keys: Mapping[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        space(**keys)
+
+
+# Rows
+
+
+def test_a_row_holds_what_a_run_says(tmp_path: Path) -> None:
+    swept = sweep(SMALL, tmp_path / "t.parquet")
+    frame = swept.frame()
+    assert swept.by_status == {"done": 6, "does not fit": 2}
+    assert list(frame["point"]) == list(range(8))
+    for _, row in frame.iterrows():
+        overrides = [f"{key}={row[key]}" for key in (LINK, "parallelism.micro_batch_size")]
+        if row["status"] == "done":
+            result = simulate("bert_v1.1_pod16_open", overrides=overrides)
+            assert row["weight_update_s"] == result.weight_update_s
+            assert row["breakdown.matmul"] == result.breakdown["matmul"]
+            assert pd.isna(row["reason"])
+        else:
+            assert "In-Processor-Memory" in row["reason"]
+
+
+def test_csv_holds_the_same(tmp_path: Path) -> None:
+    frames = [
+        sweep(SMALL, tmp_path / name, processes=count).frame() for name, count in (("t.parquet", 2), ("t.csv", 1))
+    ]
+    pd.testing.assert_frame_equal(*(frame.astype(object).fillna("") for frame in frames), check_dtype=False)
+
+
+def test_units_and_inputs_are_in_the_schema(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    sweep(SMALL, tmp_path / "t.parquet")
+    schema = parquet.read_schema(tmp_path / "t.parquet")
+    assert schema.field("weight_update_s").metadata == {b"unit": b"s"}
+    assert schema.field("throughput_samples_per_s").metadata == {b"unit": b"1/s"}
+    assert json.loads(schema.metadata[b"podsim.inputs"])
+
+
+def test_a_study_without_a_point_that_loads_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unknown key"):
+        sweep({**SMALL, "keys": {"parallelism.micro_bath_size": [1, 2]}}, tmp_path / "t.csv")
+    with pytest.raises(SpecError, match="leaves out all of 8"):
+        sweep({**SMALL, "where": ["micro_batch_size > 99"]}, tmp_path / "t.csv")
+    assert not (tmp_path / "t.csv").exists()
+
+
+# What is kept
+
+
+def test_a_study_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = sweep(SMALL, tmp_path / "clean.parquet")
+    seen = []
+
+    def stop(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(SMALL, tmp_path / "t.parquet", tell=stop)
+    again = sweep(SMALL, tmp_path / "t.parquet", tell=lambda done, _total: seen.append(done))
+    assert seen == [3, 4, 5, 6, 7, 8]
+    assert again.output.read_bytes() == clean.output.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.parquet", "t.parquet"]
+
+
+def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        for number in range(3):
+            journal.add({"point": number, "status": "done"})
+    path.write_bytes(path.read_bytes()[:-5])
+    with Journal(path, "one") as journal:
+        assert len(journal) == 2
+        journal.add({"point": 2, "status": "done"})
+        assert [row["point"] for row in journal.rows()] == [0, 1, 2]
+
+
+def test_two_studies_do_not_share_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path, "one"), pytest.raises(OutputError, match="another study is writing"):
+        Journal(path, "one")
+    with pytest.raises(OutputError, match="rows of another study"):
+        Journal(path, "two")
+    with Journal(path, "two", anew=True) as journal:
+        assert len(journal) == 0
+
+
+def test_a_table_is_not_replaced_unasked(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("mine")
+    with pytest.raises(OutputError, match="exists"):
+        sweep(SMALL, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "mine"
+    for name in ("t.txt", "t", "no/t.csv"):
+        with pytest.raises(PodsimError):
+            sweep(SMALL, tmp_path / name)
+
+
+def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal", "one") as journal:
+        journal.add({"point": 0})
+        journal._file.close()
+        journal._file = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115
+        with pytest.raises(OutputError, match="No space left"):
+            journal.add({"point": 1})
+        assert 1 not in journal
+    with Journal(tmp_path / "journal", "one") as journal:
+        assert 0 in journal
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_again_and_again_leaves_what_a_clean_one_leaves(tmp_path: Path) -> None:
+    """The process that collects rows, or one that simulates; neither has a chance to tidy up."""
+    (tmp_path / "study.yaml").write_text(
+        json.dumps({**SMALL, "keys": {**SMALL["keys"], LINK: {"from": "8 GB/s", "to": "64 GB/s", "count": 12}}})
+    )
+    command = [sys.executable, "-m", "podsim", "sweep", "study.yaml", "-o", "t.parquet", "--processes", "2"]
+    for attempt in range(12):
+        child = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        time.sleep(0.9 + 0.15 * attempt)
+        victims = [child.pid] if attempt % 2 else [*_children(child.pid), child.pid][:1]
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        if attempt % 2 or child.poll() is not None:
+            child.wait()
+        else:
+            time.sleep(0.3)
+            child.kill()
+            child.wait()
+        if (tmp_path / "t.parquet").exists():
+            break
+    if not (tmp_path / "t.parquet").exists():
+        assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+    clean = subprocess.run([*command[:-4], "-o", "clean.parquet"], cwd=tmp_path, capture_output=True)
+    assert clean.returncode == 0
+    assert (tmp_path / "t.parquet").read_bytes() == (tmp_path / "clean.parquet").read_bytes()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+# A cluster
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_same_bytes_though_a_worker_dies(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    study = {**SMALL, "keys": {**SMALL["keys"], LINK: {"from": "8 GB/s", "to": "64 GB/s", "count": 6}}}
+    clean = sweep(study, tmp_path / "clean.parquet")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+    ) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+
+        def kill(done: int, _total: int) -> None:
+            if done == 5:
+                os.kill(victim, signal.SIGKILL)
+
+        swept = sweep(study, tmp_path / "t.parquet", scheduler=cluster.scheduler_address, tell=kill)
+    assert swept.by_status == clean.by_status
+    assert swept.output.read_bytes() == clean.output.read_bytes()
+
+
+def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("podsim.sweeps.dask_workers._TIMEOUT_S", 0.2)
+    for address in ("tcp://127.0.0.1:9", "no address"):
+        with pytest.raises(PodsimError, match=r"no Dask scheduler answers"):
+            sweep(SMALL, tmp_path / "t.csv", scheduler=address)
