@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -69,8 +68,7 @@ def _headline(result: ServingResult) -> RenderableType:
     for row in rows:
         table.add_row(*map(Text, row))
     for label, _, value in spent_rows(result):
-        head, *rest = re.split(r", | \(", value.rstrip(")"), maxsplit=1)
-        table.add_row(*map(Text, (label, head, *rest)))
+        table.add_row(Text(label), Text(value))
     if not result.sources.text:
         return table
     return Group(table, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))

@@ -192,6 +192,7 @@ def test_every_field_of_the_json_is_explained() -> None:
     result = served(rate=20.0).to_dict()
     named = {f"{key}.{each}" for key in ("queue", "saturation") for each in result[key]}  # type: ignore[attr-defined]
     above = {"name", "description", "version", "simulated", "references", "assumptions", "inputs", "scenario"}
+    above |= {"without_effect", "envelope", "energy", "cost"}
     assert set(rows) == named | set(result) - above - {"queue", "saturation"}
 
 
