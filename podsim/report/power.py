@@ -1,10 +1,10 @@
 """Power and energy: what machines draw, from what their IPUs were doing in the trace.
 
 An IPU draws its idle power always, and a share of its dynamic power for each kind of time: all of it in matrix
-products, the shares that its file gives in other work on the tiles, on the exchange and in transfers, nothing while it
-waits. A machine adds what it draws without its IPUs; host servers draw what they draw in a run, switches what they
-always draw.
-Source: [power_of_m2000] for the sum of a machine in training; the division by kinds is an [estimate] with ranges.
+products, the shares that its file gives in other work on the tiles, on the exchange and in transfers, nothing while
+it waits. Dynamic power goes with the clock, at one voltage. A machine adds what it draws without its IPUs; host
+servers draw what they draw in a run, switches what they always draw. Source: [power_of_m2000] for the sum of a
+machine in training; the division by kinds is an [estimate] with ranges.
 
 Metered are the machines whose IPUs are in use, whole, with their part of the host servers and switches of the pod.
 """
@@ -125,9 +125,11 @@ class Meter:
             hosts_work: Whether a run is going on.
         """
         host = watts[f"{_HOST}.busy"] if hosts_work else watts[f"{_HOST}.idle"]
+        ipu_clock_hz = float(self.system.machine.ipu.clock_hz)
+        dynamic_w = watts[f"{_CHIP}.dynamic"] * ipu_clock_hz / watts.get(f"{_CHIP}.at_clock", ipu_clock_hz)
         switches = watts.get(f"{_POD}.switch_count", 0) * watts.get(f"{_POD}.switch", 0.0)
         return Drawn(
-            self.ipu_count * watts[f"{_CHIP}.idle"] + self.ipus_used * activity * watts[f"{_CHIP}.dynamic"],
+            self.ipu_count * watts[f"{_CHIP}.idle"] + self.ipus_used * activity * dynamic_w,
             self.machine_count * watts[f"{_MACHINE}.without_ipus"],
             self.share * self.system.host_count * host,
             self.share * switches,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from podsim.specs.base import keys_of
-from podsim.specs.quantity import Apart, Info, Sourced, quantities, quantity_of
+from podsim.specs.quantity import Apart, Info, Sourced, marks_of, quantities, quantity_of
 from podsim.specs.scenario import Scenario
 
 CERTAIN = ("published", "measured")
@@ -65,7 +65,7 @@ def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
     """Key, number and dimension of every quantity that a time may stand on."""
     for key, number, declared in quantities(model):
         if (quantity := quantity_of(declared)) and not any(
-            isinstance(each, Info | Apart) for each in declared.metadata
+            isinstance(each, Info | Apart) for each in marks_of(declared)
         ):
             yield key, number, quantity.dimension
 

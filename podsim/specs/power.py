@@ -9,6 +9,7 @@ from podsim.specs.quantity import APART, Quantity, Real, Whole
 
 _Chip = Annotated[Real, Quantity("w", ("0 W", "100 kW"), usual=("1 W", "2 kW")), APART]
 _Box = Annotated[Real, Quantity("w", ("0 W", "1 MW"), usual=("1 W", "20 kW")), APART]
+_Clock = Annotated[Real, Quantity("hz", ("1 MHz", "100 GHz"), usual=("500 MHz", "5 GHz")), APART]
 _Activity = Annotated[Real, Quantity("share", ("0 %", "100 %")), APART]
 
 
@@ -19,6 +20,8 @@ class ChipPower(HardwareSpec):
     """While it waits."""
     dynamic_w: _Chip
     """What matrix products draw beside it."""
+    at_clock_hz: _Clock | None = None
+    """The clock at which they draw it; at another, in proportion. Left out, it is the same at every clock."""
     vector_activity: _Activity
     """Share of the dynamic power that other work on the tiles draws: vectors, sums, the optimizer."""
     exchange_activity: _Activity

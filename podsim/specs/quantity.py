@@ -240,8 +240,12 @@ def _written_out(number: Sourced) -> dict[str, Any]:
 
 def quantity_of(declared: FieldInfo) -> Quantity | None:
     """How the quantity of a field is read, optional or not; None for any other field."""
-    marks = (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
-    return next((mark for mark in marks if isinstance(mark, Quantity)), None)
+    return next((mark for mark in marks_of(declared) if isinstance(mark, Quantity)), None)
+
+
+def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
+    """What stands in the declaration of a field beside its type, optional or not."""
+    return (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
 
 
 def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:

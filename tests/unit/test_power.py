@@ -30,6 +30,7 @@ def system(name: str = "ipu_pod64", **pod: Any) -> System:
         {
             "idle": "20 W",
             "dynamic": "200 W",
+            "at_clock": "1.33 GHz",
             "vector_activity": "50 %",
             "exchange_activity": "40 %",
             "transfer_activity": "10 %",
@@ -68,6 +69,14 @@ def test_machines_are_metered_whole_with_their_part_of_the_pod() -> None:
     assert energy.drawn.ipus_w == pytest.approx(8 * 20 + 6 * 0.55 * 200)
     assert (energy.drawn.machines_w, energy.drawn.hosts_w, energy.drawn.switches_w) == (600, 400, 100)
     assert energy.to_dict()["host_count"] == 0.5
+
+
+def test_dynamic_power_goes_with_the_clock() -> None:
+    """1.9 instead of 1.33 GHz: 10/7 of 200 W."""
+    fast = Energy(Meter(with_value(system(), "machine.ipu.clock", 1.9e9), 64), WORK)
+    assert fast.drawn.ipus_w == pytest.approx(64 * (20 + 0.55 * 200 * 1.9 / 1.33))
+    shipped = load_scenario("bert_v1.1_pod16_open").spec.system.machine.ipu
+    assert shipped.power is not None and shipped.power.at_clock_hz == shipped.clock_hz
 
 
 def test_waiting_draws_nothing_but_idle_power() -> None:
@@ -127,7 +136,7 @@ def test_the_range_is_the_root_of_the_sum_of_squares() -> None:
 
 POWER = [
     f"machine.ipu.power.{key}"
-    for key in ("idle", "dynamic", "vector_activity", "exchange_activity", "transfer_activity")
+    for key in ("idle", "dynamic", "at_clock", "vector_activity", "exchange_activity", "transfer_activity")
 ] + ["machine.power.without_ipus", "host.power.idle", "host.power.busy", "power.switch", "power.switch_count"]
 
 
