@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec
-from podsim.specs.dates import date_text
+from podsim.specs.dates import Day
 from podsim.specs.money import Price, Priced
 from podsim.specs.quantity import APART, Quantity, Real
 
@@ -40,7 +40,7 @@ class CostSpec(Spec):
     """What energy costs; left out where the rent includes it."""
     duty_cycle: _Share = _ALWAYS
     """Share of the time in which the machines have work; what is fixed is paid all the time."""
-    date: Annotated[str, BeforeValidator(date_text)] | None = None
+    date: Day | None = None
     """When the prices held that have no date of their own."""
 
     @property

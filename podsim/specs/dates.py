@@ -5,7 +5,9 @@ from __future__ import annotations
 import calendar
 import re
 from datetime import date
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, WithJsonSchema
 
 from podsim.errors import BadValueError
 from podsim.specs.wording import shown
@@ -24,6 +26,9 @@ def date_text(raw: Any) -> Any:
     if raw is not None:
         last_day(raw)
     return None if raw is None else str(raw)
+
+
+Day = Annotated[str, BeforeValidator(date_text), WithJsonSchema(DATE_SCHEMA)]
 
 
 def last_day(written: object) -> date:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec, keys_of
-from podsim.specs.dates import DATE_SCHEMA, date_text
+from podsim.specs.dates import DATE_SCHEMA, Day
 from podsim.specs.wording import known_here, shown
 from podsim.units import EXAMPLES, UNITS, parse_quantity
 
@@ -35,7 +35,7 @@ class Provenance(Spec):
     """What a reader should know."""
     range: tuple[float, float] | None = None
     """Plausible bounds, in the SI base unit."""
-    date: Annotated[str, BeforeValidator(date_text)] | None = None
+    date: Day | None = None
     """When it held: a year, a month or a day."""
 
 
