@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from podsim.command_line import completion
+from podsim.command_line.checking import check
 from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
@@ -173,6 +174,7 @@ def serve(
 
 
 app.command()(sweep)
+app.command()(check)
 
 
 @app.command("import")

@@ -69,7 +69,7 @@ def _result(
     stands_on: StandsOn,
 ) -> ForwardResult:
     layout, ipu = plan.layout, plan.system.machine.ipu
-    peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    peak = layout.replication_factor * layout.ipus_per_replica * ipu.peak_flop_per_s(plan.workload.product_dtype)
     return ForwardResult(
         **shared(
             loaded,

@@ -17,6 +17,14 @@ cost_app = typer.Typer(cls=Commands, help="Look at the cost model alone.", no_ar
 class NumberFormat(StrEnum):
     """Number formats of the matrix units."""
 
+    FP8 = "fp8"
+    FP16 = "fp16"
+    FP32 = "fp32"
+
+
+class PartialsFormat(StrEnum):
+    """Number formats of partial results."""
+
     FP16 = "fp16"
     FP32 = "fp32"
 
@@ -28,7 +36,7 @@ def cost_matmul(
         str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
     ] = "gc200",
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
-    partials: Annotated[NumberFormat | None, typer.Option(help="Format of the partial results.")] = None,
+    partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
 ) -> None:
@@ -38,4 +46,5 @@ def cost_matmul(
 
     chip = load_ipu(ipu)
     as_json = output_format is Format.JSON
-    echo(show_matmul(chip, shape, dtype.value, (partials or dtype).value, memory, as_json=as_json), as_json)
+    sums = partials or (PartialsFormat.FP32 if dtype is NumberFormat.FP32 else PartialsFormat.FP16)
+    echo(show_matmul(chip, shape, dtype.value, sums.value, memory, as_json=as_json), as_json)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from podsim.command_line.ending import say
+from podsim.command_line.counting import counted
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import check_paths
 
 if TYPE_CHECKING:
-    from podsim.sweeps.run import Swept, Tell
+    from podsim.sweeps.run import Swept
 
 
 def sweep(
@@ -37,7 +35,7 @@ def sweep(
 
     check_paths(None, plot)
     table = output or Path(study.with_suffix(".parquet").name)
-    with _progress() as tell:
+    with counted("points") as tell:
         swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
     if plot is not None:
         from podsim.sweeps.plot import plot_study
@@ -53,30 +51,3 @@ def sweep(
 def _summary(swept: Swept) -> str:
     parts = ", ".join(f"{count:,} {status}" for status, count in swept.by_status.items())
     return f"{swept.count:,} points: {parts}"
-
-
-@contextmanager
-def _progress() -> Iterator[Tell]:
-    """A bar with rate and time left on standard error; how much was found from before is said in a line."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
-    from rich.text import Text
-
-    class _Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed or 0:.0f}/s")
-
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("points", total=None)
-        begun = False
-
-        def tell(done: int, total: int) -> None:
-            nonlocal begun
-            if done and not begun:
-                say(f"going on: {done:,} of {total:,} points are done already")
-            begun = True
-            bar.update(task, completed=done, total=total)
-
-        yield tell

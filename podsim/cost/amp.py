@@ -31,7 +31,7 @@ def amp_vertex_cycles(
     Args:
         ipu: The chip.
         rows: Output positions that stream through each block of weights.
-        in_groups: Groups of input channels (16 half or 8 single channels).
+        in_groups: Groups of input channels (32 FP8, 16 half or 8 single channels).
         out_groups: Groups of 16 output channels.
         conv_groups: Independent products on this tile.
         dtype: Format of the operands.
@@ -52,18 +52,10 @@ def amp_vertex_cycles(
 def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
     """Passes for a group of output channels, and the cycles to load the weights of one pass."""
     amp = ipu.amp
-    if dtype == "fp32":
-        units = amp.single_conv_units
-    else:
-        units = amp.half_partials_float_conv_units if partials == "fp32" else amp.half_conv_units
+    units = amp.conv_units(dtype, partials)
     # One 64-bit load feeds 8 bytes of the 32-byte coefficient line of each unit and input group.
-    load = units * _coefficient_bytes_per_unit(ipu, dtype) // amp.weight_load_width_bytes
+    load = units * amp.channel_bytes(dtype) // amp.weight_load_width_bytes
     return int(ceil_div(amp.half_conv_units, units)), load
-
-
-def _coefficient_bytes_per_unit(ipu: Ipu, dtype: str) -> int:
-    """Weights that one conv unit holds: one output channel of one group of input channels. [B]"""
-    return ipu.amp.half_in_channels * 2 if dtype == "fp16" else ipu.amp.single_in_channels * 4
 
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
@@ -77,12 +69,11 @@ def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
 
 
 def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> Any:
-    """Worker cycles for a number of positions."""
-    vertex, amp = ipu.vertices.amp, ipu.amp
-    half = dtype == "fp16"
+    """Worker cycles for a number of positions; those of FP8 and of half differ in nothing but the unit's rate."""
+    vertex, half = ipu.vertices.amp, dtype != "fp32"
     passes = vertex.half_worker if half else vertex.single_worker
     table = np.asarray(passes.first if first_pass else passes.later)
-    unit = amp.half_cycles_per_position if half else amp.single_cycles_per_position
+    unit = ipu.amp.cycles_per_position(dtype)
     slope = unit + (vertex.single_first_cycles_per_position if first_pass and not half else 0)
     saving = vertex.retention_saving if half else 0
     estimate = table[np.minimum(positions, 3)] + slope * np.maximum(positions - 3, 0) - saving

@@ -62,7 +62,7 @@ def plan_conv(
     Args:
         ipu: The chip.
         shape: The convolution.
-        dtype: Format of the operands, `fp16` or `fp32`.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
         partials: Format of the partial results.
         available_memory_proportion: Share of tile memory for temporaries, above 0.
         copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]
@@ -161,15 +161,14 @@ class _Planner:
 
 def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
     """Cycles of the inner loop alone for whole grains spread evenly over all tiles."""
-    shape, half, vertices = method.shape, dtype == "fp16", ipu.vertices
+    shape, vertices = method.shape, ipu.vertices
     first, *others = shape.kernel or (1,)
     taps = ceil_div(first, method.filter_height) * math.prod(others) / math.prod(shape.dilation)
     positions = shape.batch * math.prod(shape.field) * ceil_div(shape.groups, method.group_grain)
     in_grains = ceil_div(shape.in_channels, method.in_grain)
     match method.vertex:
         case "amp":
-            rate = ipu.amp.half_cycles_per_position if half else ipu.amp.single_cycles_per_position
-            per_tap = float(in_grains * rate)
+            per_tap = float(in_grains * ipu.amp.cycles_per_position(dtype))
         case "vmac":
             per_tap = in_grains * vertices.vmac.tap * method.group_grain / vertices.vmac.half_width
         case "hmac":

@@ -33,7 +33,7 @@ from podsim.cost.split import (
 )
 from podsim.cost.vector import ceil_div
 from podsim.specs.ipu import Ipu
-from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.op import DTYPE_BYTES, result_dtype
 
 KINDS = ("matmul", "reduction", "exchange", "rearrange", "superstep")
 
@@ -107,12 +107,12 @@ def cost_of(
     sums, sums_exchange, stages = sum_partials(ipu, result, c.inner * c.kernel, partials)
     serial = c.out_slices * c.in_slices
     copies = copy_cycles(ipu, method.moved_count, dtype, copy_cycles_per_byte)
-    slices = slice_cycles(ipu, shape.weight_count, shape.result_count, c.out_slices, c.in_slices, dtype)
+    slices = slice_cycles(ipu, shape.weight_count, shape.result_count, c.out_slices, c.in_slices, result_dtype(dtype))
     parts = (
         serial * _vertex_cycles(ipu, method, c, first, positions, dtype, partials),
         serial * sums,
         serial * (exchange + sums_exchange),
-        copies + serial * slices + final_cast_cycles(ipu, shape.result_count, dtype, partials),
+        copies + serial * slices + final_cast_cycles(ipu, shape.result_count, result_dtype(dtype), partials),
         (serial * (2 + stages) + 2 * (copies > 0)) * ipu.superstep.overhead_cycles,
     )
     running = operand * (np.where(received > 0, left, 0) + np.where(tiles > 1, right, 0))

@@ -45,14 +45,15 @@ class Method:
 
 
 def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
-    """All methods worth costing."""
+    """All methods worth costing; FP8 is for the matrix unit alone."""
     hmac = ipu.vertices.hmac
     direct, moved = shape.without_empty_positions(), _compacted_count(shape) + _unarranged_count(shape)
     if dtype == "fp16":
         yield from _half_only(ipu, direct, moved)
     for transform, form, moved in _forms(ipu, shape, dtype):
         yield from _amp(ipu, form, transform, moved, dtype)
-        if min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS and (not transform or form.is_pointwise):
+        few = dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS
+        if few and (not transform or form.is_pointwise):
             yield Method(
                 vertex="hmac",
                 shape=form,
@@ -116,8 +117,7 @@ def _foldable(shape: ConvShape) -> Iterator[tuple[int, ...]]:
 def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
     """Groups, a power of two, that together still need no more than one block of channels."""
     channels = max(shape.in_channels, shape.out_channels)
-    most = ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels
-    return 1 << (min(most // channels, shape.groups) or 1).bit_length() - 1
+    return 1 << (min(ipu.amp.in_channels(dtype) // channels, shape.groups) or 1).bit_length() - 1
 
 
 def _unarranged_count(shape: ConvShape) -> int:
@@ -138,7 +138,7 @@ def _compacted_count(shape: ConvShape) -> int:
 
 def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> Iterator[Method]:
     """The matrix unit, with its input channels given to one, two or four rows of the kernel."""
-    grain = ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels
+    grain = ipu.amp.in_channels(dtype)
     least = None
     for height in _FILTER_HEIGHTS:
         if height > 1 and (len(shape.kernel) < 2 or shape.kernel[0] == 1 or grain // height < _FEWEST_CHANNELS):

@@ -61,12 +61,12 @@ def row_segments(worker_count: int, rows: Any, width: Any) -> RowSegments:
 
 def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str) -> tuple[Cycles, Cycles]:
     """Slowest and fastest worker for one position of the kernel and one block of channels. [worker cycles]"""
-    vertex, half = ipu.vertices.nx1, dtype == "fp16"
+    vertex, half = ipu.vertices.nx1, dtype != "fp32"
     more = vertex.half_partials if partials == "fp16" else 0
     table = np.array(vertex.half_segment if half else vertex.single_segment)
     table[2] += more
     table += vertex.segment - vertex.segment_saving
-    slope = ipu.amp.half_cycles_per_position if half else ipu.amp.single_cycles_per_position
+    slope = ipu.amp.cycles_per_position(dtype)
     cycles = segments.worker_cycles(
         lambda n: np.maximum(table[np.minimum(n, 3)] + slope * np.maximum(n - 3, 0), slope * n)
     )

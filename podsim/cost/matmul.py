@@ -31,7 +31,7 @@ from podsim.cost.split import (
 from podsim.cost.vector import ceil_div
 from podsim.errors import NoPlanError
 from podsim.specs.ipu import Ipu
-from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.op import DTYPE_BYTES, result_dtype
 
 _MOST_ELEMENTS = 2**40
 
@@ -67,7 +67,7 @@ def plan_matmul(
     Args:
         ipu: The chip.
         shape: The product.
-        dtype: Format of the operands, `fp16` or `fp32`.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
         partials: Format of the partial results.
         available_memory_proportion: Share of tile memory for temporaries, above 0.
 
@@ -109,8 +109,7 @@ def _refuse_beyond_reason(shape: MatMulShape) -> None:
 
 def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
     """All splits worth costing."""
-    inner_grain = ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels
-    rows = [_splits_of_slice(ipu, shape, inner_grain, *pair) for pair in SERIAL_SLICES]
+    rows = [_splits_of_slice(ipu, shape, ipu.amp.in_channels(dtype), *pair) for pair in SERIAL_SLICES]
     return _Candidates(*np.concatenate(rows, axis=1))
 
 
@@ -141,7 +140,7 @@ def _splits_of_slice(
 
 def _tile_elements(c: _Candidates, ipu: Ipu, dtype: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Elements of left operand, right operand and partial result on the fullest tile."""
-    inner = c.inner_grains * (ipu.amp.half_in_channels if dtype == "fp16" else ipu.amp.single_in_channels)
+    inner = c.inner_grains * ipu.amp.in_channels(dtype)
     columns = c.column_grains * ipu.amp.half_conv_units
     return (
         c.group_share * c.row_share * inner,
@@ -167,7 +166,7 @@ def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDA
 def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: str) -> dict[str, NDArray[Any]]:
     """Cycles of every candidate by kind of work."""
     left, right, out = _tile_elements(c, ipu, dtype)
-    operand = DTYPE_BYTES[dtype]
+    operand, result = DTYPE_BYTES[dtype], result_dtype(dtype)
     port = ipu.exchange.bytes_per_cycle
     # Each tile already owns its share of an operand and receives the rest; two tiles on one bus
     # that need the same left operand receive it at double rate.
@@ -180,11 +179,11 @@ def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: st
     sums, sums_exchange, stages = sum_partials(ipu, out, c.inner, partials)
     serial = c.column_slices * c.inner_slices
     weights, results = shape.groups * shape.inner * shape.columns, shape.groups * shape.rows * shape.columns
-    slices = slice_cycles(ipu, weights, results, c.column_slices, c.inner_slices, dtype)
+    slices = slice_cycles(ipu, weights, results, c.column_slices, c.inner_slices, result)
     return {
         "matmul": serial * vertex,
         "reduction": serial * sums,
         "exchange": serial * (exchange + sums_exchange),
-        "rearrange": serial * slices + final_cast_cycles(ipu, results, dtype, partials),
+        "rearrange": serial * slices + final_cast_cycles(ipu, results, result, partials),
         "superstep": serial * (2 + stages) * ipu.superstep.overhead_cycles * np.ones(len(serial)),
     }

@@ -181,9 +181,9 @@ class CostModel:
         def make() -> MatMulPlan:
             if self._splits:
                 return self._held(self._splits.plan(op, share), self._splits)
-            return planned_matmul(self._chip, shape, op.dtype, partials, share)
+            return planned_matmul(self._chip, shape, op.operand_dtype, partials, share)
 
-        return self._plan((shape, op.dtype, partials), share, make)
+        return self._plan((shape, op.operand_dtype, partials), share, make)
 
     def conv_plan(self, op: Conv, available_memory_proportion: float) -> ConvPlan:
         """The plan of one pass of a convolution."""
@@ -193,9 +193,10 @@ class CostModel:
         def make() -> ConvPlan:
             if self._splits:
                 return self._held(self._splits.conv_plan(op, share), self._splits)
-            return planned_conv(self._chip, shape, op.dtype, partials, share, self.layout_change_cycles_per_byte)
+            copies = self.layout_change_cycles_per_byte
+            return planned_conv(self._chip, shape, op.operand_dtype, partials, share, copies)
 
-        return self._plan((shape, op.dtype, partials), share, make)
+        return self._plan((shape, op.operand_dtype, partials), share, make)
 
     def _plan(self, key: tuple[object, ...], proportion: float, make: Callable[[], _Plan]) -> _Plan:
         """A plan that is known; one made with more memory that does with so little is that of a few it is among."""
@@ -212,11 +213,11 @@ class CostModel:
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
-        size = DTYPE_BYTES[op.dtype] * op.group_count
+        size, (left, right) = DTYPE_BYTES[op.operand_dtype], op.operand_elements
         moved = (
-            (op.left_arranged, size * op.rows * op.inner),
-            (op.right_arranged, size * op.inner * op.columns),
-            (op.output_arranged, size * op.rows * op.columns),
+            (op.left_arranged, size * left),
+            (op.right_arranged, size * right),
+            (op.output_arranged, op.byte_count),
         )
         changes = [self.layout_change(byte_count) for arranged, byte_count in moved if not arranged]
         return OpCost(op, plan.account + total(changes), plan.temporary_bytes_per_tile, plan)

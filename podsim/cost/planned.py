@@ -52,7 +52,7 @@ def planned_matmul(
     Args:
         chip: The chip.
         shape: The product.
-        dtype: Format of the operands, `fp16` or `fp32`.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
         partials: Format of the partial results.
         available_memory_proportion: Share of tile memory for temporaries, above 0.
 
@@ -82,7 +82,7 @@ def planned_conv(
     Args:
         chip: The chip.
         shape: The convolution.
-        dtype: Format of the operands, `fp16` or `fp32`.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
         partials: Format of the partial results.
         available_memory_proportion: Share of tile memory for temporaries, above 0.
         copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]

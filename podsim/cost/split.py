@@ -83,7 +83,7 @@ def slice_cycles(
         results: Elements of the whole result.
         column_slices: Serial slices of the columns; their results are put side by side.
         inner_slices: Serial slices of the contracted axis; their results are added.
-        dtype: Format of the operands.
+        dtype: Format of the results.
     """
     vertex = ipu.vertices.slice
     serial = column_slices * inner_slices
@@ -98,7 +98,7 @@ def slice_cycles(
 
 
 def final_cast_cycles(ipu: Ipu, results: int, dtype: str, partials: str) -> int:
-    """One pass that turns all results from the format of the partials into that of the operands. [cycles]"""
+    """One pass that turns all results from the format of the partials into their own. [cycles]"""
     if dtype == partials:
         return 0
     return elementwise_cycles(ipu, "cast", ceil_div(results, ipu.tile.count), dtype)

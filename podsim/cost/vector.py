@@ -19,7 +19,8 @@ def elementwise_cycles(ipu: Ipu, function: str, elements_per_tile: int, dtype: s
     launch + workers x (fixed + cycles x ceil(ceil(n / workers) / vector)); source: [poplibs_estimators].
     """
     vertex = ipu.vertices.elementwise[function]
-    cycles, vector = vertex.half if dtype == "fp16" else vertex.single
+    # A cast into FP8 reads vectors of half precision.
+    cycles, vector = vertex.single if dtype == "fp32" else vertex.half
     steps: int = ceil_div(ceil_div(elements_per_tile, ipu.tile.worker_count), vector)
     return ipu.vertices.call.launch + ipu.tile.worker_count * (vertex.fixed + cycles * steps)
 

@@ -90,7 +90,7 @@ def _task(cost: OpCost, temporary_bytes: int) -> Task:
         return Task(cost.op, temporary_bytes, temporary_bytes)
     # Of a sum that is split, tiles hold what they send and what they receive.
     copies = 2 if split.inner > 1 else 1
-    if split.inner == 1 and cost.plan.dtype == cost.plan.partials:
+    if split.inner == 1 and cost.op.dtype == cost.plan.partials:
         copies = 0
     partials = split.inner * cost.op.element_count * DTYPE_BYTES[cost.plan.partials]
     return Task(cost.op, temporary_bytes, min(temporary_bytes, copies * partials))
@@ -204,7 +204,9 @@ class _Pass:
             yield Alive(held_bytes)
             held_bytes -= sum(dying[name] for name in copied if name in dying)
             held_bytes -= min(read_bytes, sum(copied[name] for name in copied if name in self.given))
-        over = isinstance(op, Elementwise) and any(each >= size for each in dying.values())
+        # A cast into eight bits reads two bytes where it writes one.
+        in_place = isinstance(op, Elementwise) and op.dtype != "fp8"
+        over = in_place and any(each >= size for each in dying.values())
         made = Alive(held_bytes + (0 if over else size), task.last_bytes)
         yield max(made, Alive(held_bytes, task.temporary_bytes), key=lambda alive: alive.byte_count)
 
@@ -243,26 +245,10 @@ def _made_bytes(op: Op) -> int:
 def _operand_bytes(op: Op, place: int) -> int:
     """What an operation reads, by its place among the operands. [B]"""
     match op:
-        case MatMul():
-            elements = op.group_count * op.inner * (op.columns if place else op.rows)
-        case Conv():
-            elements = _conv_elements(op)[place]
+        case MatMul() | Conv():
+            return op.operand_elements[place] * DTYPE_BYTES[op.operand_dtype]
         case Reduce():
             elements = op.input_count
         case _:
             elements = op.element_count
     return elements * DTYPE_BYTES[op.dtype]
-
-
-def _conv_elements(op: Conv) -> tuple[int, int]:
-    """Elements of both operands of a pass: of input, weights and gradient the two that it reads."""
-    source = op.batch * op.in_channels * math.prod(op.input_size)
-    weights = op.out_channels * op.in_channels // op.group_count * math.prod(op.kernel)
-    gradient = op.batch * op.out_channels * math.prod(op.output_size)
-    match op.direction:
-        case "forward":
-            return source, weights
-        case "input_grad":
-            return gradient, weights
-        case "weight_grad":
-            return source, gradient

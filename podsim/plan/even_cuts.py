@@ -43,9 +43,8 @@ def cuts_of_even_time(job: Job, model: CostModel) -> Cuts:
     costs = {name: block_cost(name, workload, model, proportion) for name in workload.blocks}
 
     def piece(name: str) -> Piece:
-        stored = sum(parameter.element_count for parameter in workload.blocks[name].parameters)
-        cost = costs[name]
-        return Piece(cost.forward_account.cycles, job.precision.weight_bytes(stored), cost.needs.forward.byte_count)
+        stored_bytes, cost = job.precision.stored_bytes(workload.blocks[name].parameters), costs[name]
+        return Piece(cost.forward_account.cycles, stored_bytes, cost.needs.forward.byte_count)
 
     pieces = [piece(name) for name in workload.order]
     held_free = round(job.layout.reserve * model.ipu.memory_bytes)

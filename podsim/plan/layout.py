@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -10,6 +10,7 @@ from podsim.plan.cuts import Cuts
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
 from podsim.workload import Workload
+from podsim.workload.block import Parameter
 from podsim.workload.op import DTYPE_BYTES, DType
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
@@ -138,6 +139,16 @@ class Precision:
         """
         groups = -(-element_count // self.group_size) if self.group_size else 0
         return -(-(element_count * self.weight_bits + groups * _BITS_PER_GROUP) // _BITS_PER_BYTE)
+
+    def stored_bytes(self, parameters: Iterable[Parameter]) -> int:
+        """Bytes of some parameters, those with a format of their own in that. [B]"""
+        common = own_bytes = 0
+        for each in parameters:
+            if each.dtype is None:
+                common += each.element_count
+            else:
+                own_bytes += each.element_count * DTYPE_BYTES[each.dtype]
+        return self.weight_bytes(common) + own_bytes
 
 
 @dataclass(frozen=True, slots=True)

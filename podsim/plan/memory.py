@@ -12,6 +12,7 @@ from podsim.plan.stage_cost import StageCost
 from podsim.plan.update import state_bytes, updated_sizes
 from podsim.specs.ipu import Ipu
 from podsim.workload import Block, Workload
+from podsim.workload.block import Parameter
 
 RESERVE = "reserve"
 """Memory that is left free on purpose, as a tenant."""
@@ -97,8 +98,9 @@ def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator
 
     def stored(segment: Segment, there: Collection[str]) -> int:
         """The weights of a segment, except those tied to blocks on the same IPU. [B]"""
-        count = sum(_stored_elements(workload.blocks[name], there) for name in segment.blocks)
-        return job.precision.weight_bytes(count)
+        return job.precision.stored_bytes(
+            parameter for name in segment.blocks for parameter in _stored(workload.blocks[name], there)
+        )
 
     segments = [segment for cost in held for segment in cost.stage.segments]
     every = sum(segment.count * stored(segment, owners) for segment in segments)
@@ -120,9 +122,10 @@ def _parameter_count(held: Sequence[StageCost], workload: Workload) -> int:
     """Elements stored on an IPU."""
     owners = _owners(held)
     return sum(
-        repeats * _stored_elements(workload.blocks[name], owners)
+        repeats * parameter.element_count
         for cost in held
         for name, repeats in cost.stage.blocks
+        for parameter in _stored(workload.blocks[name], owners)
     )
 
 
@@ -130,13 +133,11 @@ def _owners(held: Sequence[StageCost]) -> set[str]:
     return {name for cost in held for name, _ in cost.stage.blocks}
 
 
-def _stored_elements(block: Block, owners: Collection[str]) -> int:
-    """A tied tensor is stored once where it shares an IPU with its owner, and copied elsewhere."""
-    return sum(
-        parameter.element_count
-        for parameter in block.parameters
-        if parameter.tied_to is None or parameter.tied_to.split("/")[0] not in owners
-    )
+def _stored(block: Block, owners: Collection[str]) -> Iterator[Parameter]:
+    """A tied tensor is stored once where it shares an IPU and a format with its owner, and copied elsewhere."""
+    for parameter in block.parameters:
+        if parameter.tied_to is None or parameter.dtype or parameter.tied_to.split("/")[0] not in owners:
+            yield parameter
 
 
 def optimizer_state(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:

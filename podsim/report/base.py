@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from podsim.parallelism.choice import Choice
 from podsim.report.bill import Cost
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.program.passes_in_order import Passes
+
+
+_SPENT: Final = (
+    *("mean_power_w", "energy_per_sample_j", "energy_per_token_j", "energy_per_request_j", "energy_per_run_j"),
+    *("cost_per_hour", "cost_per_million_samples", "cost_per_million_tokens", "cost_per_run"),
+)
+"""Figures of power, energy and cost; those that a result does not have are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +56,8 @@ class Result:
         prices: What it is paid with, if that is given; not part of the JSON.
     """
 
+    FIGURES: ClassVar[tuple[str, ...]] = ()
+    """Numbers that tables of many results hold, and mappings of numbers."""
     name: str
     description: str
     version: str
@@ -114,9 +123,29 @@ class Result:
         return self._per_j("token")
 
     @property
+    def energy_per_request_j(self) -> float | None:
+        """Energy of a request that is served. [J]"""
+        return self._per_j("request")
+
+    @property
     def energy_per_run_j(self) -> float | None:
         """Energy of a training run with an end. [J]"""
         return self._per_j("run")
+
+    @property
+    def cost_per_hour(self) -> float | None:
+        """Cost of an hour of work, in the currency of its prices."""
+        return self.cost.per_hour if self.cost else None
+
+    @property
+    def cost_per_million_samples(self) -> float | None:
+        """Cost of a million samples."""
+        return self.cost.per_million.get("sample") if self.cost else None
+
+    @property
+    def cost_per_million_tokens(self) -> float | None:
+        """Cost of a million tokens that are generated."""
+        return self.cost.per_million.get("token") if self.cost else None
 
     @property
     def cost_per_run(self) -> float | None:
@@ -130,6 +159,17 @@ class Result:
         """Energy and cost as plain numbers; None where they are not known."""
         energy, cost = self.energy, self.cost
         return {"energy": energy.to_dict() if energy else None, "cost": cost.to_dict() if cost else None}
+
+    def figures(self) -> Iterator[tuple[str, float | None]]:
+        """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
+        for name in self.FIGURES:
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                yield from ((f"{name}.{part}", number) for part, number in value.items())
+            else:
+                yield name, value
+        spent = ((name, getattr(self, name)) for name in _SPENT)
+        yield from ((name, value) for name, value in spent if value is not None)
 
     def predicted(self, quantity: str) -> float | None:
         """The predicted value of a quantity, or None if the result does not have it."""

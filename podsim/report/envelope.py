@@ -69,8 +69,11 @@ def envelope_of(spec: Any, *more: str) -> Envelope:
 
 
 def names_of(spec: Scenario) -> dict[str, str]:
-    """What is compared by name."""
-    return {"chip": spec.system.machine.ipu.name, "software": spec.software.name}
+    """What is compared by name; arithmetic in a narrow format is named where there is any."""
+    names = {"chip": spec.system.machine.ipu.name, "software": spec.software.name}
+    if getattr(getattr(spec, "precision", None), "narrows_products", False):
+        names["products"] = "products in fp8"
+    return names
 
 
 def numbers_of(spec: Any) -> dict[str, int]:

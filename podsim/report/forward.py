@@ -29,6 +29,10 @@ class ForwardResult(Result):
         operations: Time of every operation for one batch.
     """
 
+    FIGURES = (
+        *("latency_s", "throughput_samples_per_s", "batches_per_s", "utilization", "utilization_of_pod"),
+        "breakdown",
+    )
     samples_per_batch: float
     batches_per_call: int
     replication_factor: int
@@ -40,6 +44,11 @@ class ForwardResult(Result):
     ipus: tuple[IpuAccount, ...]
     memory: MemoryReport
     operations: Sequence[OperationRow]
+
+    @property
+    def breakdown_ps(self) -> Mapping[str, int]:
+        """Time of one session call by kind. [ps]"""
+        return self.call.breakdown_ps
 
     @property
     def latency_s(self) -> float:

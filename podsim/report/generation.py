@@ -25,12 +25,30 @@ class GenerationResult(Result):
         memory: Tenants and capacities of the first IPU of each pipeline stage.
     """
 
+    FIGURES = (
+        "time_to_first_token_s",
+        "time_per_output_token_s",
+        "tokens_per_s",
+        "steps_per_s",
+        "latency_s",
+        "breakdown",
+    )
     batch_size: int
     batches_in_flight: int
     output_tokens: int
     prefill: StepReport
     decode: StepReport
     memory: MemoryReport
+
+    @property
+    def breakdown_ps(self) -> Mapping[str, int]:
+        """Time of one decode step by kind. [ps]"""
+        return self.decode.breakdown_ps
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """The same in seconds. [s]"""
+        return self.decode.breakdown
 
     @property
     def time_to_first_token_s(self) -> float:

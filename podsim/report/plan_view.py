@@ -10,7 +10,7 @@ from podsim.cost.plans import LARGEST_EXTENT
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.specs.ipu import Ipu
 from podsim.units import format_bytes
-from podsim.workload.op import DTYPE_BYTES
+from podsim.workload.op import DTYPE_BYTES, result_dtype
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
 _TERA, _MICRO = 1e12, 1e-6
@@ -47,8 +47,13 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
         raise PodsimError(
             "fp32 operands have no fp16 partials", where="--partials", do="leave it out, or use fp16 operands"
         )
+    if (dtype, partials) == ("fp8", "fp32"):
+        raise PodsimError("fp8 operands have no fp32 partials", where="--partials", do="leave it out")
+    if dtype == "fp8" and ipu.amp.fp8 is None:
+        what, do = f"the matrix unit of {ipu.name} takes no FP8", "use fp16, or a chip that does: `--ipu ipu_c600`"
+        raise PodsimError(what, where="--dtype", do=do)
     product = parse_shape(shape)
-    _check_operands(ipu, product, DTYPE_BYTES[dtype], shape)
+    _check_operands(ipu, product, dtype, shape)
     plan = planned_matmul(Chip(ipu), product, dtype, partials, memory)
     if plan.temporary_bytes_per_tile > ipu.tile.memory_bytes:
         need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
@@ -56,9 +61,9 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
     return json.dumps(_to_dict(ipu, plan), indent=2) + "\n" if as_json else _to_text(ipu, plan)
 
 
-def _check_operands(ipu: Ipu, shape: MatMulShape, element_bytes: int, written: str) -> None:
-    elements = shape.rows * shape.inner + shape.inner * shape.columns + shape.rows * shape.columns
-    need = shape.groups * elements * element_bytes
+def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> None:
+    operands = shape.inner * (shape.rows + shape.columns) * DTYPE_BYTES[dtype]
+    need = shape.groups * (operands + shape.rows * shape.columns * DTYPE_BYTES[result_dtype(dtype)])
     if need > ipu.memory_bytes:
         what = f"operands and result need {format_bytes(need)}; {ipu.name} has {format_bytes(ipu.memory_bytes)}"
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)

@@ -60,6 +60,10 @@ class RunResult(Result):
         outcome: The runs that the time to train is made of; not part of the JSON.
     """
 
+    FIGURES = (
+        *("throughput_samples_per_s", "weight_update_s", "time_to_train_s", "time_to_train_percentiles"),
+        *("mfu", "mfu_of_pod", "breakdown", "run_breakdown"),
+    )
     throughput_samples_per_s: float
     weight_update_ps: int
     breakdown_ps: Mapping[str, int]

@@ -15,7 +15,7 @@ from podsim.cost.account import Account
 from podsim.cost.model import OpCost
 from podsim.engine.trace import Record
 from podsim.program.passes_in_order import Passes, Repeat
-from podsim.workload.op import MatMul
+from podsim.workload.op import MatMul, Product
 
 PASS, OPERATION, REPEATED = "pass", "operation", "repeated"
 _NOTHING: Final[Passes] = {}
@@ -187,12 +187,14 @@ def _parts(repeats: Iterable[Repeat]) -> Iterator[_Part]:
 def _arguments(block: str, cost: OpCost, count: int) -> dict[str, object]:
     op = cost.op
     inner = {"inner": op.inner} if isinstance(op, MatMul) else {}
+    operands = {"operands": op.operands} if isinstance(op, Product) and op.operands else {}
     return {
         "block": block,
         "operation": type(op).__name__,
         "shape": list(op.shape),
         **inner,
         "dtype": op.dtype,
+        **operands,
         "cycles": round(cost.account.cycles),
         "runs in this pass": count,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -75,6 +75,24 @@ class ForwardPrecisionSpec(Spec):
     """Activations, and the inputs and results that are not whole numbers."""
     matmul_partials: NumberFormat = "fp16"
     """Partial results of matrix products."""
+    products: Literal["fp8", "fp16", "fp32"] | None = None
+    """Operands of dense layers and convolutions, with their weights; `fp8` for chips that take it, or left out."""
+
+    @model_validator(mode="after")
+    def _products_are_possible(self) -> ForwardPrecisionSpec:
+        if self.products == "fp8":
+            if wide := [key for key in ("activations", "matmul_partials") if getattr(self, key) != "fp16"]:
+                what = f"products in fp8 with {wide[0]} in {getattr(self, wide[0])}; results of FP8 are half precision"
+                raise BadValueError(what, f"write `{wide[0]}: fp16`, or leave `products` out")
+        elif self.products not in (None, self.activations):
+            what = f"products in {self.products} with activations in {self.activations} are not modelled"
+            raise BadValueError(what, "leave `products` out")
+        return self
+
+    @property
+    def narrows_products(self) -> bool:
+        """Whether operands of products are FP8 between activations in half precision."""
+        return self.products == "fp8"
 
     @model_validator(mode="after")
     def _one_format(self) -> ForwardPrecisionSpec:
@@ -119,4 +137,15 @@ class ForwardScenario(Scenario):
         """Problems of memory, model and data."""
         yield from one_share(self.memory.available_memory_proportion)
         yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
+        yield from self._formats()
         yield from self.model.findings(self)
+
+    def _formats(self) -> Iterator[Finding]:
+        """FP8 on a chip that takes none."""
+        ipu = self.system.machine.ipu
+        if self.precision.narrows_products and ipu.amp.fp8 is None:
+            yield (
+                ("precision", "products"),
+                f"the matrix unit of {ipu.name} takes no FP8",
+                "leave it out, or use a chip that does: `--set system=c600`",
+            )

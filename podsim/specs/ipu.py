@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from podsim.errors import MissingDataError
 from podsim.specs.base import HardwareSpec
 from podsim.specs.power import ChipPower
 from podsim.specs.quantity import Quantity, Real, Whole
 from podsim.specs.vertices import Vertices
 
 _FLOP_PER_MULTIPLY_ADD = 2
-_HALF_BYTES, _SINGLE_BYTES = 2, 4
+_BYTES = {"fp8": 1, "fp16": 2, "fp32": 4}
 _Channels = Annotated[Whole, Quantity("count", ("1", "4096"), usual=("4", "128"))]
 _Cycles = Annotated[Real, Quantity("cycles", ("0", "1e9"), usual=("0", "20000"))]
 _PerPosition = Annotated[Whole, Quantity("count", ("1", "1000000"), usual=("1", "64"))]
@@ -29,6 +30,15 @@ class Tile(HardwareSpec):
     """Hardware contexts that take turns."""
     vector_width_bytes: Annotated[Whole, Quantity("bytes", ("4 B", "1 KiB"), usual=("4 B", "64 B"), step="4 B")]
     """Data path: bytes loaded and stored per cycle."""
+
+
+class Fp8Amp(HardwareSpec):
+    """FP8 inputs of the matrix unit: weights of a channel fill the same lines, output channels are those of half."""
+
+    in_channels: _Channels
+    """Input channels of one group, FP8."""
+    cycles_per_position: _PerPosition
+    """Cycles per output position and block of weights, FP8."""
 
 
 class Amp(HardwareSpec):
@@ -50,6 +60,36 @@ class Amp(HardwareSpec):
     """Cycles per output position and block of weights, half."""
     single_cycles_per_position: _PerPosition
     """Cycles per output position and block of weights, single."""
+    fp8: Fp8Amp | None = None
+    """FP8 inputs, whose partials are half; left out for units that take none."""
+
+    def in_channels(self, dtype: str) -> int:
+        """Input channels of one group, by format of the inputs."""
+        if dtype == "fp8":
+            return self._fp8.in_channels
+        return self.half_in_channels if dtype == "fp16" else self.single_in_channels
+
+    def cycles_per_position(self, dtype: str) -> int:
+        """Cycles per output position and block of weights, by format of the inputs. [cycles]"""
+        if dtype == "fp8":
+            return self._fp8.cycles_per_position
+        return self.half_cycles_per_position if dtype == "fp16" else self.single_cycles_per_position
+
+    def conv_units(self, dtype: str, partials: str) -> int:
+        """Output channels at once, by format of inputs and partials."""
+        if dtype == "fp32":
+            return self.single_conv_units
+        return self.half_partials_float_conv_units if partials == "fp32" else self.half_conv_units
+
+    def channel_bytes(self, dtype: str) -> int:
+        """Weights of one output channel of one group of input channels. [B]"""
+        return self.in_channels(dtype) * _BYTES[dtype]
+
+    @property
+    def _fp8(self) -> Fp8Amp:
+        if self.fp8 is None:
+            raise MissingDataError("the matrix unit takes no FP8", do="use fp16, or a chip with `amp.fp8`")
+        return self.fp8
 
 
 class Exchange(HardwareSpec):
@@ -100,11 +140,9 @@ class Ipu(HardwareSpec):
     def products_per_cycle(self, dtype: str) -> float:
         """Most multiply-adds of a tile: channels·units/cycles in the matrix unit, a whole vector beside it."""
         amp = self.amp
-        if dtype == "fp16":
-            in_unit = amp.half_in_channels * amp.half_conv_units / amp.half_cycles_per_position
-            return max(in_unit, self.tile.vector_width_bytes / _HALF_BYTES)
-        in_unit = amp.single_in_channels * amp.single_conv_units / amp.single_cycles_per_position
-        return max(in_unit, self.tile.vector_width_bytes / _SINGLE_BYTES)
+        in_unit = amp.in_channels(dtype) * amp.conv_units(dtype, dtype) / amp.cycles_per_position(dtype)
+        # There is no arithmetic in FP8 beside the unit.
+        return in_unit if dtype == "fp8" else max(in_unit, self.tile.vector_width_bytes / _BYTES[dtype])
 
     def peak_flop_per_s(self, dtype: str) -> float:
         """Peak of all tiles: 2·multiply-adds per tile and cycle. [FLOP/s]"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeVar
 
 from podsim.errors import PodsimError
@@ -11,6 +11,7 @@ from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.costs import CostSpec
 from podsim.specs.document import KeyPath
+from podsim.specs.expectations import findings as expectation_findings
 from podsim.specs.hardware import System
 from podsim.specs.models.base import ModelSpec
 from podsim.specs.software import Software
@@ -36,6 +37,8 @@ class Scenario(Spec):
     """The model."""
     cost: CostSpec | None = None
     """Prices, for what a run costs; left out, energy alone is told."""
+    expect: Mapping[str, bool | float | str] | None = None
+    """Bounds of figures of the result by their key, such as `time_to_train_s: < 30 min`, for `podsim check`."""
 
     @abstractmethod
     def division_findings(self) -> Iterator[Finding]:
@@ -65,9 +68,10 @@ class Scenario(Spec):
         """Everything that does not add up."""
         yield from self.division_findings()
         yield from self.model_findings()
-        yield from self.price_findings()
+        yield from self.findings_beside()
 
-    def price_findings(self) -> Iterator[Finding]:
-        """Prices that do not go together."""
+    def findings_beside(self) -> Iterator[Finding]:
+        """Expectations that are none, and prices that do not go together."""
+        yield from expectation_findings(self.expect)
         if self.cost is not None:
             yield from self.cost.findings(self.system)

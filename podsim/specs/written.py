@@ -16,7 +16,7 @@ from podsim.specs.replacing import BASE, note_on_kept, settled
 from podsim.specs.resolve import assigned, base_name, lay_over, located, read_named, resolve, without
 from podsim.specs.wording import known_here, shown
 
-KIND, VARIANTS = "scenario", "variants"
+KIND, VARIANTS, EXPECT = "scenario", "variants", "expect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,10 @@ def _located(layer: Document, folders: tuple[Path, ...]) -> Document:
 
 
 def _base(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> Document:
-    """The base of a scenario, laid over its own base; variants are not inherited."""
+    """The base of a scenario, laid over its own base; variants and expectations are not inherited."""
     name = base_name(document, KIND)
     base, path = read_named(name, KIND, folders, document.where((BASE,)), (BASE,), chain)
-    base = _located(without(base, VARIANTS), (path.parent,))
+    base = _located(without(base, VARIANTS, EXPECT), (path.parent,))
     if BASE not in base.data:
         return base
     return lay_over(_base(base, (path.parent,), (*chain, path.resolve())), without(base, BASE))

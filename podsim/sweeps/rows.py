@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
-from podsim.report.base import Result
-from podsim.report.rows import MemoryReport
 from podsim.sweeps.space import Point
+
+if TYPE_CHECKING:
+    from podsim.activity import Result
 
 Row = Mapping[str, Any]
 POINT, STATUS, REASON = "point", "status", "reason"
 DONE: Final = "done"
 FAILED: Final = "failed"
 """By a bug of podsim."""
-_LEFT_OUT: Final = ("memory", "phases", "ipus", "operations", "steps")
 
 
 def row_of(point: Point) -> Row:
@@ -29,30 +29,23 @@ def row_of(point: Point) -> Row:
     try:
         result = run(point.scenario, variant=point.variant, overrides=point.overrides)
     except PodsimError as error:
-        return values | {STATUS: _status(error), REASON: str(error)}
+        return values | {STATUS: status_of(error), REASON: str(error)}
     except Exception as error:  # a bug at one point must not cost the others
         return values | {STATUS: FAILED, REASON: f"{type(error).__name__}: {error}"}
-    return values | {STATUS: DONE, REASON: None} | dict(_figures(result))
+    return values | {STATUS: DONE, REASON: None} | dict(figures_of(result))
 
 
-def _status(error: PodsimError) -> str:
+def status_of(error: PodsimError) -> str:
+    """What became of a point that is impossible."""
     if isinstance(error, DoesNotFitError):
         return "does not fit"
     return "no plan" if isinstance(error, NoPlanError) else "refused"
 
 
-def _figures(result: Result) -> Iterator[tuple[str, float | int | str | None]]:
-    """Numbers of a result in a flat table: those of mappings behind a dot."""
-    for key, value in result.own().items():
-        if isinstance(value, Mapping) and not key.endswith("_ps"):
-            yield from ((f"{key}.{part}", number) for part, number in value.items())
-        elif (
-            not key.endswith("_ps") and key not in _LEFT_OUT and (value is None or isinstance(value, (int, float, str)))
-        ):
-            yield key, value
-    memory = result.own()["memory"]
-    assert isinstance(memory, MemoryReport)
-    fullest = memory.fullest_ipu()
+def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
+    """The columns of a result."""
+    yield from result.figures()
+    fullest = result.memory.fullest_ipu()
     if fullest is not None:
-        yield "memory.fullest_ipu_bytes", memory.used_bytes(fullest)
+        yield "memory.fullest_ipu_bytes", result.memory.used_bytes(fullest)
     yield "warnings", "; ".join(result.warnings) or None

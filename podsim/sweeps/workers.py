@@ -5,41 +5,53 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import parent_process
 from threading import Thread
-from typing import Final
+from typing import Final, TypeVar
 
 from podsim.errors import PodsimError
+from podsim.memo import files_held, hold_files
 from podsim.sweeps.rows import Row, row_of
 from podsim.sweeps.space import Point
 
 _WAITING_PER_PROCESS: Final = 8
 _MOST_DEATHS: Final = 3
-Work = Callable[[Iterable[Point]], Iterator[Row]]
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 
 
 def in_this_process(points: Iterable[Point]) -> Iterator[Row]:
     """One after the other."""
-    return map(row_of, points)
+    with files_held():
+        yield from map(row_of, points)
 
 
 def on_all_cores(points: Iterable[Point], processes: int | None = None) -> Iterator[Row]:
-    """Rows as they are ready, in any order. Work of processes that die is done again by others.
+    """Rows as they are ready, in any order."""
+    return spread(row_of, points, processes)
+
+
+def spread(make: Callable[[_Item], _Made], items: Iterable[_Item], processes: int | None = None) -> Iterator[_Made]:
+    """What a function makes of each item, as it is ready. Work of processes that die is done again by others.
+
+    Args:
+        make: A function of a module, that processes can import.
+        items: Taken as they are needed; a few wait at a time.
+        processes: How many work at a time; as many as there are cores by default.
 
     Raises:
         PodsimError: Processes die again and again.
     """
-    count = processes or os.cpu_count() or 1
-    remaining, deaths = iter(points), 0
-    open_points: dict[int, Point] = {}
+    count, remaining, deaths = processes or os.cpu_count() or 1, iter(items), 0
+    begun: list[_Item] = []
     while True:
         try:
-            for row in _pooled([*open_points.values()], remaining, count, open_points):
+            for made in _pooled(make, begun, remaining, count):
                 deaths = 0
-                yield row
+                yield made
         except BrokenProcessPool:
             deaths += 1
             if deaths == _MOST_DEATHS:
@@ -51,35 +63,29 @@ def on_all_cores(points: Iterable[Point], processes: int | None = None) -> Itera
 
 
 def _pooled(
-    begun: Iterable[Point], remaining: Iterator[Point], processes: int, open_points: dict[int, Point]
-) -> Iterator[Row]:
-    """Rows of points that were begun before and of those that remain; never more than a few wait at a time."""
+    make: Callable[[_Item], _Made], begun: list[_Item], remaining: Iterator[_Item], processes: int
+) -> Iterator[_Made]:
+    """Results of items that were begun before and of those that remain; `begun` holds what has no result yet."""
     with ProcessPoolExecutor(processes, initializer=_prepare) as pool:
-        futures: set[Future[Row]] = set()
-
-        def submit(points: Iterable[Point]) -> None:
-            for point in points:
-                open_points[point.number] = point
-                futures.add(pool.submit(row_of, point))
-
-        submit(begun)
         try:
+            futures = {pool.submit(make, item): item for item in begun}
             while True:
-                submit(islice(remaining, max(0, processes * _WAITING_PER_PROCESS - len(futures))))
+                for item in islice(remaining, max(0, processes * _WAITING_PER_PROCESS - len(futures))):
+                    begun.append(item)
+                    futures[pool.submit(make, item)] = item
                 if not futures:
                     return
-                done, _ = wait(futures, return_when=FIRST_COMPLETED)
-                for future in done:
-                    futures.remove(future)
-                    row = future.result()
-                    del open_points[row["point"]]
-                    yield row
+                for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                    made = future.result()
+                    begun.remove(futures.pop(future))
+                    yield made
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _prepare() -> None:
-    """Leave Control-C to the process that collects rows, and end with it however it ends."""
+    """Leave Control-C to the process that collects rows, and end with it however it ends; read each file once."""
+    hold_files()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 

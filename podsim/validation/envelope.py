@@ -25,7 +25,7 @@ def covered() -> dict[str, dict[str, Any]]:
         spec = load_scenario(name, variant or None).spec
         part = found.setdefault(spec.activity, {each: set() for each in NAMES} | {"models": {}})
         for each, value in names_of(spec).items():
-            part[each].add(value)
+            part.setdefault(each, set()).add(value)
         ranges = part["models"].setdefault(spec.model.kind, {})
         for each, number in numbers_of(spec).items():
             low, high = ranges.get(each, (number, number))
@@ -35,4 +35,4 @@ def covered() -> dict[str, dict[str, Any]]:
 
 def _sorted(part: dict[str, Any]) -> dict[str, Any]:
     models = {kind: part["models"][kind] for kind in sorted(part["models"])}
-    return {each: sorted(part[each]) for each in NAMES} | {"models": models}
+    return {each: sorted(names) for each, names in part.items() if each != "models"} | {"models": models}

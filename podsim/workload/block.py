@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from podsim.workload.op import DTYPE_BYTES, Conv, MatMul, Op, ReplicaSum
+from podsim.workload.op import DTYPE_BYTES, Conv, DType, MatMul, Op, ReplicaSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,14 @@ class Parameter:
         shape: Its shape.
         tied_to: Name of the parameter of another block whose storage it shares, if any.
         share_read: Expected share of it that one run of its block reads; less than one for experts.
+        dtype: Format in which it is stored, if it has one of its own; it then shares no storage.
     """
 
     name: str
     shape: tuple[int, ...]
     tied_to: str | None = None
     share_read: float = 1.0
+    dtype: DType | None = None
 
     @property
     def element_count(self) -> int:
@@ -125,6 +127,12 @@ class Workload:
         """Elements that a block reads from the one before it per micro-batch; 0 for the first."""
         place = self.order.index(block_name)
         return self.blocks[self.order[place - 1]].output_elements if place else 0
+
+    @property
+    def product_dtype(self) -> str:
+        """The narrowest number format of operands in a forward pass: that of activations where all are alike."""
+        products = (op for block in self.blocks.values() for op in block.forward if isinstance(op, (Conv, MatMul)))
+        return min((op.operand_dtype for op in products), key=DTYPE_BYTES.__getitem__, default=self.activation_dtype)
 
     @property
     def sums_over_replicas(self) -> bool:

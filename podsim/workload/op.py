@@ -10,9 +10,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-DType = Literal["fp16", "fp32"]
+DType = Literal["fp8", "fp16", "fp32"]
 
 DTYPE_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "fp32": 4, "int32": 4}
+
+
+def result_dtype(operands: str) -> str:
+    """Format of the result of a product: half of FP8 operands, that of the operands otherwise."""
+    return "fp16" if operands == "fp8" else operands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,23 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatMul(Op):
+class Product(Op):
+    """Multiply-adds of two operands.
+
+    Attributes:
+        operands: Number format of both; that of the result if None.
+    """
+
+    operands: DType | None = None
+
+    @property
+    def operand_dtype(self) -> DType:
+        """Number format of both operands."""
+        return self.operands or self.dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMul(Product):
     """Grouped matrix product: (groups, rows, inner) x (groups, inner, columns).
 
     Attributes:
@@ -58,6 +79,12 @@ class MatMul(Op):
     left_arranged: bool = False
     right_arranged: bool = False
     output_arranged: bool = True
+
+    @property
+    def operand_elements(self) -> tuple[int, int]:
+        """Elements of both operands."""
+        groups = self.group_count * self.inner
+        return groups * self.rows, groups * self.columns
 
     @property
     def group_count(self) -> int:
@@ -121,7 +148,7 @@ Direction = Literal["forward", "input_grad", "weight_grad"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv(Op):
+class Conv(Product):
     """One pass of a grouped convolution over any number of spatial axes.
 
     All fields but `shape` describe the forward convolution, whichever pass it is. `shape` is the result's:
@@ -149,6 +176,20 @@ class Conv(Op):
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     direction: Direction = "forward"
+
+    @property
+    def operand_elements(self) -> tuple[int, int]:
+        """Elements of both operands of the pass: of input, weights and gradient the two that it reads."""
+        source = self.batch * self.in_channels * math.prod(self.input_size)
+        weights = self.out_channels * self.in_channels // self.group_count * math.prod(self.kernel)
+        gradient = self.batch * self.out_channels * math.prod(self.output_size)
+        match self.direction:
+            case "forward":
+                return source, weights
+            case "input_grad":
+                return gradient, weights
+            case "weight_grad":
+                return source, gradient
 
     @property
     def flop(self) -> int:

@@ -28,6 +28,7 @@ ORDER = [
     "activity",
     "importer",
     "sweeps",
+    "checks",
     "validation",
     "mlperf",
     "command_line",

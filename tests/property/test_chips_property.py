@@ -12,7 +12,7 @@ from podsim.cost.conv import plan_conv
 from podsim.cost.conv_shape import conv_shape
 from podsim.cost.matmul import plan_matmul
 from podsim.specs import load_ipu
-from podsim.specs.ipu import Ipu
+from podsim.specs.ipu import Fp8Amp, Ipu
 from podsim.workload.op import Conv
 
 _GC200 = load_ipu("gc200")
@@ -30,8 +30,10 @@ _AMPS = st.fixed_dictionaries(
         "weight_load_width_bytes": _POWER,
         "half_cycles_per_position": _POWER,
         "single_cycles_per_position": _POWER,
+        "fp8": st.builds(Fp8Amp.model_construct, in_channels=_CHANNELS, cycles_per_position=_POWER),
     }
 )
+_FORMATS = st.sampled_from((("fp8", "fp16"), ("fp16", "fp16"), ("fp16", "fp32"), ("fp32", "fp32")))
 _TILES = st.fixed_dictionaries(
     {
         "count": st.integers(1, 1472),
@@ -52,7 +54,7 @@ def chips(draw: st.DrawFn) -> Ipu:
 @given(
     ipu=chips(),
     shape=st.builds(MatMulShape, st.integers(1, 5000), st.integers(1, 2000), st.integers(1, 2000), st.integers(1, 8)),
-    formats=st.sampled_from((("fp16", "fp16"), ("fp16", "fp32"), ("fp32", "fp32"))),
+    formats=_FORMATS,
 )
 def test_no_product_is_faster_than_the_peak(ipu: Ipu, shape: MatMulShape, formats: tuple[str, str]) -> None:
     assert plan_matmul(ipu, shape, *formats).utilization(ipu) <= 1
@@ -66,7 +68,7 @@ def test_no_product_is_faster_than_the_peak(ipu: Ipu, shape: MatMulShape, format
     kernel=st.sampled_from(((1, 1), (3, 3), (7, 7), (1, 4))),
     stride=st.sampled_from((1, 2)),
     direction=st.sampled_from(("forward", "input_grad", "weight_grad")),
-    formats=st.sampled_from((("fp16", "fp16"), ("fp16", "fp32"), ("fp32", "fp32"))),
+    formats=_FORMATS,
 )
 def test_no_convolution_is_faster_than_the_peak(
     ipu: Ipu,

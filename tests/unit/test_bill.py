@@ -109,6 +109,19 @@ def test_the_table_has_what_is_fixed_and_what_is_used() -> None:
     ]
 
 
+def test_tables_of_many_results_have_what_is_known() -> None:
+    paid = dict(podsim.run("bert_v1.1_pod16_open", overrides=["cost.price_per_ipu_hour=1 USD"]).figures())
+    names = {"mean_power_w", "energy_per_sample_j", "energy_per_run_j"}
+    names |= {"cost_per_hour", "cost_per_million_samples", "cost_per_run"}
+    assert names <= set(paid)
+    assert paid["cost_per_hour"] == 16
+    alone = dict(podsim.run("llama2_7b_pods").figures())
+    assert {name for name in alone if name.startswith(("energy", "cost", "mean"))} == {
+        "mean_power_w",
+        "energy_per_token_j",
+    }
+
+
 # Dates
 
 
@@ -204,6 +217,12 @@ def test_prices_hold_where_the_division_is_chosen() -> None:
     """The list price of a pod in dollars, energy in euros."""
     over = ["parallelism=auto", "batch_size=3136", "cost={purchase: list, years: 3, energy_price: 0.1 EUR/kWh}"]
     with pytest.raises(SpecError, match="several currencies"):
+        load_scenario("bert_v1.1_pod16_open", overrides=over)
+
+
+def test_expectations_are_read_where_the_division_is_chosen() -> None:
+    over = ["parallelism=auto", "batch_size=3136", "expect={energy_per_run_j: < 3 kW}"]
+    with pytest.raises(SpecError, match="unit `kW` does not fit"):
         load_scenario("bert_v1.1_pod16_open", overrides=over)
 
 

@@ -47,6 +47,11 @@ def test_other_software_and_other_kinds_are_outside() -> None:
     assert outside_of("resnet50_pod4", "system=bow_pod4")[0] == "Bow for forward passes"
 
 
+def test_products_in_a_narrow_format_were_never_compared() -> None:
+    assert outside_of("bert_base_c600", "precision.products=fp8") == ("products in fp8 for forward passes",)
+    assert outside_of("bert_base_c600", "precision.products=fp16") == ()
+
+
 def test_serving_was_never_compared() -> None:
     overrides = ["serving.request_count=50", "serving.loads=[0.5]"]
     assert serve("serving_llama2_7b_pod64", overrides=overrides).envelope.outside[-1] == "serving under load"

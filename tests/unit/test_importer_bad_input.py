@@ -283,7 +283,8 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     "narrow weights in forward passes": (
         "vit",
         ["--activity", "forward", "--precision", "fp8"],
-        "--precision fp8 is not modelled in forward passes\n  do: use one of: fp16, fp32",
+        "--precision is of all numbers in forward passes, of which only operands of products can be fp8\n"
+        "  do: leave it out, and write `precision: {products: fp8}` for a c600",
     ),
     "wide weights in text generation": (
         "llama",

@@ -44,6 +44,7 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("e5_large_pod4", ("model.layer_count=2", *_SINGLE)),
     ("e5_large_pod4", ("model.layer_count=2", "precision.matmul_partials=fp32")),
     ("e5_large_pod4", ("model.layer_count=2", "parallelism={pipeline_stages: 2, replication_factor: 2}")),
+    ("bert_base_c600", ("model.layer_count=2", "precision.products=fp8")),
     ("llama2_7b_pod16_streamed", ("model.layer_count=16",)),
     ("llama2_7b_pod16_streamed", ("model.layer_count=16", "generation.kv_cache=in_processor_memory")),
     ("bert_v1.1_pod16_open", ()),
@@ -80,7 +81,13 @@ def case(name: str, overrides: tuple[str, ...]) -> tuple[Scenario, Probe[Any], M
 
 def keys() -> list[str]:
     """Of all quantities of systems and software stacks."""
-    names = ("bert_v1.1_pod16_open", "llama2_7b_pod16_streamed", "resnet50_v1.1_pod16", "resnet50_v1.0_pod16")
+    names = (
+        "bert_v1.1_pod16_open",
+        "llama2_7b_pod16_streamed",
+        "resnet50_v1.1_pod16",
+        "resnet50_v1.0_pod16",
+        "bert_base_c600",
+    )
     loaded = (load_scenario(name).spec for name in names)
     found = {key for spec in loaded for key, _, _ in numbers(spec) if key.startswith(("system.", "software."))}
     return sorted(found - _OF_CHOICES)

@@ -16,6 +16,7 @@ from podsim.report.power_table import spent_rows
 from podsim.report.rows import Reference
 from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions, numbers, with_value
+from podsim.specs.expectations import expectation
 from podsim.specs.hardware import System
 from podsim.specs.load import load_hardware
 from podsim.specs.power import ChipPower, HostPower, MachinePower, PodPower
@@ -229,6 +230,12 @@ def test_a_chip_that_says_nothing_of_power_has_none() -> None:
     assert (result.energy, result.mean_power_w, result.energy_per_run_j) == (None, None, None)
     assert result.to_dict()["energy"] is None
     assert spent_rows(result) == [("Power", "", "not known without system.machine.ipu.power")]
+
+
+def test_energy_may_be_expected_in_its_units() -> None:
+    assert expectation("energy_per_run_j", "< 3 kWh").high == pytest.approx(3 * 3.6e6)
+    assert expectation("energy_per_sample_j", "> 170 mJ").low == pytest.approx(0.17)
+    assert expectation("mean_power_w", "5 kW ± 10 %").low == pytest.approx(4500)
 
 
 def test_a_result_without_a_meter_shows_no_power() -> None:

@@ -12,6 +12,7 @@ from podsim.specs.base import Spec
 from podsim.specs.document import KeyPath
 from podsim.watch import Watch
 from podsim.workload import Workload
+from podsim.workload.eight_bits import with_products_in_fp8
 from podsim.workload.layers import Formats
 from podsim.workload.transformer.shape import Batch
 
@@ -34,6 +35,12 @@ class Reading:
     workload: Workload
     warnings: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+
+
+def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
+    """The forward passes of a model that podsim builds, in the formats that are asked for."""
+    passes = trained.forward_only()
+    return with_products_in_fp8(passes) if spec.precision.narrows_products else passes
 
 
 class ModelSpec(Spec):
@@ -107,7 +114,7 @@ class BuiltModelSpec(ModelSpec):
         """The model without dropout, for one batch."""
         formats = Formats(spec.precision.activations, spec.precision.activations)
         model = self.workload(spec.data.without_dropout(), formats, spec.batch_size)
-        return Reading(model.forward_only())
+        return Reading(passes_of(model, spec))
 
 
 class GeneratorSpec(BuiltModelSpec):

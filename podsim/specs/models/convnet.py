@@ -14,7 +14,7 @@ from podsim.specs.base import Spec
 from podsim.specs.convnet_training import CONVNET_TRAINING, ImageDataSpec
 from podsim.specs.family import Family
 from podsim.specs.forward import ForwardScenario, PassSpec
-from podsim.specs.models.base import BuiltModelSpec, Reading
+from podsim.specs.models.base import BuiltModelSpec, Reading, passes_of
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.watch import Watch
 from podsim.workload import Block, Workload
@@ -92,7 +92,7 @@ class ConvnetSpec(BuiltModelSpec):
         images, blocks = self.network(size, formats, trained=True)
         decoded = size if data.decoded_by_host else 0
         sent_bytes = images.element_count * data.pixel_bytes
-        return Reading(self._workload(blocks, formats, size, sent_bytes, decoded).forward_only())
+        return Reading(passes_of(self._workload(blocks, formats, size, sent_bytes, decoded), spec))
 
     def _workload(
         self, blocks: tuple[Block, ...], formats: Formats, batch_size: int, sent_bytes: int, decoded: int

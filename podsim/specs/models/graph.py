@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from podsim.specs.family import Family
 from podsim.specs.forward import BatchesSpec, ForwardScenario
 from podsim.specs.models.base import ModelSpec, Reading
 from podsim.specs.quantity import Count
+from podsim.specs.scenario import Finding
 from podsim.watch import Watch
 
 
@@ -25,6 +27,12 @@ class GraphSpec(ModelSpec):
     """An ONNX file, from the folder of the scenario or the working folder."""
     dimensions: dict[str, Count] = Field(default_factory=dict)
     """Sizes of the dimensions that the file leaves open, by name."""
+
+    def findings(self, spec: ForwardScenario) -> Iterator[Finding]:
+        """Formats that a graph does not have."""
+        if spec.precision.narrows_products:
+            what = "products in fp8 are modelled for networks that podsim builds, and not for those of a file"
+            yield ("precision", "products"), what, "leave it out"
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
         """The graph of the file beside the scenario, or in the working folder."""

@@ -1,0 +1,95 @@
+"""Running a check: the cases on all cores, beside a baseline or beside what another revision gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from podsim.checks.baseline import Baseline
+from podsim.checks.cases import Case, Measured, measured
+from podsim.errors import PodsimError
+from podsim.sweeps.workers import spread
+
+_FEW_CASES: Final = 8
+Tell = Callable[[int, int], None]
+
+
+def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:
+    """What each case gives, by its name."""
+    found: dict[str, Measured] = {}
+    tell(0, len(cases))
+    if processes == 1 or len(cases) < _FEW_CASES:
+        results: Iterable[tuple[str, Measured]] = map(_named, cases)
+    else:
+        results = spread(_named, cases, processes)
+    for name, each in results:
+        found[name] = each
+        tell(len(found), len(cases))
+    return {case.name: found[case.name] for case in cases}
+
+
+def _named(case: Case) -> tuple[str, Measured]:
+    return case.name, measured(case)
+
+
+def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
+    """What another revision of a git repository gives for the same paths, with its own code and specifications.
+
+    Args:
+        revision: A commit, branch or tag.
+        paths: Scenario files and folders, inside of the repository.
+        home: Folder from which cases are named.
+
+    Raises:
+        PodsimError: The paths lie in no repository, there is no such revision, or its podsim cannot be run.
+    """
+    root = Path(_git(home, "rev-parse", "--show-toplevel").strip())
+    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", where=revision).strip()
+    inside = [path.resolve().relative_to(root) for path in paths if path.resolve().is_relative_to(root)]
+    with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
+        tree = Path(folder) / "tree"
+        _git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
+        try:
+            return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision))
+        finally:
+            _git(root, "worktree", "remove", "--force", str(tree))
+
+
+def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
+    """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
+    code = tree if (tree / "podsim" / "checks").is_dir() else Path(__file__).resolve().parent.parent.parent
+    present = [str(path) for path in paths if (tree / path).exists()]
+    if not present:
+        raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
+    command = [sys.executable, "-m", "podsim.checks.measure", str(home), *present]
+    done = subprocess.run(
+        command, cwd=tree, env=_environment(code), capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
+        raise PodsimError(f"podsim of that revision fails: {last[0]}", where=revision, do="name another revision")
+    found: Mapping[str, Measured] = json.loads(done.stdout)
+    return found
+
+
+def _environment(code: Path) -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(code)}
+
+
+def _git(folder: Path, *arguments: str, where: str | None = None) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise PodsimError("git is needed to look at another revision", do="install git") from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:] or ["there is no such revision"]
+        do = "name a commit, branch or tag of the repository that holds the scenarios"
+        raise PodsimError(said[0], where=where or str(folder), do=do)
+    return done.stdout

@@ -1,0 +1,161 @@
+"""What has moved since a baseline, what is not as expected, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from podsim.checks.baseline import Baseline
+from podsim.checks.cases import Measured, expectations_of
+from podsim.report.kinds import KINDS
+from podsim.specs.expectations import FITS, expectation
+from podsim.sweeps.rows import DONE
+
+BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
+KINDS_OF_FINDING: Final = {
+    BROKEN: "worked and now fails",
+    UNMET: "is not as the scenario expects",
+    DRIFT: "got worse",
+    GAIN: "got better",
+    ADDED: "is new",
+    REMOVED: "is in the baseline and nowhere else",
+}
+"""What each kind of finding means, the gravest first."""
+_HARMLESS: Final = {ADDED}
+_MORE_IS_BETTER: Final = ("_per_s", "mfu", "mfu_of_pod", "utilization", "utilization_of_pod")
+_NAMES: Final = {kind.name: kind.label for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a reader has to know.
+
+    Attributes:
+        kind: One of `KINDS_OF_FINDING`.
+        case: The scenario and variant.
+        metric: The figure; empty for the case as a whole.
+        before: What it was, or what was expected.
+        after: What it is.
+        change: After ÷ before - 1, where both are numbers.
+        why: The kind of time that moved most, and the inputs that changed.
+    """
+
+    kind: str
+    case: str
+    metric: str = ""
+    before: str = ""
+    after: str = ""
+    change: float | None = None
+    why: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the check does not hold because of it."""
+        return self.kind not in _HARMLESS
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check has found.
+
+    Attributes:
+        findings: The gravest first.
+        case_count: How many cases were checked.
+        figure_count: How many of their figures were compared.
+    """
+
+    findings: Sequence[Finding]
+    case_count: int
+    figure_count: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing has moved beyond its tolerance and all is as expected."""
+        return not any(each.fails for each in self.findings)
+
+
+def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
+    """Compare what cases give with a baseline, and with what they themselves expect.
+
+    Args:
+        now: What each case gives.
+        baseline: What was agreed on; None for expectations alone.
+    """
+    found: list[Finding] = []
+    count = 0
+    for name, measured in now.items():
+        found += _unmet(name, measured)
+        if baseline is None:
+            continue
+        known = baseline.scenarios.get(name)
+        if known is None:
+            found.append(Finding(ADDED, name, after=measured["status"]))
+            continue
+        found += _moved(name, known, measured, baseline)
+        count += len(known["metrics"])
+    left = [] if baseline is None else [name for name in baseline.scenarios if name not in now]
+    found += [Finding(REMOVED, name, before=baseline.scenarios[name]["status"]) for name in left if baseline]
+    order = list(KINDS_OF_FINDING)
+    ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
+    return Verdict(ranked, len(now), count)
+
+
+def _unmet(name: str, measured: Measured) -> Iterator[Finding]:
+    expect = expectations_of(measured)
+    fails_as_expected = expect.get(FITS) is False and measured["status"] != DONE
+    for metric, given in {} if fails_as_expected else expect.items():
+        if metric == FITS:
+            fits = measured["status"] == DONE
+            if fits != given:
+                yield Finding(UNMET, name, FITS, _flag(given), _flag(fits), why=_first_line(measured["reason"]))
+            continue
+        wanted, value = expectation(metric, given), measured["metrics"].get(metric)
+        if value is None or not wanted.holds(value):
+            why = _first_line(measured["reason"]) if measured["reason"] else ""
+            yield Finding(UNMET, name, metric, wanted.text, "nothing" if value is None else figure(value), why=why)
+
+
+def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Finding]:
+    if before["status"] != after["status"]:
+        kind = BROKEN if before["status"] == DONE else GAIN if after["status"] == DONE else DRIFT
+        yield Finding(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
+        return
+    for metric, value in before["metrics"].items():
+        new = after["metrics"].get(metric)
+        if new is None:
+            yield Finding(BROKEN, name, metric, figure(value), "nothing", why=_why(before, after))
+            continue
+        change = new / value - 1 if value else float(new != value)
+        if abs(change) > baseline.tolerance_of(name, metric):
+            better = (change > 0) == metric.endswith(_MORE_IS_BETTER)
+            yield Finding(
+                GAIN if better else DRIFT, name, metric, figure(value), figure(new), change, _why(before, after)
+            )
+
+
+def _why(before: Measured, after: Measured) -> str:
+    """The kind of time that moved most, and the inputs that are not what they were."""
+    kinds = {*before["breakdown_ps"], *after["breakdown_ps"]}
+    moves = {kind: after["breakdown_ps"].get(kind, 0) - before["breakdown_ps"].get(kind, 0) for kind in sorted(kinds)}
+    most = max(moves, key=lambda kind: abs(moves[kind]), default=None)
+    time = f"{_NAMES.get(most, most)} {moves[most] / 1e9:+.3g} ms" if most and moves[most] else "no time moved"
+    files = [
+        path
+        for path in sorted({*before["inputs"], *after["inputs"]})
+        if before["inputs"].get(path) != after["inputs"].get(path)
+    ]
+    return f"{time}; {', '.join(files) if files else 'the code of podsim'}"
+
+
+def figure(value: float) -> str:
+    """A number for readers."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
+
+
+def _flag(value: object) -> str:
+    return str(value).lower()
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0]

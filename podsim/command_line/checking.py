@@ -1,0 +1,116 @@
+"""`podsim check`: do scenarios still give what they gave?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from podsim.command_line.counting import counted
+from podsim.command_line.ending import print_data, say
+from podsim.errors import PodsimError
+
+if TYPE_CHECKING:
+    from podsim.checks.baseline import Baseline
+    from podsim.checks.cases import Case, Measured
+    from podsim.checks.verdict import Verdict
+
+_BASELINE: Final = "podsim-baseline.json"
+_DOES_NOT_HOLD: Final = 1
+
+
+class CheckFormat(StrEnum):
+    """How a verdict is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    GITHUB = "github"
+    JUNIT = "junit"
+    JSON = "json"
+
+
+def check(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, or folders of them.")],
+    baseline: Annotated[
+        Path | None, typer.Option(help=f"What was agreed on; {_BASELINE} beside the first path if it is there.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="REVISION", help="Compare with what this git revision gives instead.")
+    ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Agree on what is given now: rewrite the baseline.")] = False,
+    reason: Annotated[str, typer.Option(help="Why; kept in the baseline.")] = "",
+    output_format: Annotated[CheckFormat, typer.Option("--format", help="What to print.")] = CheckFormat.TEXT,
+) -> None:
+    """Compare what scenarios give with a baseline, and with what they expect; exit code 1 if that does not hold."""
+    from podsim.checks.cases import cases_of
+    from podsim.checks.run import measure_all
+    from podsim.checks.verdict import check as verdict_on
+
+    _check_wishes(against, reason, accept=accept)
+    file = baseline or _beside(paths[0])
+    cases = list(cases_of(paths, file.parent))
+    known = None if accept else _known(file, paths, against, given=baseline is not None)
+    with counted("scenarios") as tell:
+        now = measure_all(cases, tell)
+    if accept:
+        _accept(file, now, reason)
+        return
+    verdict = verdict_on(now, known)
+    _show(verdict, cases, output_format)
+    if not verdict.holds:
+        raise typer.Exit(_DOES_NOT_HOLD)
+
+
+def _check_wishes(against: str | None, reason: str, *, accept: bool) -> None:
+    if accept and against is not None:
+        raise PodsimError("`--accept` writes a baseline, which `--against` does without", do="leave one of them out")
+    if accept and not reason.strip():
+        raise PodsimError("a baseline needs a reason", do='add `--reason "…"`, for those who review the change')
+    if reason and not accept:
+        raise PodsimError("`--reason` belongs to `--accept`", do="add `--accept`, or leave it out")
+
+
+def _beside(path: Path) -> Path:
+    return (path if path.is_dir() else path.parent) / _BASELINE
+
+
+def _known(file: Path, paths: list[Path], against: str | None, *, given: bool) -> Baseline | None:
+    """What to compare with; nothing but expectations where no baseline is there or asked for."""
+    from podsim.checks.baseline import read_baseline
+    from podsim.checks.run import of_revision
+
+    if against is not None:
+        return of_revision(against, paths, file.parent)
+    if given or file.exists():
+        return read_baseline(file)
+    say(f"no baseline: looking at expectations alone; `--accept --reason …` writes {file}")
+    return None
+
+
+def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
+    from podsim.checks.baseline import Baseline, read_baseline, write_baseline
+
+    before = read_baseline(file) if file.exists() else Baseline()
+    write_baseline(file, before.with_measured(now, reason))
+    say(f"wrote {file}: {len(now):,} scenarios")
+
+
+def _show(verdict: Verdict, cases: list[Case], output_format: CheckFormat) -> None:
+    from podsim.checks import show
+
+    places = {case.name: str(case.path) for case in cases}
+    match output_format:
+        case CheckFormat.TEXT:
+            text = show.as_text(verdict)
+        case CheckFormat.MARKDOWN:
+            text = show.as_markdown(verdict)
+        case CheckFormat.GITHUB:
+            text = show.as_github(verdict, places)
+        case CheckFormat.JUNIT:
+            text = show.as_junit(verdict, list(places))
+        case CheckFormat.JSON:
+            text = show.as_json(verdict)
+    print_data(f"{text}\n")

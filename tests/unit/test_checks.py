@@ -1,0 +1,330 @@
+"""The regression gate: expectations, baselines, and what a verdict says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from podsim.checks import show
+from podsim.checks.baseline import Baseline, read_baseline, write_baseline
+from podsim.checks.cases import cases_of, measured
+from podsim.checks.verdict import check
+from podsim.cli import main
+from podsim.errors import BadValueError, PodsimError, SpecError
+from podsim.specs import load_scenario
+from podsim.specs.expectations import expectation
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCENARIO = """base: bert_v1.1_pod16_open
+expect: {weight_update_s: 2.04 s ± 5 %, time_to_train_s: < 40 min, fits: true}
+variants:
+  too_large: {parallelism: {micro_batch_size: 64}, expect: {fits: false}}
+"""
+
+
+def given(status: str = "done", expect: Mapping[str, Any] | None = None, **metrics: float) -> dict[str, Any]:
+    return {
+        "status": status,
+        "reason": None if status == "done" else "too large\n  do: less",
+        "metrics": metrics,
+        "breakdown_ps": {"matmul": 8 * 10**9, "host": 2 * 10**9},
+        "inputs": {"a.yaml": "1"},
+        "expect": expect or {},
+    }
+
+
+# Expectations
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "inside", "outside"),
+    [
+        ("throughput_samples_per_s", "1500 ± 5 %", [1425, 1575], [1424.9, 1575.1]),
+        ("throughput_samples_per_s", "1500 +- 20", [1480, 1520], [1479, 1521]),
+        ("weight_update_s", "2.2 s ± 50 ms", [2.1501, 2.2499], [2.149, 2.251]),
+        ("time_to_train_s", "< 30 min", [0, 1799.9], [1800, 2000]),
+        ("time_to_train_s", "<= 30 min", [1800], [1800.1]),
+        ("mfu", "> 40 %", [0.401], [0.4]),
+        ("memory.fullest_ipu_bytes", ">= 1 MiB", [2**20], [2**20 - 1]),
+    ],
+)
+def test_expectations(metric: str, text: str, inside: list[float], outside: list[float]) -> None:
+    found = expectation(metric, text)
+    assert all(map(found.holds, inside))
+    assert not any(map(found.holds, outside))
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [("time_to_train_s", "< 30"), ("time_to_train_s", "< 30 GB"), ("mfu", "0.4"), ("mfu", "about 3"), ("mfu", "")],
+)
+def test_what_is_no_expectation_is_refused(metric: str, text: str) -> None:
+    with pytest.raises(BadValueError):
+        expectation(metric, text)
+
+
+def test_a_wrong_expectation_has_a_place(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("base: bert_v1.1_pod16_open\nexpect:\n  time_to_train_s: < 30 GB\n  fits: maybe\n")
+    with pytest.raises(SpecError) as caught:
+        load_scenario(path)
+    assert [problem.key for problem in caught.value.problems] == ["expect.time_to_train_s", "expect.fits"]
+    assert "s.yaml:3:" in caught.value.problems[0].where
+
+
+def test_expectations_of_a_base_are_not_inherited(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    (tmp_path / "t.yaml").write_text("base: s.yaml\n")
+    assert load_scenario(tmp_path / "s.yaml").spec.expect
+    assert load_scenario(tmp_path / "t.yaml").spec.expect is None
+    assert (load_scenario(tmp_path / "s.yaml", "too_large").spec.expect or {})["fits"] is False
+
+
+# Verdicts
+
+
+def kinds(now: Mapping[str, Any], known: Mapping[str, Any], **rest: Any) -> list[tuple[str, str, str]]:
+    verdict = check(now, Baseline(known, **rest))
+    return [(each.kind, each.case, each.metric) for each in verdict.findings]
+
+
+def test_each_kind_of_finding() -> None:
+    before = {
+        "same": given(mfu=0.4),
+        "slower": given(weight_update_s=1.0),
+        "faster": given(throughput_samples_per_s=100.0),
+        "failing": given(mfu=0.4),
+        "cured": given("does not fit"),
+        "gone": given(),
+    }
+    now = {
+        "same": given(mfu=0.4),
+        "slower": given(weight_update_s=1.011),
+        "faster": given(throughput_samples_per_s=102.0),
+        "failing": given("does not fit"),
+        "cured": given(mfu=0.1),
+        "new": given(),
+    }
+    assert kinds(now, before) == [
+        ("broken", "failing", ""),
+        ("drift", "slower", "weight_update_s"),
+        ("gain", "faster", "throughput_samples_per_s"),
+        ("gain", "cured", ""),
+        ("added", "new", ""),
+        ("removed", "gone", ""),
+    ]
+
+
+def test_a_new_scenario_alone_does_no_harm() -> None:
+    assert check({"new": given()}, Baseline()).holds
+    assert not check({}, Baseline({"gone": given()})).holds
+
+
+def test_tolerances_by_metric_case_or_both() -> None:
+    before, now = {"a": given(weight_update_s=1.0)}, {"a": given(weight_update_s=1.03)}
+    for tolerances, holds in (
+        ({}, False),
+        ({"weight_update_s": "4 %"}, True),
+        ({"a": "4 %"}, True),
+        ({"a weight_update_s": "2 %", "a": "4 %"}, False),
+        ({"b": "4 %"}, False),
+    ):
+        assert (kinds(now, before, tolerances=tolerances) == []) == holds
+    assert kinds(now, before, tolerance="3.01 %") == []
+
+
+def test_why_names_the_time_and_the_file_that_moved() -> None:
+    before, now = given(weight_update_s=10e-3), given(weight_update_s=11.5e-3)
+    now |= {"breakdown_ps": {"matmul": 8 * 10**9, "host": 3 * 10**9, "sync": 5 * 10**8}, "inputs": {"a.yaml": "2"}}
+    (finding,) = check({"a": now}, Baseline({"a": before})).findings
+    assert finding.why == "host +1 ms; a.yaml"
+    assert finding.change == pytest.approx(0.15)
+    (finding,) = check({"a": now | {"inputs": before["inputs"]}}, Baseline({"a": before})).findings
+    assert finding.why == "host +1 ms; the code of podsim"
+
+
+def test_expectations_are_looked_at_without_a_baseline() -> None:
+    found = given(expect={"mfu": "> 40 %", "fits": True, "latency_s": "< 1 s"}, mfu=0.39)
+    findings = check({"a": found}, None).findings
+    assert [(each.metric, each.before, each.after) for each in findings] == [
+        ("mfu", "> 40 %", "0.39"),
+        ("latency_s", "< 1 s", "nothing"),
+    ]
+    (finding,) = check({"a": given("does not fit", {"fits": True})}, None).findings
+    assert (finding.metric, finding.after, finding.why) == ("fits", "false", "too large")
+
+
+# Formats
+
+
+def verdict_of_many() -> Any:
+    before = {f"s{number}": given(weight_update_s=1.0) for number in range(12)}
+    return check({name: given(weight_update_s=1.1) for name in before}, Baseline(before))
+
+
+def test_the_comment_has_a_verdict_eight_rows_and_the_rest_folded() -> None:
+    lines = show.as_markdown(verdict_of_many()).splitlines()
+    assert lines[1] == "**does not hold: 12 drift of 12 scenarios, 12 figures**"
+    folded = lines.index("<details><summary>4 more</summary>")
+    rows = [place for place, line in enumerate(lines) if line.startswith("| drift")]
+    assert len(rows) == 12 and sum(place < folded for place in rows) == 8
+
+
+def test_junit_has_a_test_per_case() -> None:
+    suite = ET.fromstring(show.as_junit(verdict_of_many(), ["s0", "other"]))
+    assert (suite.get("tests"), suite.get("failures")) == ("13", "12")
+    assert suite.find("testcase[@name='other']/failure") is None
+    failure = suite.find("testcase[@name='s0']/failure")
+    assert failure is not None and failure.get("message") == "drift: s0 weight_update_s"
+
+
+def test_annotations_name_the_file() -> None:
+    first = show.as_github(verdict_of_many(), {"s0": "x/s0.yaml"}).splitlines()[0]
+    assert first.startswith("::error file=x/s0.yaml,title=podsim check::drift: s0 weight_update_s: 1 → 1.1 (+10.00%25)")
+
+
+# The command
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "s.yaml").write_text(SCENARIO)
+    (tmp_path / "runs" / "pod.yaml").write_text("kind: pod\nbase: ipu_pod16\n")
+    return tmp_path / "runs"
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    sys.argv = ["podsim", "check", *arguments]
+    with pytest.raises(SystemExit) as end:
+        main()
+    captured = capsys.readouterr()
+    return int(end.value.code or 0), captured.out + captured.err
+
+
+def test_a_baseline_is_written_held_and_rewritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = told(capsys, str(folder))
+    assert code == 0 and "no baseline" in text
+    assert told(capsys, str(folder), "--accept")[0] == 2
+    assert told(capsys, str(folder), "--accept", "--reason", "first")[0] == 0
+    kept = json.loads((folder / "podsim-baseline.json").read_text())
+    assert kept["reason"] == "first"
+    assert {name: each["status"] for name, each in kept["scenarios"].items()} == {
+        "s": "done",
+        "s@too_large": "does not fit",
+    }
+    assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 6 figures\n")
+    (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 300 ms}\n")
+    code, text = told(capsys, str(folder))
+    assert code == 1
+    assert "drift: got worse" in text and "host +1" in text and "unmet" in text
+
+
+def test_wrong_baselines_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    write_baseline(path, Baseline({"a": given(mfu=0.123456789123)}, reason="x"))
+    assert read_baseline(path).scenarios["a"]["metrics"] == {"mfu": 0.123456789}
+    good = json.loads(path.read_text())
+    for broken, words in (
+        ({**good, "schema": 2}, "schema 2 is not the 1"),
+        ({**good, "tolerance": "much"}, "no baseline"),
+        ({"schema": 1}, "no baseline"),
+        ([], "schema None"),
+    ):
+        path.write_text(json.dumps(broken))
+        with pytest.raises(PodsimError, match=words):
+            read_baseline(path)
+    path.write_text("{")
+    with pytest.raises(PodsimError, match="no baseline"):
+        read_baseline(path)
+    with pytest.raises(PodsimError, match="there is no baseline"):
+        read_baseline(tmp_path / "none.json")
+
+
+def test_folders_without_scenarios_are_told(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(PodsimError):
+            list(cases_of([path], tmp_path))
+
+
+def nested(path: str, value: str) -> str:
+    *parents, last = path.split(".")
+    text = f"{last}: {value}"
+    for parent in reversed(parents):
+        text = f"{parent}: {{{text}}}"
+    return text
+
+
+PLANTED = [
+    (key, nested(key, value))
+    for key, value in (
+        ("software.host_call", "138.72 ms"),
+        ("software.layout_change_cycles_per_byte", "1.5708"),
+        ("system.machine.ipu.clock", "1.3566 GHz"),
+        ("system.machine.ipu.superstep.overhead", "202 cycles"),
+        ("system.machine.ipu_link.efficiency", "83.3 %"),
+        ("system.machine.ipu_link.bandwidth_per_direction", "15.68 GB/s"),
+        ("system.machine.gw_link.bandwidth_per_direction", "9.8 GB/s"),
+        ("software.setup", "13.77 s"),
+        ("run.evaluation.every_samples", "207754"),
+        ("system.machine.ipu.tile.count", "1443"),
+    )
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "written"), PLANTED, ids=[key for key, _ in PLANTED])
+def test_a_planted_change_of_two_per_cent_is_found_and_named(key: str, written: str, tmp_path: Path) -> None:
+    scenario = f"base: bert_v1.1_pod128_open\n{written}\n"
+    (tmp_path / "s.yaml").write_text("base: bert_v1.1_pod128_open\n")
+    (case,) = cases_of([tmp_path / "s.yaml"], tmp_path)
+    before = measured(case)
+    (tmp_path / "s.yaml").write_text(scenario)
+    after = measured(case)
+    findings = check({"s": after}, Baseline({"s": before}, tolerance="0.01 %")).findings
+    assert findings, key
+    assert all("s.yaml" in each.why for each in findings)
+
+
+# Other revisions, and other runners
+
+
+@pytest.mark.slow
+def test_another_revision_is_asked_for_its_own_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main", str(folder.parent))
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    assert told(capsys, str(folder), "--against", "main")[0] == 0
+    (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 200 ms}\n")
+    code, text = told(capsys, str(folder), "--against", "main")
+    assert code == 1 and "drift" in text and "host +64 ms" in text
+    code, text = told(capsys, str(folder), "--against", "nothing")
+    assert code == 2 and "nothing" in text
+    shutil.rmtree(folder.parent / ".git")
+    code, text = told(capsys, str(folder), "--against", "main")
+    assert code == 2
+
+
+@pytest.mark.slow
+def test_pytest_collects_scenarios(folder: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "podsim.checks.pytest_plugin", "-p", "no:cacheprovider"]
+    plain = subprocess.run([*command, str(folder)], capture_output=True, text=True, cwd=folder)
+    assert "no tests ran" in plain.stdout
+    asked = subprocess.run([*command, "--podsim", str(folder)], capture_output=True, text=True, cwd=folder)
+    assert "2 passed" in asked.stdout, asked.stdout
+    (folder / "s.yaml").write_text(SCENARIO.replace("40 min", "10 min"))
+    failed = subprocess.run([*command, "--podsim", str(folder)], capture_output=True, text=True, cwd=folder)
+    assert "1 failed, 1 passed" in failed.stdout and "time_to_train_s: < 10 min" in failed.stdout
+    assert "Traceback" not in failed.stdout
