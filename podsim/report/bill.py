@@ -24,6 +24,7 @@ _MILLION: Final = 1_000_000
 _COUNTED: Final = ("sample", "token", "request")
 _OLD_DAYS: Final = 90
 _TODAY: Final = "SOURCE_DATE_EPOCH"
+_MOST_DIGITS: Final = 11  # of seconds, until the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def _sum(*parts: float | None) -> float | None:
 def today() -> date:
     """Today's date; that of the variable `SOURCE_DATE_EPOCH`, seconds since 1970, where it is set."""
     fixed = os.environ.get(_TODAY, "")
-    return datetime.fromtimestamp(int(fixed), UTC).date() if fixed.isdecimal() else date.today()
+    is_set = fixed.isdecimal() and len(fixed) <= _MOST_DIGITS
+    return datetime.fromtimestamp(int(fixed), UTC).date() if is_set else date.today()
 
 
 def price_warnings(prices: CostSpec | None, meter: Meter, on: date) -> Iterator[str]:

@@ -159,6 +159,12 @@ def test_results_tell_the_age_on_the_day_they_are_made(monkeypatch: pytest.Monke
     assert any("91 days old" in each for each in result.warnings)
 
 
+@pytest.mark.parametrize("written", ["", "soon", "-1", "9" * 40])
+def test_what_is_no_date_is_not_taken_for_one(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", written)
+    assert abs((today() - date.today()).days) <= 1
+
+
 def test_energy_whose_power_is_not_known_has_no_price() -> None:
     over = ["system.host.power=null", "cost={price_per_ipu_hour: 1 USD, energy_price: 1 USD/kWh}"]
     result = podsim.run("resnet50_c600", overrides=over)
