@@ -24,11 +24,12 @@ def _power(result: Result) -> Iterator[tuple[str, str, str]]:
             yield "Power", "", f"not known without {' and '.join(missing)}"
         return
     low, high = map(format_power_w, result.energy.range_w)
-    yield "Power", "mean_power_w", f"{format_power_w(result.energy.mean_power_w)} ({low} to {high})"
+    yield "Power", "mean_power_w", format_power_w(result.energy.mean_power_w)
+    yield "  range", "", f"{low.removesuffix(f' {high.split()[-1]}')} to {high}"
     label = "Energy"
     for name in _SHOWN:
         if name in result.energy.per_j:
-            yield label, f"energy_per_{name}_j", f"{format_energy_j(result.energy.per_j[name])} per {name}"
+            yield label, f"energy_per_{name}_j", f"{format_energy_j(result.energy.per_j[name])}/{name}"
             label = ""
 
 

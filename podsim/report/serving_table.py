@@ -13,7 +13,7 @@ from rich.text import Text
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
 from podsim.report.power_table import spent_rows
 from podsim.report.serving import ServingResult
-from podsim.report.tables import Tables, plain_table, titled
+from podsim.report.tables import Tables, headline, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
 _DIGITS: Final = 4
@@ -21,6 +21,7 @@ _TABLE_DIGITS: Final = 3
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = " .:-=+*#@"
 _SPARKS: Final = 60
+_LABELS: Final = len("Saturation")
 _NONE: Final = "-"
 
 
@@ -67,11 +68,15 @@ def _headline(result: ServingResult) -> RenderableType:
     )
     for row in rows:
         table.add_row(*map(Text, row))
-    for label, _, value in spent_rows(result):
-        table.add_row(Text(label), Text(value))
+    spent = spent_rows(result)
+    tables = (
+        (table, headline(result, [(label.ljust(_LABELS), key, value) for label, key, value in spent]))
+        if spent
+        else (table,)
+    )
     if not result.sources.text:
-        return table
-    return Group(table, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
+        return Group(*tables)
+    return Group(*tables, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
 
 
 def _offered(result: ServingResult) -> str:
