@@ -10,6 +10,7 @@ import typer
 from podsim.command_line.counting import counted
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import check_paths
+from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
     from podsim.sweeps.run import Swept
@@ -34,20 +35,32 @@ def sweep(
     from podsim.sweeps import sweep as sweep_study
 
     check_paths(None, plot)
+    _check_metric(study, plot, metric)
     table = output or Path(study.with_suffix(".parquet").name)
     with counted("points") as tell:
         swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
+    tell_written(table)
+    typer.echo(_summary(swept))
     if plot is not None:
         from podsim.sweeps.plot import plot_study
 
         plot_study(swept, plot, metric)
-    tell_written(table)
-    tell_written(plot)
-    typer.echo(_summary(swept))
+        tell_written(plot)
     if "failed" in swept.by_status:
         raise typer.Exit(1)
 
 
+def _check_metric(study: Path, plot: Path | None, metric: str | None) -> None:
+    """Refuse a wish that the chart cannot meet, before the work."""
+    if metric is not None and plot is None:
+        raise PodsimError("`--metric` belongs to `--plot`", do="add `--plot chart.png`, or leave it out")
+    if metric is not None:
+        from podsim.sweeps.plot import check_metric
+        from podsim.sweeps.space import read_study
+
+        check_metric(read_study(study), metric)
+
+
 def _summary(swept: Swept) -> str:
     parts = ", ".join(f"{count:,} {status}" for status, count in swept.by_status.items())
-    return f"{swept.count:,} points: {parts}"
+    return f"{swept.count:,} point{'s' * (swept.count != 1)}: {parts}"
