@@ -92,18 +92,15 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
         found += _unmet(name, measured)
         if baseline is None:
             continue
-        known = baseline.scenarios.get(name)
-        if known is None:
+        agreed = baseline.scenarios.get(name)
+        if agreed is None:
             found.append(Finding(ADDED, name, after=measured["status"]))
             continue
-        found += _moved(name, known, measured, baseline)
-        count += len(known["metrics"])
-    left = (
-        []
-        if baseline is None
-        else [name for name, each in baseline.scenarios.items() if name not in now and each["status"] != NOT_READ]
-    )
-    found += [Finding(REMOVED, name, before=baseline.scenarios[name]["status"]) for name in left if baseline]
+        found += _moved(name, agreed, measured, baseline)
+        count += len(agreed["metrics"])
+    known = {} if baseline is None else baseline.scenarios
+    gone = {name: each["status"] for name, each in known.items() if name not in now}
+    found += [Finding(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_FINDING)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
     return Verdict(ranked, len(now), count)

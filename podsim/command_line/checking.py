@@ -99,7 +99,7 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
 
     wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
     if wrong is not None:
-        raise PodsimError(f"a file that cannot be read is not accepted\n{wrong}")
+        raise PodsimError(f"this is not accepted as it cannot be read: {wrong}", do="mend the file, then accept")
     before = read_baseline(file) if file.exists() else Baseline()
     write_baseline(file, before.with_measured(now, reason))
     say(f"wrote {file}: {counted(len(now), 'scenario')}")
