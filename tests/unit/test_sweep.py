@@ -454,3 +454,21 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: 
     for address in ("tcp://127.0.0.1:9", "no address"):
         with pytest.raises(PodsimError, match=r"no Dask scheduler answers"):
             sweep(SMALL, tmp_path / "t.csv", scheduler=address)
+
+
+@pytest.mark.slow
+def test_wishes_that_cannot_be_met_are_told_without_a_traceback(tmp_path: Path) -> None:
+    """A client of Dask that could not connect would complain once more when the process ends."""
+    (tmp_path / "s.yaml").write_text(
+        "kind: study\nscenario: bert_v1.1_pod16_open\nkeys: {parallelism.micro_batch_size: [64, 65]}\n"
+    )
+    for wish, words in (
+        (["--scheduler", "nonsense"], "no Dask scheduler answers"),
+        (["--metric", "mfu"], "belongs to `--plot`"),
+        (["--plot", "p.png"], "no point of this study has figures"),
+    ):
+        command = [sys.executable, "-m", "podsim", "sweep", "s.yaml", "--output", "t.csv", *wish]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert words in done.stderr
+    assert "wrote t.csv" in done.stderr  # no chart is no reason to lose the table
