@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from podsim._version import __version__
 from podsim.checks.cases import Measured
@@ -56,23 +58,59 @@ def read_baseline(path: Path) -> Baseline:
         PodsimError: It is not there, is none, or has another schema.
     """
     do = 'write one with `podsim check … --accept --reason "first baseline"`'
+    anew = f"restore it from git, or remove it and {do}"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PodsimError("there is no baseline", where=str(path), do=do) from None
     except (OSError, ValueError) as error:
-        raise PodsimError(f"this is no baseline: {error}", where=str(path), do=do) from None
-    schema = data.get("schema") if isinstance(data, dict) else None
+        raise PodsimError(f"this is no baseline: {error}", where=str(path), do=anew) from None
+    if not isinstance(data, dict) or "schema" not in data:
+        raise PodsimError("this is no baseline: it names no `schema`", where=str(path), do=anew)
+    schema = data["schema"]
     if schema != SCHEMA:
         what = f"schema {schema} is not the {SCHEMA} that this version of podsim reads"
-        raise PodsimError(what, where=str(path), do="use the version that wrote it, or accept a new baseline")
+        raise PodsimError(what, where=str(path), do=f"use the version that wrote it, or remove it and {do}")
     try:
-        found = Baseline(**{key: data[key] for key in ("scenarios", "tolerance", "tolerances", "reason", "version")})
-        for text in (found.tolerance, *found.tolerances.values()):
-            parse_quantity(text, "ratio")
-    except (KeyError, BadValueError) as error:
-        raise PodsimError(f"this is no baseline: {error}", where=str(path), do=do) from None
-    return found
+        _File.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        said = str(first.get("ctx", {}).get("error") or first["msg"])
+        what = f"`{'.'.join(map(str, first['loc']))}`: {said[0].lower()}{said[1:]}"
+        raise PodsimError(f"this is no baseline: {what}", where=str(path), do=anew) from None
+    return Baseline(**{key: data[key] for key in ("scenarios", "tolerance", "tolerances", "reason", "version")})
+
+
+def _share(text: str) -> str:
+    if parse_quantity(text, "ratio") < 0:
+        raise BadValueError(f"{text} is below 0", "write for example `1 %`")
+    return text
+
+
+_Share = Annotated[str, AfterValidator(_share)]
+
+
+class _Kept(BaseModel):
+    """What a case gave, as the file holds it."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    status: str
+    metrics: dict[str, float]
+    breakdown_ps: dict[str, float]
+    inputs: dict[str, str]
+
+
+class _File(BaseModel):
+    """A baseline file."""
+
+    model_config = ConfigDict(strict=True)
+
+    scenarios: dict[str, _Kept]
+    tolerance: _Share
+    tolerances: dict[str, _Share]
+    reason: str
+    version: str
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:

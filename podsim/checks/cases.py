@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.activity import run
-from podsim.errors import OutputError, PodsimError
+from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.specs import load_scenario, variant_names
 from podsim.specs.expectations import Given
 from podsim.specs.yaml_source import read_yaml
@@ -16,6 +16,8 @@ from podsim.sweeps.rows import DONE, figures_of, status_of
 
 _SUFFIXES: Final = {".yaml", ".yml"}
 _FIGURES: Final = ("breakdown.", "run_breakdown.")
+NOT_READ: Final = "not read"
+"""Status of a case whose file is wrong."""
 Measured = Mapping[str, Any]
 """`status`, `reason`, `metrics`, `breakdown_ps`, `inputs` and `expect`, as JSON has them."""
 
@@ -43,26 +45,45 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
         home: Folder from which names are given.
 
     Raises:
-        PodsimError: A path does not exist, or holds no scenario.
+        PodsimError: A path does not exist or holds no scenario, or two files go by one name.
     """
+    files: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
             raise OutputError(
                 "there is no such file or folder", where=str(path), do="name scenario files or their folder"
             )
-        files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
-        found = [each for each in files if not path.is_dir() or is_scenario(each)]
+        there = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        found = [each for each in there if is_scenario(each)]
         if not found:
-            raise OutputError("the folder holds no scenario", where=str(path), do="name another")
+            what = "the folder holds no scenario" if path.is_dir() else "this is no scenario, by its key `kind`"
+            raise OutputError(what, where=str(path), do="name another")
         for file in found:
             name = _relative(file, home)
+            other = files.setdefault(name, file)
+            if other.resolve() != file.resolve():
+                raise OutputError(f"goes by the same name as {other}", where=str(file), do="rename one of them")
+            if other is not file:
+                continue
             yield Case(file, name)
-            yield from (Case(file, f"{name}@{variant}", variant) for variant in variant_names(file))
+            yield from (Case(file, f"{name}@{variant}", variant) for variant in _variants(file))
+
+
+def _variants(file: Path) -> tuple[str, ...]:
+    """The variants of a file; none of one that is wrong, which is said when the file itself is measured."""
+    try:
+        return variant_names(file)
+    except SpecError:
+        return ()
 
 
 def measured(case: Case) -> Measured:
-    """What a case gives; one that is impossible has a reason and no figures."""
-    loaded = load_scenario(case.path, case.variant)
+    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
+    try:
+        loaded = load_scenario(case.path, case.variant)
+    except SpecError as error:
+        nothing: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
+        return nothing | {"status": NOT_READ, "reason": str(error)}
     given: dict[str, Any] = {"inputs": dict(loaded.inputs), "expect": dict(loaded.spec.expect or {})}
     try:
         result = run(loaded)
@@ -89,5 +110,8 @@ def _relative(file: Path, home: Path) -> str:
 
 
 def is_scenario(path: Path) -> bool:
-    """Whether a file holds a scenario: those of other kinds say what they are."""
-    return "kind" not in read_yaml(path).data
+    """Whether a file holds a scenario: those of other kinds say what they are. One that is wrong is taken for one."""
+    try:
+        return "kind" not in read_yaml(path).data
+    except SpecError:
+        return True

@@ -50,7 +50,10 @@ def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     """
     root = Path(_git(home, "rev-parse", "--show-toplevel").strip())
     commit = _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", where=revision).strip()
-    inside = [path.resolve().relative_to(root) for path in paths if path.resolve().is_relative_to(root)]
+    outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
+    if outside is not None:
+        raise PodsimError(f"it does not lie in {root}", where=str(outside), do="check one repository at a time")
+    inside = [path.resolve().relative_to(root) for path in paths]
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
         tree = Path(folder) / "tree"
         _git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
@@ -71,8 +74,9 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
         command, cwd=tree, env=_environment(code), capture_output=True, text=True, check=False, encoding="utf-8"
     )
     if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
-        raise PodsimError(f"podsim of that revision fails: {last[0]}", where=revision, do="name another revision")
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
+        last = said[-1] if said else "it printed nothing"  # a cure follows, indented
+        raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
     found: Mapping[str, Measured] = json.loads(done.stdout)
     return found
 

@@ -88,11 +88,20 @@ def as_json(verdict: Verdict) -> str:
 
 
 def _headline(verdict: Verdict) -> str:
-    what = f"{verdict.case_count:,} scenarios, {verdict.figure_count:,} figures"
+    what = f"{counted(verdict.case_count, 'scenario')}, {counted(verdict.figure_count, 'figure')}"
     if not verdict.findings:
         return f"holds: {what}"
     counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdict.findings))
     return f"{'holds' if verdict.holds else 'does not hold'}: {counts} of {what}"
+
+
+def counted(count: int, what: str) -> str:
+    """A count and what is counted.
+
+    >>> counted(1, "scenario"), counted(2000, "figure")
+    ('1 scenario', '2,000 figures')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _counts(findings: Sequence[Finding]) -> Iterator[tuple[str, int]]:
@@ -108,7 +117,7 @@ def _title(finding: Finding) -> str:
 
 def _change(finding: Finding) -> str:
     change = "" if finding.change is None else f" ({finding.change:+.2%})"
-    return f"{finding.before} → {finding.after}{change}" if finding.before else finding.after
+    return f"{finding.before} → {finding.after or 'nothing'}{change}" if finding.before else finding.after
 
 
 def _row(finding: Finding) -> str:

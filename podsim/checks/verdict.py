@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from podsim.checks.baseline import Baseline
-from podsim.checks.cases import Measured, expectations_of
+from podsim.checks.cases import NOT_READ, Measured, expectations_of
 from podsim.report.kinds import KINDS
 from podsim.specs.expectations import FITS, expectation
+from podsim.specs.wording import known_here
 from podsim.sweeps.rows import DONE
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
 KINDS_OF_FINDING: Final = {
-    BROKEN: "worked and now fails",
+    BROKEN: "worked and now fails, or cannot be read",
     UNMET: "is not as the scenario expects",
     DRIFT: "got worse",
     GAIN: "got better",
@@ -87,17 +88,21 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
     found: list[Finding] = []
     count = 0
     for name, measured in now.items():
+        if measured["status"] == NOT_READ:
+            found.append(Finding(BROKEN, name, after=NOT_READ, why=_first_line(measured["reason"])))
+            continue
         found += _unmet(name, measured)
         if baseline is None:
             continue
-        known = baseline.scenarios.get(name)
-        if known is None:
+        agreed = baseline.scenarios.get(name)
+        if agreed is None:
             found.append(Finding(ADDED, name, after=measured["status"]))
             continue
-        found += _moved(name, known, measured, baseline)
-        count += len(known["metrics"])
-    left = [] if baseline is None else [name for name in baseline.scenarios if name not in now]
-    found += [Finding(REMOVED, name, before=baseline.scenarios[name]["status"]) for name in left if baseline]
+        found += _moved(name, agreed, measured, baseline)
+        count += len(agreed["metrics"])
+    known = {} if baseline is None else baseline.scenarios
+    gone = {name: each["status"] for name, each in known.items() if name not in now}
+    found += [Finding(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_FINDING)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
     return Verdict(ranked, len(now), count)
@@ -114,7 +119,9 @@ def _unmet(name: str, measured: Measured) -> Iterator[Finding]:
             continue
         wanted, value = expectation(metric, given), measured["metrics"].get(metric)
         if value is None or not wanted.holds(value):
-            why = _first_line(measured["reason"]) if measured["reason"] else ""
+            why = _first_line(measured["reason"])
+            if value is None and not why:
+                why = f"there is no such figure; {known_here(metric, list(measured['metrics']), 'name another')}"
             yield Finding(UNMET, name, metric, wanted.text, "nothing" if value is None else figure(value), why=why)
 
 

@@ -49,7 +49,7 @@ def check(
     from podsim.checks.run import measure_all
     from podsim.checks.verdict import check as verdict_on
 
-    _check_wishes(against, reason, accept=accept)
+    _check_wishes(against, reason, accept=accept, baseline=baseline)
     file = baseline or _beside(paths[0])
     cases = list(cases_of(paths, file.parent))
     known = None if accept else _known(file, paths, against, given=baseline is not None)
@@ -64,7 +64,9 @@ def check(
         raise typer.Exit(_DOES_NOT_HOLD)
 
 
-def _check_wishes(against: str | None, reason: str, *, accept: bool) -> None:
+def _check_wishes(against: str | None, reason: str, *, accept: bool, baseline: Path | None) -> None:
+    if baseline is not None and against is not None:
+        raise PodsimError("`--against` does without a baseline", do="leave `--against` or `--baseline` out")
     if accept and against is not None:
         raise PodsimError("`--accept` writes a baseline, which `--against` does without", do="leave one of them out")
     if accept and not reason.strip():
@@ -92,10 +94,15 @@ def _known(file: Path, paths: list[Path], against: str | None, *, given: bool) -
 
 def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     from podsim.checks.baseline import Baseline, read_baseline, write_baseline
+    from podsim.checks.cases import NOT_READ
+    from podsim.checks.show import counted
 
+    wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
+    if wrong is not None:
+        raise PodsimError(f"this is not accepted as it cannot be read: {wrong}", do="mend the file, then accept")
     before = read_baseline(file) if file.exists() else Baseline()
     write_baseline(file, before.with_measured(now, reason))
-    say(f"wrote {file}: {len(now):,} scenarios")
+    say(f"wrote {file}: {counted(len(now), 'scenario')}")
 
 
 def _show(verdict: Verdict, cases: list[Case], output_format: CheckFormat) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.command_line.counting import counted
+from podsim.command_line.ending import say
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import check_paths
+from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
     from podsim.sweeps.run import Swept
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def sweep(
     study: Annotated[Path, typer.Argument(help="A study file: a scenario, and the keys that vary.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The table to write, .parquet or .csv; named as the study.")
+        Path | None, typer.Option("--output", "-o", help="Table to write, .parquet or .csv; STUDY.parquet if left out.")
     ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
@@ -26,28 +28,44 @@ def sweep(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier attempt has found.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    metric: Annotated[str | None, typer.Option(help="Column that the chart shows.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Column that the chart shows; throughput if left out.")] = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
     from podsim.sweeps import sweep as sweep_study
 
     check_paths(None, plot)
+    _check_metric(study, plot, metric)
     table = output or Path(study.with_suffix(".parquet").name)
-    with counted("points") as tell:
-        swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
+    try:
+        with counted("points") as tell:
+            swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
+    except KeyboardInterrupt:
+        say("stopped; the same command goes on from the rows that are kept")
+        raise
+    tell_written(table)
+    typer.echo(_summary(swept))
     if plot is not None:
         from podsim.sweeps.plot import plot_study
 
         plot_study(swept, plot, metric)
-    tell_written(table)
-    tell_written(plot)
-    typer.echo(_summary(swept))
+        tell_written(plot)
     if "failed" in swept.by_status:
         raise typer.Exit(1)
 
 
+def _check_metric(study: Path, plot: Path | None, metric: str | None) -> None:
+    """Refuse a wish that the chart cannot meet, before the work."""
+    if metric is not None and plot is None:
+        raise PodsimError("`--metric` belongs to `--plot`", do="add `--plot chart.png`, or leave it out")
+    if metric is not None:
+        from podsim.sweeps.plot import check_metric
+        from podsim.sweeps.space import read_study
+
+        check_metric(read_study(study), metric)
+
+
 def _summary(swept: Swept) -> str:
     parts = ", ".join(f"{count:,} {status}" for status, count in swept.by_status.items())
-    return f"{swept.count:,} points: {parts}"
+    return f"{swept.count:,} point{'s' * (swept.count != 1)}: {parts}"

@@ -49,7 +49,7 @@ def _path_in(data: Any, location: tuple[int | str, ...]) -> KeyPath:
         items = dict(enumerate(data)) if isinstance(data, list) else data
         if isinstance(items, dict) and part in items:
             data = items[part]
-        elif part != location[-1] or not isinstance(items, dict):  # the alternative of a value that was tried
+        elif part != location[-1] or not isinstance(data, dict):  # the alternative of a value that was tried
             continue
         path.append(part)
     return tuple(path)

@@ -38,7 +38,10 @@ def axes_of(study: StudySpec) -> tuple[Axis, ...]:
     drawn = {key: each for key, each in given.items() if isinstance(each, RangeSpec) and each.count is None}
     listed = {key: _values(key, each) for key, each in given.items() if key not in drawn}
     together = [_together(group, listed) for group in study.zipped]
-    taken = {key for axis in together for key in axis.keys}
+    members = [key for axis in together for key in axis.keys]
+    taken = set(members)
+    if twice := next((key for key in taken if members.count(key) > 1), None):
+        raise BadValueError(f"`zipped` names `{twice}` twice", "name each key once; keys of one group vary together")
     alone = [Axis((key,), [(value,) for value in values]) for key, values in listed.items() if key not in taken]
     return (*together, *alone, *_sampled(drawn, study.samples))
 
@@ -83,6 +86,9 @@ def _spread(dimensions: int, samples: SamplesSpec) -> Sequence[Sequence[float]]:
     except ImportError as error:
         do = "pip install 'podsim[sweep]'"
         raise PodsimError("samples need scipy, which is not installed", do=do) from error
+    if samples.method == "sobol" and samples.count & (samples.count - 1):
+        do = "draw a power of two, such as 4 or 64, or write `method: latin_hypercube`"
+        raise BadValueError(f"a Sobol sequence of {samples.count:,} points does not fill its ranges evenly", do)
     kind = qmc.Sobol if samples.method == "sobol" else qmc.LatinHypercube
     rows: Sequence[Sequence[float]] = kind(dimensions, seed=samples.seed).random(samples.count).tolist()
     return rows

@@ -5,6 +5,7 @@ Workers that die are no loss: Dask gives their points to others.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -54,10 +55,17 @@ def _check_workers(client: Any, address: str, simulator: Callable[[], str]) -> N
 
 def _client(distributed: Any, address: str) -> Any:
     try:
+        asyncio.run(_knock(distributed, address))
         return distributed.Client(address, timeout=_TIMEOUT_S, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         what, do = "no Dask scheduler answers here", "check the address that `dask scheduler` printed"
         raise PodsimError(what, where=address, do=do) from error
+
+
+async def _knock(distributed: Any, address: str) -> None:
+    """Connect and leave; a client that cannot connect would complain at the end of the process as well."""
+    comm = await distributed.comm.connect(address, timeout=_TIMEOUT_S)
+    await comm.close()
 
 
 def _distributed() -> Any:

@@ -21,6 +21,7 @@ from podsim.units import UNITS, parse_quantity
 
 _LONGEST: Final = 500
 _LARGEST_POWER: Final = 64
+_MOST_BITS: Final = 4096
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
 _BINARY: Final[dict[type, Callable[[Any, Any], Any]]] = {
@@ -72,8 +73,12 @@ class Expression:
         """Refuse what is no expression, before any point is evaluated.
 
         Raises:
-            BadValueError: It is none, or uses what is not let through.
+            BadValueError: It is none, is nested too deep, or uses what is not let through.
         """
+        try:
+            self.names  # noqa: B018
+        except RecursionError:
+            raise BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps") from None
         for node in ast.walk(self._tree):
             if not isinstance(node, _LET_THROUGH) or (isinstance(node, ast.Call) and not _is_known(node)):
                 raise BadValueError(f"`{self.text}` uses `{type(node).__name__}`, which is not let through", _GRAMMAR)
@@ -99,31 +104,40 @@ class Expression:
             BadValueError: A name does not exist, a division is by zero, or values do not go together.
         """
         try:
-            return _value(self._tree, values)
+            return _finite(_value(self._tree, values))
         except ZeroDivisionError:
             raise BadValueError(f"`{self.text}` divides by zero", "exclude such points with `where`") from None
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, BadValueError):
                 raise
-            shown = ", ".join(f"{name} = {values[key]}" for name in sorted(self.names) if (key := _key(name, values)))
-            what = f"`{self.text}` has no value at {shown}: {error}"
+            shown = ", ".join(
+                f"{name} = {values[key]}" for name in sorted(self.names) if (key := key_named(name, values))
+            )
+            what = f"`{self.text}` has no value{' at ' * bool(shown)}{shown}: {error}"
             raise BadValueError(what, "check the values that it is made of") from None
 
 
 def filled_in(text: str, values: _Values) -> Any:
     """A text with each `${...}` replaced by its value; the value itself if the text is nothing else.
 
-    >>> filled_in("${ipus // 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
+    >>> filled_in("${ipus / 4}", {"ipus": 64}), filled_in("${2 * rate} GB/s", {"rate": 8})
     (16, '16 GB/s')
     """
     parts = _INTERPOLATED.fullmatch(text.strip())
     if parts:
-        return _parsed(parts[1]).value(values)
+        value = _parsed(parts[1]).value(values)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
     return _INTERPOLATED.sub(lambda match: _written(_parsed(match[1]).value(values)), text)
 
 
 def expressions_in(text: str) -> tuple[Expression, ...]:
-    """The expressions of a text, in order."""
+    """The expressions of a text, in order.
+
+    Raises:
+        BadValueError: One of them is none, or has no end.
+    """
+    if "${" in _INTERPOLATED.sub("", text):
+        raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
     return tuple(_parsed(each) for each in _INTERPOLATED.findall(text))
 
 
@@ -132,7 +146,7 @@ _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
 
 def known_name(name: str, keys: Mapping[str, object]) -> bool:
     """Whether a name stands for exactly one key."""
-    return _key(name, keys) is not None
+    return key_named(name, keys) is not None
 
 
 def _is_known(call: ast.Call) -> bool:
@@ -143,7 +157,8 @@ def _written(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _key(name: str, keys: Mapping[str, object]) -> str | None:
+def key_named(name: str, keys: Mapping[str, object]) -> str | None:
+    """The key that a name stands for."""
     if name in keys:
         return name
     ending = [key for key in keys if key.endswith(f".{name}")]
@@ -167,7 +182,7 @@ def _value(node: ast.AST, values: _Values) -> Any:
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             return _power(_value(left, values), _value(right, values))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_value(left, values), _value(right, values))
+            return _BINARY[type(op)](*_numbers(_value(left, values), _value(right, values)))
         case ast.UnaryOp(op=op, operand=operand):
             return _UNARY[type(op)](_value(operand, values))
         case ast.BoolOp(op=op, values=parts):
@@ -191,7 +206,7 @@ def _holds(parts: list[ast.expr], ops: list[ast.cmpop], values: _Values) -> bool
 
 
 def _named(name: str, values: _Values) -> Any:
-    key = _key(name, values)
+    key = key_named(name, values)
     if key is None:
         raise BadValueError(f"`{name}` is no key of this study", f"use one of: {', '.join(values)}")
     value = values[key]
@@ -210,9 +225,26 @@ def number_of(value: Any) -> Any:
     return value
 
 
+def _numbers(*values: Any) -> tuple[Any, ...]:
+    """Values for arithmetic: a text times a number is a long text, and no number."""
+    text = next((each for each in values if isinstance(each, str)), None)
+    if text is not None:
+        raise TypeError(f"`{text}` is no number")
+    return values
+
+
+def _finite(value: Any) -> Any:
+    if not isinstance(value, str) and not math.isfinite(value):
+        raise ValueError("it is no finite number")
+    return value
+
+
 def _power(base: float, exponent: float) -> float:
+    _numbers(base, exponent)
     if abs(exponent) > _LARGEST_POWER:
         raise BadValueError(f"an exponent of {exponent:g}", f"use one up to {_LARGEST_POWER}")
+    if isinstance(base, int) and base.bit_length() * abs(exponent) > _MOST_BITS:
+        raise OverflowError("the power is too large")
     power: float = base**exponent
     return power
 

@@ -12,11 +12,15 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 from podsim.errors import OutputError
 from podsim.report.files import check_writable
-from podsim.sweeps.rows import POINT, Row
+from podsim.sweeps.names import POINT
+from podsim.sweeps.rows import Row
+
+_FINGERPRINT: Final = "fingerprint"
+_HEAD: Final = b'{"fingerprint": "'
 
 
 class Journal:
@@ -90,25 +94,23 @@ class Journal:
 
     def _read(self, fingerprint: str) -> dict[int, int]:
         self._file.seek(0)
-        first, places, end = self._file.readline(), dict[int, int](), 0
-        if first.endswith(b"\n"):
-            known = json.loads(first).get("fingerprint")
-            if known != fingerprint:
-                self._file.close()
-                what, do = (
-                    "holds rows of another study, other inputs or another version",
-                    "give another --output, or --restart",
-                )
-                raise OutputError(what, where=str(self.path), do=do)
+        first, places = self._file.readline(), dict[int, int]()
+        end = 0
+        if first.endswith(b"\n") and _content(first).get(_FINGERPRINT) == fingerprint:
             end = len(first)
             for line in self._file:
-                if not line.endswith(b"\n"):
+                row = _content(line) if line.endswith(b"\n") else {}
+                if POINT not in row:
                     break
-                places[json.loads(line)[POINT]] = end
+                places[row[POINT]] = end
                 end += len(line)
+        elif self._file.readline() or not first.startswith(_HEAD[: len(first)]):
+            self._file.close()
+            what = "holds rows of another study, other inputs or another version, or is no journal"
+            raise OutputError(what, where=str(self.path), do="give another --output, or --restart")
         self._file.truncate(end)
         if not end:
-            self._write({"fingerprint": fingerprint})
+            self._write({_FINGERPRINT: fingerprint})
         return places
 
     def _lock(self) -> None:
@@ -123,6 +125,15 @@ class Journal:
         what = f"cannot be written: {error.strerror or type(error).__name__}"
         do = "make room or give another --output; the same command goes on where this one stopped"
         return OutputError(what, where=str(self.path), do=do)
+
+
+def _content(line: bytes) -> dict[str, Any]:
+    """What a line holds; nothing if it was damaged."""
+    try:
+        data = json.loads(line)
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 if os.name == "nt":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,10 @@ from podsim.errors import PodsimError
 from podsim.report.chart_frame import write_figure
 from podsim.specs.wording import known_here
 from podsim.sweeps.expression import number_of
+from podsim.sweeps.names import COLUMNS, STATUS
+from podsim.sweeps.rows import DONE, Row, row_of
 from podsim.sweeps.run import Swept
+from podsim.sweeps.space import Space
 from podsim.sweeps.table import unit_of
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ _MOST_CELLS_WITH_TEXT: Final = 150
 _SIZE_INCHES: Final = (10.0, 5.5)
 _LIGHT: Final = 0.6
 _MOST_TICKS: Final = 10
+_FEW_POINTS: Final = 24
+_NO_FIGURES: Final = (*COLUMNS, "warnings")
 _NUMBER: Final = re.compile(r"\d+\.\d+")
 
 
@@ -44,16 +49,53 @@ def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> Non
         OutputError: The path cannot be written.
     """
     frame = swept.frame()
+    if DONE not in swept.by_status:
+        raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
     column = metric or next((each for each in _HEADLINES if each in frame), "")
-    numbers = [name for name in frame.columns if frame[name].dtype.kind in "fi"]
+    numbers = [name for name in frame.columns if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
     if column not in numbers:
-        what = f"the table has no column of numbers `{column}`"
-        raise PodsimError(what, where="--metric", do=known_here(column, numbers, "use another"))
+        raise _no_column(column, numbers)
     crossed = ("scenario", "variant", *(key for key in swept.space.keys if key not in swept.space.study.derived))
     keys = [key for key in crossed if frame[key].nunique(dropna=False) > 1]
     if not keys:
         raise PodsimError("no key of this study varies", do="give one of its keys two values or more")
     write_figure(path, lambda: _figure(frame, keys, column, swept.space.study.description), swept.inputs)
+
+
+def check_metric(space: Space, metric: str) -> None:
+    """Refuse a column that will not be there, before the whole study is simulated.
+
+    Args:
+        space: The points, of which the first that can be simulated is looked at, in each scenario.
+        metric: Column that is asked for.
+
+    Raises:
+        PodsimError: None of them has such a column of numbers.
+    """
+    scenarios = len(space.axes[0].values)
+    block = len(space) // scenarios
+    starts = (range(place * block, place * block + min(block, _FEW_POINTS)) for place in range(scenarios))
+    rows = [row for start in starts if (row := _first_done(space, start))]
+    known = dict.fromkeys(
+        name for row in rows for name, each in row.items() if name not in _NO_FIGURES and _may_be_number(each)
+    )
+    if rows and metric not in known and not any(metric.startswith(f"{name}.") for name in known):
+        raise _no_column(metric, [name for name in known if any(row.get(name) is not None for row in rows)])
+
+
+def _first_done(space: Space, numbers: Iterable[int]) -> Row | None:
+    points = (point for number in numbers if (point := space.point(number)))
+    return next((row for row in map(row_of, points) if row[STATUS] == DONE), None)
+
+
+def _may_be_number(value: object) -> bool:
+    """Nothing may be a number at other points."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _no_column(column: str, numbers: Sequence[str]) -> PodsimError:
+    what = f"the table has no column of numbers `{column}`"
+    return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
 def _figure(frame: DataFrame, keys: Sequence[str], metric: str, title: str) -> Figure:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
+from podsim.sweeps.names import POINT, REASON, STATUS
 from podsim.sweeps.space import Point
 
 if TYPE_CHECKING:
     from podsim.activity import Result
 
 Row = Mapping[str, Any]
-POINT, STATUS, REASON = "point", "status", "reason"
 DONE: Final = "done"
+REFUSED: Final = "refused"
 FAILED: Final = "failed"
 """By a bug of podsim."""
 
@@ -26,6 +27,8 @@ def row_of(point: Point) -> Row:
         point: What to simulate.
     """
     values = {POINT: point.number, "scenario": point.scenario, "variant": point.variant, **point.values}
+    if point.problem is not None:
+        return values | {STATUS: REFUSED, REASON: str(point.problem)}
     try:
         result = run(point.scenario, variant=point.variant, overrides=point.overrides)
     except PodsimError as error:
@@ -39,7 +42,7 @@ def status_of(error: PodsimError) -> str:
     """What became of a point that is impossible."""
     if isinstance(error, DoesNotFitError):
         return "does not fit"
-    return "no plan" if isinstance(error, NoPlanError) else "refused"
+    return "no plan" if isinstance(error, NoPlanError) else REFUSED
 
 
 def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from podsim._version import __version__
 from podsim.disk import digest, source
-from podsim.errors import BadValueError, OutputError, Problem, SpecError
-from podsim.report.files import check_writable
+from podsim.errors import OutputError, Problem, SpecError
+from podsim.report.files import check_outputs, check_writable, files_read
 from podsim.specs import load_scenario
 from podsim.specs.document import Document
 from podsim.specs.plain import plain_data
 from podsim.sweeps.journal import Journal
-from podsim.sweeps.rows import DONE, STATUS, Row
+from podsim.sweeps.names import SCENARIO, STATUS
+from podsim.sweeps.rows import DONE, Row
 from podsim.sweeps.space import Point, Space, read_study, space_of
 from podsim.sweeps.table import check_suffix, write_table
 from podsim.sweeps.workers import in_this_process, on_all_cores
@@ -86,11 +87,13 @@ def sweep(
     check_suffix(target)
     check_writable(target)
     space = _space(study)
-    numbers = [point.number for point in _points(space)]
+    numbers = [point.number for point in space.points()]
     _check_runs(space, numbers)
     inputs = _inputs(space)
     fingerprint = _fingerprint(space, inputs)
     beside = target.with_name(f"{target.name}.journal")
+    read = [] if isinstance(study, Mapping) else [("the study", study)]
+    check_outputs({"table": target, "rows beside the table": beside}, (*read, *files_read(inputs)))
     if target.exists() and not restart and not beside.exists():
         what, do = "the table exists", "give another --output, or --restart to replace it"
         raise OutputError(what, where=str(target), do=do)
@@ -113,35 +116,42 @@ def _space(study: str | Path | Mapping[str, Any]) -> Space:
     return space_of(Document(plain_data(study))) if isinstance(study, Mapping) else read_study(study)
 
 
-def _points(space: Space) -> Iterator[Point]:
-    try:
-        yield from space.points()
-    except BadValueError as error:
-        raise SpecError([Problem("", "where", str(error), error.do)]) from None
-
-
 def _check_runs(space: Space, numbers: list[int]) -> None:
     """Refuse a study of which no point is let through, or none of the first can be loaded."""
     if not numbers:
-        what = f"`where` leaves out all of {len(space):,} points"
-        raise SpecError([Problem("", "where", what, "loosen a condition")])
+        what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))
+        raise SpecError([Problem(place, "where", what, "loosen a condition")])
     first: SpecError | None = None
     for number in numbers[:_FEW_POINTS]:
         point = space.point(number)
         assert point is not None
         try:
+            if point.problem is not None:
+                raise SpecError([point.problem])
             load_scenario(point.scenario, point.variant, point.overrides)
         except SpecError as error:
-            first = first or error
+            first = first or _in_study(error, space.document)
         else:
             return
     assert first is not None
     raise first
 
 
+def _in_study(error: SpecError, document: Document) -> SpecError:
+    """An error with the places of the keys in the study, where they are known, instead of those of `--set`."""
+    return SpecError([replace(each, where=_place(each.where, document)) for each in error.problems])
+
+
+def _place(where: str, document: Document) -> str:
+    given = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
+    sections = (section for section in ("keys", "derived") if given in (document.at((section,)) or {}))
+    found = next((document.where((section, str(given))) for section in sections), "")
+    return found or where
+
+
 def _inputs(space: Space) -> tuple[tuple[str, str], ...]:
     """Every file that the scenarios of a study read."""
-    names = next(axis for axis in space.axes if "scenario" in axis.keys)
+    names = next(axis for axis in space.axes if SCENARIO in axis.keys)
     found = (load_scenario(str(values[0])).inputs for values in names.values)
     return tuple(dict.fromkeys(each for inputs in found for each in inputs))
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 from pydantic import ValidationError
 
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.specs import variant_names
 from podsim.specs.document import Document
+from podsim.specs.library import find
 from podsim.specs.problems import problems_of
 from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.axes import Axis, axes_of
-from podsim.sweeps.expression import Expression, expressions_in, filled_in, known_name
-from podsim.sweeps.spec import StudySpec, Value
-
-MOST_POINTS: Final = 10_000_000
-SCENARIO, VARIANT = "scenario", "variant"
+from podsim.sweeps.expression import Expression, filled_in, key_named
+from podsim.sweeps.names import SCENARIO, VARIANT, wrong_names
+from podsim.sweeps.spec import MOST_POINTS, StudySpec, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ class Point:
         variant: Its variant.
         values: Values by key and name, those that are derived last.
         keys: Those of them that are keys of the scenario.
+        problem: Why it cannot be simulated, if an expression has no value at it.
     """
 
     number: int
@@ -41,6 +41,7 @@ class Point:
     variant: str | None
     values: Mapping[str, Value]
     keys: tuple[str, ...]
+    problem: Problem | None = None
 
     @property
     def overrides(self) -> tuple[str, ...]:
@@ -60,11 +61,13 @@ class Space:
         study: The study.
         axes: What is crossed; the last varies fastest.
         folder: Where scenarios are looked up by relative paths.
+        document: The file of the study, for the places of what is wrong.
     """
 
     study: StudySpec
     axes: tuple[Axis, ...]
     folder: Path = Path()
+    document: Document = field(default_factory=lambda: Document({}))
 
     def __len__(self) -> int:
         """How many combinations there are, those included that `where` leaves out."""
@@ -76,15 +79,17 @@ class Space:
         return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
 
     @cached_property
-    def _conditions(self) -> tuple[Expression, ...]:
-        return tuple(Expression(text) for text in self.study.where)
+    def _conditions(self) -> tuple[tuple[int, Expression, bool], ...]:
+        """Place, expression and whether it needs what is derived, of each condition."""
+        derived = self.study.derived
+        found = ((place, Expression(text)) for place, text in enumerate(self.study.where))
+        return tuple(
+            (place, each, any(key_named(name, dict.fromkeys(self.keys)) in derived for name in each.names))
+            for place, each in found
+        )
 
     def point(self, number: int) -> Point | None:
-        """A combination by its number; None if `where` leaves it out.
-
-        Raises:
-            BadValueError: An expression has no value there.
-        """
+        """A combination by its number; None if `where` leaves it out."""
         values: dict[str, Value] = {}
         rest = number
         for axis in reversed(self.axes):
@@ -92,12 +97,39 @@ class Space:
             values.update(zip(axis.keys, axis.values[place], strict=True))
         scenario, variant = str(values.pop(SCENARIO)), values.pop(VARIANT, None)
         ordered = {key: values[key] for key in self.keys if key in values}
-        for key, text in self.study.derived.items():
-            ordered[key] = filled_in(text, ordered)
-        if not all(each.value(ordered) for each in self._conditions):
-            return None
+        problem: Problem | None = None
+        try:
+            if not self._filled_in(ordered):
+                return None
+        except SpecError as error:
+            (problem,) = error.problems
         keys = tuple(key for key in self.keys if key not in self.study.names)
-        return Point(number, scenario, str(variant) if variant else None, ordered, keys)
+        return Point(number, scenario, str(variant) if variant else None, ordered, keys, problem)
+
+    def _filled_in(self, values: dict[str, Value]) -> bool:
+        """Add values that are derived, unless a condition is not met; those that need none of them come first."""
+        if not self._met(values, late=False):
+            return False
+        for key, text in self.study.derived.items():
+            with self._placed("derived", key):
+                values[key] = filled_in(text, values)
+        return self._met(values, late=True)
+
+    def _met(self, values: Mapping[str, Value], *, late: bool) -> bool:
+        for place, condition, needs_derived in self._conditions:
+            with self._placed("where", place):
+                if needs_derived == late and not condition.value(values):
+                    return False
+        return True
+
+    @contextmanager
+    def _placed(self, *path: str | int) -> Iterator[None]:
+        """Give a value that is not possible the place of its expression."""
+        try:
+            yield
+        except BadValueError as error:
+            problem = Problem(self.document.where(path), ".".join(map(str, path)), str(error), error.do)
+            raise SpecError([problem]) from None
 
     def points(self) -> Iterator[Point]:
         """All points that `where` lets through."""
@@ -125,11 +157,11 @@ def space_of(document: Document, folder: Path = Path()) -> Space:
         study = StudySpec.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(list(problems_of(error, document, StudySpec))) from None
-    problems = list(_unknown_names(study, document))
+    problems = list(wrong_names(study, document))
     if problems:
         raise SpecError(problems)
     try:
-        space = Space(study, (*_scenarios(study, folder), *axes_of(study)), folder)
+        space = Space(study, (*_scenarios(study, folder, document), *axes_of(study)), folder, document)
     except BadValueError as error:
         raise SpecError([Problem(document.where(()), "", str(error), error.do)]) from None
     if len(space) > MOST_POINTS:
@@ -138,9 +170,11 @@ def space_of(document: Document, folder: Path = Path()) -> Space:
     return space
 
 
-def _scenarios(study: StudySpec, folder: Path) -> Iterator[Axis]:
+def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[Axis]:
     names = [study.scenario] if isinstance(study.scenario, str) else study.scenario
     found = [_located(name, folder) for name in names]
+    for name in found:
+        find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)
     if not study.all_variants:
         yield Axis((SCENARIO,), [(each,) for each in found])
         return
@@ -152,27 +186,3 @@ def _located(name: str, folder: Path) -> str:
     """A path as seen from the file of the study; the name of a shipped scenario as it is."""
     beside = folder / name
     return str(beside) if Path(name).suffix and beside.is_file() else name
-
-
-def _unknown_names(study: StudySpec, document: Document) -> Iterator[Problem]:
-    """Expressions that are none, or use names that nothing gives a value."""
-    known: dict[str, object] = dict.fromkeys((*study.keys, *study.names))
-    for key, text in study.derived.items():
-        yield from _wrong(text, ("derived", key), known, document, whole=False)
-        known[key] = None
-    for number, text in enumerate(study.where):
-        yield from _wrong(text, ("where", number), known, document, whole=True)
-
-
-def _wrong(
-    text: str, path: tuple[str | int, ...], known: Mapping[str, object], document: Document, *, whole: bool
-) -> Iterator[Problem]:
-    place, key = document.where(path), ".".join(map(str, path))
-    try:
-        expressions = (Expression(text),) if whole else expressions_in(text)
-    except BadValueError as error:
-        yield Problem(place, key, str(error), error.do)
-        return
-    for name in sorted(name for each in expressions for name in each.names if not known_name(name, known)):
-        close = f"use one of: {', '.join(known)}" if known else "give it values under `keys` or `names`"
-        yield Problem(place, key, f"`{name}` is no key of this study, or of several the last part", close)

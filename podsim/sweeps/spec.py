@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from podsim.errors import BadValueError
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, Flag
+from podsim.specs.wording import shown
 
+MOST_POINTS: Final = 10_000_000
 Value = bool | int | float | str
-Values = Annotated[list[Value], Field(min_length=1)]
+
+
+def _one_value(given: Any) -> Any:
+    if not isinstance(given, Value):
+        raise BadValueError(f"needs a number or a text, not {shown(given)}", "write for example `8 GB/s` or `12`")
+    return given
+
+
+OneValue = Annotated[Value, BeforeValidator(_one_value)]
+Values = Annotated[list[OneValue], Field(min_length=1)]
+Number = Annotated[Count, Field(le=MOST_POINTS)]
 
 
 class RangeSpec(Spec):
@@ -19,11 +32,11 @@ class RangeSpec(Spec):
 
     model_config = ConfigDict(alias_generator=lambda name: name.rstrip("_"))
 
-    from_: Value
+    from_: OneValue
     """The first value; a quantity with its unit, or a number."""
-    to: Value
+    to: OneValue
     """The last value, in the same unit."""
-    count: Count | None = None
+    count: Number | None = None
     """How many values there are, both ends included; left out where values are sampled."""
     scale: Literal["linear", "log"] = "linear"
     """Whether differences or ratios of neighbours are equal."""
@@ -34,12 +47,20 @@ class RangeSpec(Spec):
 class SamplesSpec(Spec):
     """Points drawn from the ranges that have no count."""
 
-    count: Count
+    count: Number
     """How many points are drawn; a power of two for Sobol sequences."""
     method: Literal["sobol", "latin_hypercube"] = "sobol"
     """How they are spread over the ranges."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     """Of the draws."""
+
+
+def _form(given: Any) -> str:
+    return "range" if isinstance(given, (Mapping, RangeSpec)) else "list"
+
+
+Varied = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
+"""A list of values, or a range."""
 
 
 class StudySpec(Spec):
@@ -53,9 +74,9 @@ class StudySpec(Spec):
     """The scenario that varies, by path or name; or several."""
     all_variants: Flag = False
     """Whether every variant of the file is run as well as the file itself."""
-    keys: Annotated[Mapping[str, Values | RangeSpec], Field(default_factory=dict)]
+    keys: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as `--set` names it."""
-    names: Annotated[Mapping[str, Values | RangeSpec], Field(default_factory=dict)]
+    names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values of names that are no keys, for expressions."""
     zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
     """Groups of keys and names that vary together; all others are crossed."""

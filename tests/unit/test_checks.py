@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -243,7 +244,13 @@ def test_wrong_baselines_are_told(tmp_path: Path) -> None:
         ({**good, "schema": 2}, "schema 2 is not the 1"),
         ({**good, "tolerance": "much"}, "no baseline"),
         ({"schema": 1}, "no baseline"),
-        ([], "schema None"),
+        ([], "no `schema`"),
+        ({**good, "scenarios": []}, "`scenarios`"),
+        ({**good, "scenarios": {"a": {}}}, "`scenarios.a.status`"),
+        ({**good, "scenarios": {"a": given() | {"metrics": {"mfu": "x"}}}}, "`scenarios.a.metrics.mfu`"),
+        ({**good, "tolerance": "-1 %"}, "below 0"),
+        ({**good, "tolerance": 1}, "`tolerance`"),
+        ({**good, "tolerances": []}, "`tolerances`"),
     ):
         path.write_text(json.dumps(broken))
         with pytest.raises(PodsimError, match=words):
@@ -259,6 +266,47 @@ def test_folders_without_scenarios_are_told(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(PodsimError):
             list(cases_of([path], tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a: [b\n", "not valid YAML"),
+        ("base: nothing_like_it\n", "no scenario"),
+        ("- a\n", "must hold"),
+        (f"{SCENARIO}variants: 3\n", "variants"),
+        (SCENARIO.replace("40 min", "40 GB"), "GB"),
+    ],
+)
+def test_a_wrong_file_is_a_finding_among_others(
+    content: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It does not keep the others from being checked, needs no baseline, and is not agreed on."""
+    (folder / "bad.yaml").write_text(content)
+    code, text = told(capsys, str(folder))
+    assert code == 1
+    assert re.search(rf"broken: .*\n  bad: not read\n +.*bad.yaml.*{words}", text), text
+    assert "s: not read" not in text
+    code, text = told(capsys, str(folder), "--accept", "--reason", "x")
+    assert code == 2 and words in text
+    assert not (folder / "podsim-baseline.json").exists()
+
+
+def test_a_figure_that_is_not_there_is_named(tmp_path: Path) -> None:
+    name = "a"
+    verdict = check({name: given(expect={"weight_update": "> 3"}, weight_update_s=4.0)}, None)
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.after) == ("unmet", "nothing")
+    assert "weight_update_s" in finding.why
+
+
+def test_files_of_one_name_and_files_named_twice(folder: Path) -> None:
+    assert len(list(cases_of([folder, folder / "s.yaml"], folder))) == 2
+    (folder / "s.yml").write_text(SCENARIO)
+    with pytest.raises(PodsimError, match="same name"):
+        list(cases_of([folder], folder))
+    with pytest.raises(PodsimError, match="no scenario"):
+        list(cases_of([folder / "pod.yaml"], folder))
 
 
 def nested(path: str, value: str) -> str:
@@ -304,7 +352,9 @@ def test_a_planted_change_of_two_per_cent_is_found_and_named(key: str, written: 
 
 
 @pytest.mark.slow
-def test_another_revision_is_asked_for_its_own_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_revision_is_asked_for_its_own_numbers(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     def git(*arguments: str) -> None:
         author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
         subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
@@ -318,6 +368,12 @@ def test_another_revision_is_asked_for_its_own_numbers(folder: Path, capsys: pyt
     assert code == 1 and "drift" in text and "host +64 ms" in text
     code, text = told(capsys, str(folder), "--against", "nothing")
     assert code == 2 and "nothing" in text
+    code, text = told(capsys, str(folder), "--against", "main", "--baseline", "elsewhere.json")
+    assert code == 2 and "--baseline" in text
+    outside = tmp_path_factory.mktemp("outside") / "o.yaml"
+    outside.write_text(SCENARIO)
+    code, text = told(capsys, str(folder), str(outside), "--against", "main")
+    assert code == 2 and f"{outside}: it does not lie in" in text
     shutil.rmtree(folder.parent / ".git")
     code, text = told(capsys, str(folder), "--against", "main")
     assert code == 2

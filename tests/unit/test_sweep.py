@@ -21,6 +21,7 @@ from podsim.specs.document import Document
 from podsim.sweeps import sweep
 from podsim.sweeps.expression import Expression, filled_in
 from podsim.sweeps.journal import Journal
+from podsim.sweeps.plot import check_metric
 from podsim.sweeps.space import Space, space_of
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
@@ -79,6 +80,11 @@ def test_expressions(text: str, value: object) -> None:
         "1 in 2",
         "2 ** 100",
         "max(key=abs)",
+        "'a' * 10**9",
+        "((((2**64)**64)**64)**64)**64",
+        "(-1) ** 0.5",
+        "1e308 * 10",
+        "10**64 * 10**64 * 10**64 * 10**64 * 10**64",
     ],
 )
 def test_nothing_else_is_let_through(text: str) -> None:
@@ -87,13 +93,14 @@ def test_nothing_else_is_let_through(text: str) -> None:
 
 
 def test_what_has_no_value_says_why() -> None:
-    for text, words in (("1 / zero", "divides by zero"), ("missing + 1", "no key"), ("word * word", "has no value")):
+    for text, words in (("1 / zero", "divides by zero"), ("missing + 1", "no key"), ("word * word", "no number")):
         with pytest.raises(BadValueError, match=words):
             Expression(text).value({"zero": 0, "word": "text"})
 
 
 def test_texts_are_filled_in() -> None:
     assert filled_in("${ipus // 4}", {"ipus": 64}) == 16
+    assert repr(filled_in("${ipus / 4}", {"ipus": 64})) == "16"  # keys that need whole numbers take it
     assert filled_in("${rate / 1e9 * 2} GB/s of ${word}", {"rate": "8 GB/s", "word": "all"}) == "16 GB/s of all"
 
 
@@ -172,6 +179,17 @@ def test_variants() -> None:
         ({"keys": {"a": [1]}, "derived": {"c": "${b}"}}, "`b` is no key"),
         ({"keys": {"x.a": [1], "y.a": [1]}, "where": ["a > 1"]}, "`a` is no key"),
         ({"keys": {"a": [1]}, "where": ["open('x')"]}, "let through"),
+        ({"keys": {"a": [1]}, "derived": {"b": "${a"}}, "without its end"),
+        ({"keys": {"a": [1]}, "derived": {"b": "${c}", "c": "${a}"}}, "derived further down"),
+        ({"keys": {"a": [1]}, "derived": {"a": "${2}"}}, "`keys` already"),
+        ({"keys": {"a": [1]}, "names": {"a": [2]}}, "`keys` already"),
+        ({"keys": {"scenario": [1]}}, "column of every table"),
+        ({"names": {"status": [1]}}, "column of every table"),
+        ({"keys": {"a": [1], "b": [1]}, "zipped": [["a", "b"], ["b", "a"]]}, "twice"),
+        ({"keys": {"a": {"from": 1, "to": 2, "count": 10**12}}}, "too large"),
+        ({"keys": {"a": {"from": 1, "to": 2}}, "samples": {"count": 10**12}}, "too large"),
+        ({"keys": {"a": {"from": 1, "to": 2}}, "samples": {"count": 3}}, "power of two"),
+        ({"scenario": ["template", "nothing"], "keys": {"a": [1]}}, "no scenario `nothing`"),
         ({"keys": {name: list(range(1000)) for name in "abcd"}}, "1,000,000,000,000 points"),
     ],
 )
@@ -180,7 +198,59 @@ def test_wrong_studies_say_why(keys: Mapping[str, Any], words: str) -> None:
         space(**keys)
 
 
+@pytest.mark.parametrize(
+    "given", [{"a": 3}, {"a": []}, {"a": [None]}, {"a": [{}]}, {"a": {"from": 1, "step": 2, "to": 3}}]
+)
+def test_a_wrong_list_or_range_is_one_problem(given: Mapping[str, Any]) -> None:
+    """Not one for each form that the value could have had."""
+    with pytest.raises(SpecError) as caught:
+        space(keys=given)
+    (problem,) = caught.value.problems
+    assert problem.key.removesuffix(".0") == "keys.a"
+
+
+def test_a_point_without_a_value_costs_no_other() -> None:
+    found = space(names={"a": [1, 2, 3]}, derived={"b": "${6 // (a - 2)}"})
+    assert [point.problem is None for point in found.points()] == [True, False, True]
+    (problem,) = [point.problem for point in found.points() if point.problem]
+    assert (problem.key, "divides by zero" in problem.message) == ("derived.b", True)
+
+
+def test_conditions_keep_points_from_what_is_derived() -> None:
+    """So that the advice to exclude points at which a division is by zero can be followed."""
+    found = space(names={"a": [1, 2, 3]}, derived={"b": "${6 // (a - 2)}"}, where=["b > 0", "a != 2"])
+    assert [point.values for point in found.points()] == [{"a": 3, "b": 6}]
+    assert not any(point.problem for point in found.points())
+
+
 # Rows
+
+
+def test_a_point_without_a_value_is_a_row_with_its_place(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        "kind: study\nscenario: bert_v1.1_pod16_open\nkeys: {parallelism.micro_batch_size: [1, 2]}\n"
+        "where:\n  - 1 / (micro_batch_size - 1) > 0\n"
+    )
+    rows = sweep(study, tmp_path / "t.csv").frame()
+    assert list(rows["status"]) == ["refused", "done"]
+    assert rows["reason"][0].startswith(f"{study}:5:5 [where.0]: ")
+
+
+def test_a_wrong_key_has_its_place_in_the_study(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text("kind: study\nscenario: bert_v1.1_pod16_open\nkeys:\n  parallelism.micro_batch: [1, 2]\n")
+    with pytest.raises(SpecError, match=r"study.yaml:4:3 \[parallelism\]: unknown key `micro_batch`"):
+        sweep(study, tmp_path / "t.csv")
+
+
+def test_a_metric_is_refused_before_the_work(tmp_path: Path) -> None:
+    found = space_of(Document({**SMALL, "scenario": "bert_v1.1_pod16_open"}))
+    check_metric(found, "breakdown.matmul")
+    check_metric(found, "time_to_train_percentiles.p50")  # only at some points
+    for metric in ("matmul", "status", "reason"):
+        with pytest.raises(PodsimError, match="no column of numbers"):
+            check_metric(found, metric)
 
 
 def test_a_row_holds_what_a_run_says(tmp_path: Path) -> None:
@@ -257,12 +327,46 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
 
 def test_two_studies_do_not_share_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with Journal(path, "one"), pytest.raises(OutputError, match="another study is writing"):
+    with Journal(path, "one") as journal, pytest.raises(OutputError, match="another study is writing"):
+        journal.add({"point": 0})
         Journal(path, "one")
     with pytest.raises(OutputError, match="rows of another study"):
         Journal(path, "two")
     with Journal(path, "two", anew=True) as journal:
         assert len(journal) == 0
+    with Journal(path, "three") as journal:  # an attempt that found nothing is in nobody's way
+        assert len(journal) == 0
+
+
+@pytest.mark.parametrize("content", ["mine", "mine\n", "[1]\n", '{"fingerprint": "one"}\n{"point": 0}\n', '{"a": 1}'])
+def test_files_that_are_no_journal_are_kept(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_text(content)
+    with pytest.raises(OutputError, match="no journal"):
+        Journal(path, "two")
+    assert path.read_text() == content
+
+
+def test_a_damaged_line_ends_what_is_known(tmp_path: Path) -> None:
+    """As zeros that a power cut leaves where a block was promised and never written."""
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        journal.add({"point": 0})
+        journal.add({"point": 1})
+    path.write_bytes(path.read_bytes() + bytes(40) + b"\n" + b'{"point": 3}\n')
+    with Journal(path, "one") as journal:
+        assert [row["point"] for row in journal.rows()] == [0, 1]
+
+
+def test_a_table_never_replaces_what_the_study_reads(tmp_path: Path) -> None:
+    scenario, study = tmp_path / "scenario.csv", tmp_path / "study.csv"
+    scenario.write_text("base: bert_v1.1_pod16_open\n")
+    study.write_text("kind: study\nscenario: scenario.csv\nkeys: {parallelism.micro_batch_size: [2]}\n")
+    for path in (scenario, study):
+        before = path.read_text()
+        with pytest.raises(OutputError, match="both"):
+            sweep(study, path, restart=True)
+        assert path.read_text() == before
 
 
 def test_a_table_is_not_replaced_unasked(tmp_path: Path) -> None:
@@ -350,3 +454,21 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: 
     for address in ("tcp://127.0.0.1:9", "no address"):
         with pytest.raises(PodsimError, match=r"no Dask scheduler answers"):
             sweep(SMALL, tmp_path / "t.csv", scheduler=address)
+
+
+@pytest.mark.slow
+def test_wishes_that_cannot_be_met_are_told_without_a_traceback(tmp_path: Path) -> None:
+    """A client of Dask that could not connect would complain once more when the process ends."""
+    (tmp_path / "s.yaml").write_text(
+        "kind: study\nscenario: bert_v1.1_pod16_open\nkeys: {parallelism.micro_batch_size: [64, 65]}\n"
+    )
+    for wish, words in (
+        (["--scheduler", "nonsense"], "no Dask scheduler answers"),
+        (["--metric", "mfu"], "belongs to `--plot`"),
+        (["--plot", "p.png"], "no point of this study has figures"),
+    ):
+        command = [sys.executable, "-m", "podsim", "sweep", "s.yaml", "--output", "t.csv", *wish]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert words in done.stderr
+    assert "wrote t.csv" in done.stderr  # no chart is no reason to lose the table
