@@ -256,7 +256,9 @@ def _missing(spec: Spec, written: dict[str, Any], prefix: str = "") -> Iterator[
 
 def test_the_template_has_every_key() -> None:
     spec, written = load_scenario("image_template").spec, YAML(typ="safe").load(TEMPLATE)
-    shown = set(re.findall(r"^# (\w+):", TEMPLATE, re.MULTILINE))  # sections that say what they are for, left out
+    shown = set(
+        re.findall(r"^# (\w+):", TEMPLATE.read_text(encoding="utf-8"), re.MULTILINE)
+    )  # sections that say what they are for, left out
     assert set(_missing(spec, written)) == {"cost", "expect"} <= shown
     written |= dict.fromkeys(shown)
     del written["data"]["prefetch_depth"], written["run"]["checkpoint"]
