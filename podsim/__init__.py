@@ -15,6 +15,7 @@ from podsim._version import __version__
 if TYPE_CHECKING:
     from podsim.activity import generate, infer, run, simulate
     from podsim.activity.serve import serve
+    from podsim.comparisons import Comparison, compare
     from podsim.errors import (
         DoesNotFitError,
         InfeasibleError,
@@ -44,6 +45,8 @@ _HOMES = {
     "load": "podsim.specs",
     "load_scenario": "podsim.specs",
     "RunResult": "podsim.report.result",
+    "Comparison": "podsim.comparisons",
+    "compare": "podsim.comparisons",
     "Swept": "podsim.sweeps",
     "sweep": "podsim.sweeps",
 } | dict.fromkeys(
@@ -61,6 +64,7 @@ _HOMES = {
 _NAMES = {"load": "load_scenario"}
 
 __all__ = [
+    "Comparison",
     "DoesNotFitError",
     "ForwardResult",
     "GenerationResult",
@@ -74,6 +78,7 @@ __all__ = [
     "SpecError",
     "Swept",
     "__version__",
+    "compare",
     "generate",
     "infer",
     "load",

@@ -11,10 +11,12 @@ import typer
 
 from podsim.command_line import completion
 from podsim.command_line.checking import check
+from podsim.command_line.comparing import compare
 from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.planning import plan
 from podsim.command_line.running import (
     Format,
     Misfit,
@@ -175,6 +177,8 @@ def serve(
 
 app.command()(sweep)
 app.command()(check)
+app.command()(plan)
+app.command()(compare)
 
 
 @app.command("import")

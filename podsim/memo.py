@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -57,6 +58,8 @@ class Memo:
 
 DOCUMENTS = Memo(256)
 """Parsed files, by their displayed path and what is in them."""
+VALUES = Memo(1024)
+"""Single values, by their text."""
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
 COSTS = Memo(8)
@@ -69,7 +72,33 @@ SOURCES = Memo(16)
 """Hashes of the code that makes what is kept on disk."""
 
 
+_FILES = Memo(1024)
+_holders: list[None] = []
+
+
+@contextmanager
+def files_held() -> Iterator[None]:
+    """Read each file once while this lasts: all that is simulated in it sees files as they were at first."""
+    _holders.append(None)
+    try:
+        yield
+    finally:
+        _holders.pop()
+        if not _holders:
+            _FILES.forget()
+
+
+def hold_files() -> None:
+    """Read each file once for the rest of the process, which is a worker."""
+    _holders.append(None)
+
+
+def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
+    """What a file holds: read each time, or once while files are held; an error is not remembered."""
+    return _FILES.get(key, read) if _holders else read()
+
+
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, PLANS, COSTS, WORKLOADS, DRAWS, SOURCES):
+    for each in (DOCUMENTS, VALUES, PLANS, COSTS, WORKLOADS, DRAWS, SOURCES, _FILES):
         each.forget()

@@ -7,6 +7,7 @@ for a mistake must name the file and the cure, and start-up time counts in milli
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context
 from typing import Final
 
@@ -40,6 +41,7 @@ UNITS: Final[dict[str, dict[str, float]]] = {
     "hz": _with_prefixes("Hz", 1, binary=False),
     "s": _SECONDS,
     "w": _with_prefixes("W", 1, binary=False),
+    "j": _with_prefixes("J", 1, binary=False) | _with_prefixes("Wh", 3600, binary=False) | {"mJ": 1e-3, "uJ": 1e-6},
     "cycles": {"": 1.0, "cycles": 1.0},
     "ratio": {"": 1.0, "%": 0.01},
     "share": {"": 1.0, "%": 0.01},
@@ -53,11 +55,15 @@ EXAMPLES: Final[dict[str, str]] = {
     "hz": "1.85 GHz",
     "s": "1.5 us",
     "w": "300 W",
+    "j": "2.4 kWh",
     "cycles": "250",
     "ratio": "0.85",
     "share": "85 %",
     "count": "4",
 }
+
+
+_PRICE: Final = re.compile(r"\s*(\+?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Z]{3})(?:\s*/\s*(\w+))?\s*")
 
 
 class QuantityError(BadValueError):
@@ -90,6 +96,32 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     if unit not in known:
         raise QuantityError(f"unit `{unit}` does not fit here" if unit else f"`{written}` has no unit", do)
     return float(_EXACT.multiply(*map(_EXACT.create_decimal, (number.replace("_", ""), repr(known[unit])))))
+
+
+def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[float, str]:
+    """An amount of money, per some unit, and its currency.
+
+    Args:
+        text: A number with the three capital letters of a currency, and the unit behind a slash.
+        per: Units that may stand behind the slash, each with what the number is divided by; `""` for none.
+        example: A price of that kind.
+
+    Raises:
+        QuantityError: No number, no currency, or a price per something else.
+
+    >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
+    ((1.5, 'USD'), (0.12, 'EUR'))
+    """
+    written, do = str(text), f"write a number and the three letters of a currency, for example `{example}`"
+    written = written if len(written) <= _LONGEST_TEXT else f"{written[:_LONGEST_TEXT]}…"
+    match = _PRICE.fullmatch(written)
+    if match is None:
+        raise QuantityError(f"`{written}` is not a price", do)
+    number, currency, unit = match.groups(default="")
+    if unit not in per:
+        what = f"`{written}` is a price per `{unit}`" if unit else f"`{written}` does not say what it is the price of"
+        raise QuantityError(what, do)
+    return float(number) / per[unit], currency
 
 
 def seconds_to_ps(seconds: float) -> int:

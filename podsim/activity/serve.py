@@ -24,7 +24,6 @@ from podsim.program.generation import compile_step
 from podsim.report.envelope import SERVING, envelope_of
 from podsim.report.serving import ServingResult, serving_warnings
 from podsim.report.shared import shared
-from podsim.report.sources import Sources
 from podsim.report.usage import copies_in_use
 from podsim.serving import (
     Batching,
@@ -96,12 +95,12 @@ def serve(
         asked = job_of(spec)
         model = generation_cost_model(asked)
         plan = _planned(spec, asked, model).decode
-        stood_on = Deferred(lambda: step_report("decode", spec, plan, execute(compile_step(plan))).sources.lines)
+        decode = Deferred(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
     made = _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
-    return replace(made, sources=Sources(stood_on), envelope=envelope_of(spec, SERVING))
+    return replace(made, decode=decode, envelope=envelope_of(spec, SERVING))
 
 
 def _given(

@@ -25,6 +25,8 @@ KINDS_OF_FINDING: Final = {
 """What each kind of finding means, the gravest first."""
 _HARMLESS: Final = {ADDED}
 _MORE_IS_BETTER: Final = ("_per_s", "mfu", "mfu_of_pod", "utilization", "utilization_of_pod")
+_NEITHER: Final = ("mean_power_w",)
+"""Less power is no gain where IPUs wait longer; the energy of what is done tells."""
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
 
 
@@ -129,6 +131,8 @@ def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> 
         yield Finding(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
         return
     for metric, value in before["metrics"].items():
+        if metric in _NEITHER:
+            continue
         new = after["metrics"].get(metric)
         if new is None:
             yield Finding(BROKEN, name, metric, figure(value), "nothing", why=_why(before, after))

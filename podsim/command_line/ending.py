@@ -20,7 +20,7 @@ EXIT_CODES: Final = {
     1: "a bug of podsim, with a traceback",
     2: "an input, an output or the command line is wrong, or a number is missing",
     3: "the plan is impossible, which is an answer",
-    4: "predictions are beyond the limits that were given",
+    4: "predictions are beyond the limits that were given, or worse under `compare --fail-on worse`",
     130: "interrupted",
     141: "the reader of the output has gone, as in a pipe to `head`; there is no message",
     143: "told to terminate",

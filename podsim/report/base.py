@@ -6,18 +6,32 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from podsim.parallelism.choice import Choice
+from podsim.report.bill import Cost
 from podsim.report.envelope import Envelope
+from podsim.report.power import Energy, Meter, Work
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated
+from podsim.specs.costs import CostSpec
 from podsim.specs.without_effect import WithoutEffect
 
 if TYPE_CHECKING:
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
     from podsim.program.passes_in_order import Passes
+
+SCHEMA_VERSION: Final = 1
+"""Of the JSON of results; another number if a field gets another meaning or is gone."""
+
+
+_SPENT: Final = (
+    *("mean_power_w", "energy_per_sample_j", "energy_per_token_j", "energy_per_request_j", "energy_per_run_j"),
+    *("cost_per_hour", "cost_per_million_samples", "cost_per_million_tokens", "cost_per_run"),
+)
+"""Figures of power, energy and cost; those that a result does not have are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +51,13 @@ class Result:
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
         scenario: The scenario as resolved.
+        hardware: All keys of pod and stack, with their values as they were written.
         choice: How the division was chosen, if that was left open.
         uncertainty: What came of the run with inputs drawn from their ranges, if that was asked for.
         trace: The timeline, if recorded; not part of the JSON.
         passes: Operations of the passes in the timeline, by name of the pass; not part of the JSON.
+        meter: What draws power and is paid for; not part of the JSON.
+        prices: What it is paid with, if that is given; not part of the JSON.
     """
 
     FIGURES: ClassVar[tuple[str, ...]] = ()
@@ -57,10 +74,13 @@ class Result:
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
     scenario: Mapping[str, object]
+    hardware: Sequence[tuple[str, str]] = ()
     choice: Choice | None = None
     uncertainty: Uncertainty | None = None
     trace: Trace | None = None
     passes: Passes | None = None
+    meter: Meter | None = None
+    prices: CostSpec | None = None
 
     @property
     def title(self) -> str:
@@ -76,6 +96,75 @@ class Result:
     def own(self) -> Mapping[str, object]:
         """The numbers of this kind of result, in a fixed order of keys."""
 
+    @abstractmethod
+    def work(self) -> Work:
+        """What the IPUs in use do, and what comes of it."""
+
+    @cached_property
+    def energy(self) -> Energy | None:
+        """Power and energy; None where chip, machine or host server do not say what they draw."""
+        return None if self.meter is None or self.meter.missing else Energy(self.meter, self.work())
+
+    @cached_property
+    def cost(self) -> Cost | None:
+        """What it costs; None where no price is given."""
+        if self.meter is None or self.prices is None:
+            return None
+        return Cost(self.prices, self.meter, self.work(), self.energy)
+
+    @property
+    def mean_power_w(self) -> float | None:
+        """Mean power of the machines in use, with their host servers and switches. [W]"""
+        return self.energy.mean_power_w if self.energy else None
+
+    @property
+    def energy_per_sample_j(self) -> float | None:
+        """Energy of a sample. [J]"""
+        return self._per_j("sample")
+
+    @property
+    def energy_per_token_j(self) -> float | None:
+        """Energy of a token that is generated. [J]"""
+        return self._per_j("token")
+
+    @property
+    def energy_per_request_j(self) -> float | None:
+        """Energy of a request that is served. [J]"""
+        return self._per_j("request")
+
+    @property
+    def energy_per_run_j(self) -> float | None:
+        """Energy of a training run with an end. [J]"""
+        return self._per_j("run")
+
+    @property
+    def cost_per_hour(self) -> float | None:
+        """Cost of an hour of work, in the currency of its prices."""
+        return self.cost.per_hour if self.cost else None
+
+    @property
+    def cost_per_million_samples(self) -> float | None:
+        """Cost of a million samples."""
+        return self.cost.per_million.get("sample") if self.cost else None
+
+    @property
+    def cost_per_million_tokens(self) -> float | None:
+        """Cost of a million tokens that are generated."""
+        return self.cost.per_million.get("token") if self.cost else None
+
+    @property
+    def cost_per_run(self) -> float | None:
+        """Cost of a training run with an end, in the currency of its prices."""
+        return self.cost.per_run if self.cost else None
+
+    def _per_j(self, what: str) -> float | None:
+        return self.energy.per_j.get(what) if self.energy else None
+
+    def spent(self) -> Mapping[str, object]:
+        """Energy and cost as plain numbers; None where they are not known."""
+        energy, cost = self.energy, self.cost
+        return {"energy": energy.to_dict() if energy else None, "cost": cost.to_dict() if cost else None}
+
     def figures(self) -> Iterator[tuple[str, float | None]]:
         """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
         for name in self.FIGURES:
@@ -84,6 +173,8 @@ class Result:
                 yield from ((f"{name}.{part}", number) for part, number in value.items())
             else:
                 yield name, value
+        spent = ((name, getattr(self, name)) for name in _SPENT)
+        yield from ((name, value) for name, value in spent if value is not None)
 
     def predicted(self, quantity: str) -> float | None:
         """The predicted value of a quantity, or None if the result does not have it."""
@@ -101,6 +192,7 @@ class Result:
             "name": self.name,
             "description": self.description,
             "version": self.version,
+            "schema_version": SCHEMA_VERSION,
             "simulated": self.simulated,
             "warnings": self.warnings,
             "without_effect": self.without_effect,
@@ -113,6 +205,8 @@ class Result:
         if self.event_count is not None:
             common["event_count"] = self.event_count
         common["scenario"] = self.scenario
+        if self.hardware:
+            common["hardware"] = dict(self.hardware)
         if self.choice is not None:
             common["choice"] = self.choice
         if self.uncertainty is not None:

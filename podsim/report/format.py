@@ -8,6 +8,9 @@ from podsim.units import format_significant as format_significant
 _DURATIONS: Final = ((1e-9, "ps", 1e-12), (1e-6, "ns", 1e-9), (1e-3, "us", 1e-6), (1.0, "ms", 1e-3))
 _LONG_DURATIONS: Final = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172800.0, "h", 3600.0))
 _DAY_S: Final = 86400.0
+_JOULES: Final = ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3))
+_J_PER_KWH: Final = 3.6e6
+_W_PER_KW: Final = 1000
 
 
 def format_duration_s(seconds: float, digits: int = 3) -> str:
@@ -25,6 +28,29 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
         if rounded < limit_s:
             return f"{format_significant(seconds / scale_s, digits)} {unit}"
     return f"{format_significant(seconds / _DAY_S, digits)} d"
+
+
+def format_power_w(power_w: float) -> str:
+    """Power in the unit that suits it. [W]
+
+    >>> format_power_w(21.04), format_power_w(4936.6)
+    ('21 W', '4.94 kW')
+    """
+    if power_w < _W_PER_KW:
+        return f"{format_significant(power_w)} W"
+    return f"{format_significant(power_w / _W_PER_KW)} kW"
+
+
+def format_energy_j(energy_j: float) -> str:
+    """Energy in joules, from a megajoule on in kilowatt-hours. [J]
+
+    >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
+    ('172 mJ', '3.23 kJ', '2 kWh')
+    """
+    for limit_j, unit, scale_j in _JOULES:
+        if energy_j < limit_j:
+            return f"{format_significant(energy_j / scale_j)} {unit}"
+    return f"{format_significant(energy_j / _J_PER_KWH)} kWh"
 
 
 def format_count(value: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podsim.report.base import Result
+from podsim.report.power import Work
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow
 from podsim.report.step import StepReport
 
@@ -84,6 +85,11 @@ class ForwardResult(Result):
         """Work over what all IPUs of the pod could do in the same time."""
         return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
 
+    def work(self) -> Work:
+        """Session calls in the steady state."""
+        rates = {"sample": self.throughput_samples_per_s, "batch": self.batches_per_s}
+        return Work(self.call.breakdown_ps, rates)
+
     def own(self) -> Mapping[str, object]:
         """The numbers of forward passes, in a fixed order of keys."""
         return {
@@ -102,4 +108,5 @@ class ForwardResult(Result):
             "ipus": [{"ipu": each.ipu, "stages": each.stages, "seconds": each.seconds} for each in self.ipus],
             "memory": self.memory,
             "operations": self.operations,
+            **self.spent(),
         }

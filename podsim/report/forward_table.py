@@ -6,6 +6,7 @@ from rich.console import Group
 
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
+from podsim.report.power_table import spent_rows
 from podsim.report.table import breakdown_table, ipu_table, memory_lines, operation_table, share_of_pod
 from podsim.report.tables import Tables, headline
 
@@ -37,6 +38,7 @@ def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
         ("IPUs", "", f"{result.replication_factor} x {len(result.ipus)}"),
         ("Parameters", "", format_count(result.parameter_count)),
         ("Work", "", f"{result.flop_per_batch / 1e9:,.3g} GFLOP per batch"),
+        *spent_rows(result),
     ]
 
 

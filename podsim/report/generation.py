@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from podsim.report.base import Result
+from podsim.report.power import Work
 from podsim.report.rows import MemoryReport
 from podsim.report.step import StepReport
 from podsim.units import ps_to_seconds
@@ -57,8 +58,7 @@ class GenerationResult(Result):
     @property
     def time_per_output_token_s(self) -> float:
         """From one token of a sequence to its next: one step, or the turns of all batches at the slowest stage. [s]"""
-        turns_s = self.batches_in_flight * ps_to_seconds(self.decode.longest_stage_ps)
-        return max(self.decode.time_s, turns_s)
+        return ps_to_seconds(self.decode.interval_ps(self.batches_in_flight))
 
     @property
     def steps_per_s(self) -> float:
@@ -75,6 +75,11 @@ class GenerationResult(Result):
         """From the arrival of a prompt at an idle machine to its last token. [s]"""
         return self.time_to_first_token_s + (self.output_tokens - 1) * self.time_per_output_token_s
 
+    def work(self) -> Work:
+        """Decode steps of all batches in flight."""
+        rates = {"token": self.tokens_per_s}
+        return Work(self.decode.breakdown_ps, rates, density=self.decode.density(self.batches_in_flight))
+
     def own(self) -> Mapping[str, object]:
         """The numbers of text generation, in a fixed order of keys."""
         return {
@@ -85,4 +90,5 @@ class GenerationResult(Result):
             "latency_s": self.latency_s,
             "steps": [step.to_dict() for step in (self.prefill, self.decode)],
             "memory": self.memory,
+            **self.spent(),
         }

@@ -7,6 +7,7 @@ from rich.console import Group
 from podsim.report.choice_table import choice_table
 from podsim.report.format import format_count, format_duration_s, format_significant
 from podsim.report.generation import GenerationResult
+from podsim.report.power_table import spent_rows
 from podsim.report.step import StepReport
 from podsim.report.table import breakdown_table, memory_lines
 from podsim.report.tables import Tables, headline
@@ -37,6 +38,7 @@ def _headline(result: GenerationResult) -> list[tuple[str, str, str]]:
         ("Throughput", "tokens_per_s", f"{format_significant(result.tokens_per_s, _DIGITS)} tokens/s"),
         ("Latency", "latency_s", f"{whole} for {result.output_tokens} tokens"),
         ("Sequences", "", format_count(sequences)),
+        *spent_rows(result),
     ]
 
 

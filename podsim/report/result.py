@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
+from podsim.report.power import Work
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.report.sources import Sources
 from podsim.units import ps_to_seconds
@@ -115,10 +116,16 @@ class RunResult(Result):
             return drawn["p50"]
         return super().predicted(quantity)
 
+    def work(self) -> Work:
+        """Weight updates, and the run they belong to."""
+        rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
+        run_s = self.predicted("time_to_train_s")
+        return Work(self.breakdown_ps, rates, run_parts=self.run_breakdown, run_s=run_s)
+
     def own(self) -> Mapping[str, object]:
         """The numbers of training, in a fixed order of keys."""
         ipus = [_ipu_dict(account) for account in self.ipus]
-        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus}
+        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **self.spent()}
 
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from podsim.report.base import Result
+from podsim.report.power import Work
 from podsim.report.sources import Sources
+from podsim.report.step import StepReport
 from podsim.serving import LoadPoint, Saturation, ServingOutcome
 
 _TIMES = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
@@ -29,7 +31,7 @@ class ServingResult(Result):
         outcome: What came of them.
         saturation: The largest rate that can be served.
         points: The same kind of requests at other rates.
-        sources: What the time of a decode step of a full batch stands on.
+        decode: A decode step of a full batch, simulated when it is looked at; none or one.
     """
 
     batching: str
@@ -42,7 +44,12 @@ class ServingResult(Result):
     outcome: ServingOutcome
     saturation: Saturation
     points: tuple[LoadPoint, ...]
-    sources: Sources = field(default_factory=Sources)
+    decode: Sequence[StepReport] = ()
+
+    @property
+    def sources(self) -> Sources:
+        """What the time of a decode step of a full batch stands on."""
+        return self.decode[0].sources if self.decode else Sources()
 
     @property
     def load(self) -> float | None:
@@ -62,6 +69,15 @@ class ServingResult(Result):
     def most_waiting(self) -> int:
         """Most requests in the queue at a time."""
         return max(self.outcome.queue.peak)
+
+    def work(self) -> Work:
+        """Steps of all copies; those that take in prompts count as the others do."""
+        outcome = self.outcome
+        rates = {"token": outcome.throughput_tokens_per_s, "request": outcome.throughput_requests_per_s}
+        if not self.decode:
+            return Work({}, rates)
+        step = self.decode[0]
+        return Work(step.breakdown_ps, rates, density=outcome.utilization * step.density(self.batches_in_flight))
 
     def own(self) -> Mapping[str, object]:
         """The numbers of serving, in a fixed order of keys."""
@@ -90,6 +106,7 @@ class ServingResult(Result):
                 }
                 for point in self.points
             ],
+            **self.spent(),
         }
 
 

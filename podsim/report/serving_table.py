@@ -11,8 +11,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
+from podsim.report.power_table import spent_rows
 from podsim.report.serving import ServingResult
-from podsim.report.tables import Tables, plain_table, titled
+from podsim.report.tables import Tables, headline, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
 _DIGITS: Final = 4
@@ -20,6 +21,7 @@ _TABLE_DIGITS: Final = 3
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = " .:-=+*#@"
 _SPARKS: Final = 60
+_LABELS: Final = len("Saturation")
 _NONE: Final = "-"
 
 
@@ -66,9 +68,15 @@ def _headline(result: ServingResult) -> RenderableType:
     )
     for row in rows:
         table.add_row(*map(Text, row))
+    spent = spent_rows(result)
+    tables = (
+        (table, headline(result, [(label.ljust(_LABELS), key, value) for label, key, value in spent]))
+        if spent
+        else (table,)
+    )
     if not result.sources.text:
-        return table
-    return Group(table, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
+        return Group(*tables)
+    return Group(*tables, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
 
 
 def _offered(result: ServingResult) -> str:

@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from podsim._version import __version__
+from podsim.deferred import Deferred
 from podsim.parallelism.choice import Choice
+from podsim.report.bill import price_warnings, today
 from podsim.report.envelope import Envelope, envelope_of
+from podsim.report.power import Meter
 from podsim.report.references import references_of
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated, simulated
 from podsim.report.usage import Usage, unused_ipus
 from podsim.specs import LoadedScenario
 from podsim.specs.changes import Change
+from podsim.specs.costs import CostSpec
+from podsim.specs.keys import hardware_keys
 from podsim.specs.without_effect import WithoutEffect, without_effect
 
 
@@ -31,7 +36,10 @@ class Shared(TypedDict):
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     scenario: Mapping[str, object]
+    hardware: Sequence[tuple[str, str]]
     choice: Choice | None
+    meter: Meter
+    prices: CostSpec | None
 
 
 def shared(
@@ -55,17 +63,22 @@ def shared(
         choice: How the division was chosen, if that was left open.
         changes: What was given beside the file, variant and overrides.
     """
+    meter = Meter(loaded.spec.system, usage.ipus_used)
+    told = (*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings)
     return Shared(
         name=loaded.name,
         description=loaded.spec.description,
         version=__version__,
         simulated=simulated(loaded, usage.ipus_used, changes),
         references=() if changes else references_of(loaded),
-        warnings=(*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings),
+        warnings=(*told, *price_warnings(loaded.spec.cost, meter, today())),
         without_effect=without_effect(loaded),
         envelope=envelope_of(loaded.spec),
         assumptions=stands_on,
         inputs=(*loaded.inputs, *files),
         scenario=loaded.resolved,
+        hardware=Deferred(lambda: hardware_keys(loaded.spec)),
         choice=choice,
+        meter=meter,
+        prices=loaded.spec.cost,
     )

@@ -80,6 +80,14 @@ class StepReport:
                 sums[bound] = sums.get(bound, 0) + time_ps
         return sums
 
+    def interval_ps(self, in_flight: int) -> int:
+        """From a step of a batch to its next: the step, or the turns of all batches at the slowest stage. [ps]"""
+        return max(self.time_ps, in_flight * self.longest_stage_ps)
+
+    def density(self, in_flight: int) -> float:
+        """How often its work is done in its time while so many batches are in flight."""
+        return in_flight * self.time_ps / self.interval_ps(in_flight)
+
     def to_dict(self) -> dict[str, object]:
         """Plain types only, in a fixed order of keys."""
         return {

@@ -17,6 +17,7 @@ from podsim.report.format import (
 )
 from podsim.report.kinds import COMPUTE, WAITING, kind_of
 from podsim.report.phases import merged, part_of
+from podsim.report.power_table import spent_rows
 from podsim.report.result import RunResult
 from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.report.sources import Sources
@@ -51,6 +52,7 @@ def _headline(result: RunResult) -> list[tuple[str, str, str]]:
         *_time_to_train(result),
         ("MFU", "mfu", format_percent(result.mfu)),
         *share_of_pod(result, result.mfu_of_pod),
+        *spent_rows(result),
     ]
 
 

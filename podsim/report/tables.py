@@ -11,7 +11,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.report.base import Result
-from podsim.report.format import format_count, format_duration_s, format_error, format_percent
+from podsim.report.format import (
+    format_count,
+    format_duration_s,
+    format_energy_j,
+    format_error,
+    format_percent,
+    format_power_w,
+)
 from podsim.report.rows import Reference
 
 Tables = Sequence[RenderableType | None]
@@ -69,6 +76,10 @@ def _source(reference: Reference) -> str:
 def _measured(quantity: str, value: float) -> str:
     if quantity == "mfu":
         return format_percent(value)
+    if quantity.endswith("_w"):
+        return format_power_w(value)
+    if quantity.endswith("_j"):
+        return format_energy_j(value)
     if quantity.endswith("_per_s"):
         return f"{format_count(float(value))}/s"
     return format_duration_s(value, _DIGITS)

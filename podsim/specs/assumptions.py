@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from podsim.specs.base import keys_of
-from podsim.specs.quantity import Info, Sourced, quantities, quantity_of
+from podsim.specs.quantity import Apart, Info, Sourced, marks_of, quantities, quantity_of
 from podsim.specs.scenario import Scenario
 
-_CERTAIN = ("published", "measured")
+CERTAIN = ("published", "measured")
 _WITHOUT_RANGE = 0.1
 """How far a number is moved that has no range of its own, as a share of it."""
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -52,17 +52,21 @@ class Assumption:
 def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
     """Every number of a scenario that is derived, calibrated or assumed, whether or not its result stands on it."""
     return tuple(
-        Assumption(key, p.text, p.basis, p.source, p.note, p.range, p.range or _tenth(number, dimension), float(number))
+        Assumption(
+            key, p.text, p.basis, p.source, p.note, p.range, p.range or a_tenth(number, dimension), float(number)
+        )
         for key, number, dimension in numbers(spec)
         for p in [number.provenance]
-        if p.basis not in _CERTAIN
+        if p.basis not in CERTAIN
     )
 
 
 def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
-    """Key, number and dimension of every quantity that a model may read."""
+    """Key, number and dimension of every quantity that a time may stand on."""
     for key, number, declared in quantities(model):
-        if (quantity := quantity_of(declared)) and not any(isinstance(each, Info) for each in declared.metadata):
+        if (quantity := quantity_of(declared)) and not any(
+            isinstance(each, Info | Apart) for each in marks_of(declared)
+        ):
             yield key, number, quantity.dimension
 
 
@@ -89,7 +93,7 @@ def with_value(part: _Model, key: str, value: float) -> _Model:
     return type(part).model_validate(fields)
 
 
-def _tenth(value: float, dimension: str) -> tuple[float, float]:
+def a_tenth(value: float, dimension: str) -> tuple[float, float]:
     """A tenth less and more; for whole numbers at least one, for shares at most all."""
     less, more = value * (1 - _WITHOUT_RANGE), value * (1 + _WITHOUT_RANGE)
     if dimension == "share":

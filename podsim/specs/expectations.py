@@ -15,6 +15,7 @@ FITS: Final = "fits"
 _BOUND: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+)")
 _AROUND: Final = re.compile(r"\s*(.+?)\s*(?:±|\+-)\s*(.+)")
 _DO: Final = "write for example `1529 ± 5 %`, `< 30 min` or `>= 0.4`"
+_DIMENSIONS: Final = {"_s": "s", "_bytes": "bytes", "_w": "w", "_j": "j"}
 Given = Mapping[str, bool | float | str]
 
 
@@ -87,4 +88,4 @@ def findings(expect: Given | None) -> Iterator[tuple[KeyPath, str, str]]:
 def _dimension(metric: str) -> str:
     if metric.endswith("_per_s"):
         return "count"
-    return "s" if metric.endswith("_s") else "bytes" if metric.endswith("_bytes") else "ratio"
+    return next((found for ending, found in _DIMENSIONS.items() if metric.endswith(ending)), "ratio")

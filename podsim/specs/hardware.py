@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from podsim.errors import BadValueError
 from podsim.specs.base import HardwareSpec
 from podsim.specs.ipu import Ipu
+from podsim.specs.money import Price, Priced
+from podsim.specs.power import HostPower, MachinePower, PodPower
 from podsim.specs.quantity import Count, Info, Quantity, Real, Whole
 
 _MOST_IPUS = 2**16
@@ -140,6 +142,10 @@ class Machine(HardwareSpec):
     """Between link domains."""
     host_link: HostLink
     """To the host."""
+    power: MachinePower | None = None
+    """What it draws, its IPUs apart."""
+    list_price: Annotated[Price, Priced("32450 USD")] | None = None
+    """List price of one machine, without hosts."""
 
     @property
     def rung_bytes_per_s(self) -> float:
@@ -181,6 +187,8 @@ class Host(HardwareSpec):
     """Cores that prepare data."""
     image_decode_time_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
     """One core decodes, crops and flips one image of ImageNet's size."""
+    power: HostPower | None = None
+    """What it draws."""
 
     @property
     def decode_s_per_image(self) -> float:
@@ -208,6 +216,8 @@ class System(HardwareSpec):
     """Host servers."""
     host: Host
     """The servers, all alike."""
+    power: PodPower | None = None
+    """What it draws beside machines and servers; nothing if left out."""
 
     @model_validator(mode="after")
     def _domains_are_whole(self) -> System:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from podsim.errors import MissingDataError
 from podsim.specs.base import HardwareSpec
+from podsim.specs.power import ChipPower
 from podsim.specs.quantity import Quantity, Real, Whole
 from podsim.specs.vertices import Vertices
 
@@ -126,6 +129,8 @@ class Ipu(HardwareSpec):
     """Sync of several IPUs."""
     vertices: Vertices
     """Cycle estimates of tile programs."""
+    power: ChipPower | None = Field(default=None, repr=False)  # plans are kept by all else that is written out
+    """What it draws."""
 
     @property
     def memory_bytes(self) -> int:

@@ -165,7 +165,9 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     wanted = form_of(document)
     auto = _pinned(document, wanted)
     spec = _validate(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
-    findings = spec.findings() if auto is None else (*spec.model_findings(), *auto.findings(spec))
+    findings = (
+        spec.findings() if auto is None else (*spec.model_findings(), *spec.findings_beside(), *auto.findings(spec))
+    )
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)

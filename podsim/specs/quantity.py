@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.specs.base import Spec, keys_of
+from podsim.specs.dates import DATE_SCHEMA, Day
 from podsim.specs.wording import known_here, shown
 from podsim.units import EXAMPLES, UNITS, parse_quantity
 
@@ -34,6 +35,8 @@ class Provenance(Spec):
     """What a reader should know."""
     range: tuple[float, float] | None = None
     """Plausible bounds, in the SI base unit."""
+    date: Day | None = None
+    """When it held: a year, a month or a day."""
 
 
 class Real(float):
@@ -83,7 +86,13 @@ class Info:
         return handler(core_schema) | {INFORMATION: self.reason}
 
 
-_SOURCED_KEYS = ("basis", "note", "range", "source", "value")
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Marks a quantity that energy and cost stand on, and no time."""
+
+
+APART = Apart()
+SOURCED_KEYS = ("basis", "date", "note", "range", "source", "value")
 _LIMITS: dict[str, tuple[str, str]] = {
     "bytes": ("1 B", "1000000 TB"),
     "bytes_per_s": ("1 B/s", "1000000 TB/s"),
@@ -140,8 +149,8 @@ class Quantity:
         if not isinstance(raw, dict):
             return kind(self._number(raw), Provenance(text=str(raw), source="given", basis="assumed"))
         for key in raw:
-            if key not in _SOURCED_KEYS:
-                raise BadValueError(f"unknown key `{key}`", known_here(str(key), _SOURCED_KEYS))
+            if key not in SOURCED_KEYS:
+                raise BadValueError(f"unknown key `{key}`", known_here(str(key), SOURCED_KEYS))
         for key in ("value", "source", "basis"):
             if key not in raw:
                 do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
@@ -231,8 +240,12 @@ def _written_out(number: Sourced) -> dict[str, Any]:
 
 def quantity_of(declared: FieldInfo) -> Quantity | None:
     """How the quantity of a field is read, optional or not; None for any other field."""
-    marks = (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
-    return next((mark for mark in marks if isinstance(mark, Quantity)), None)
+    return next((mark for mark in marks_of(declared) if isinstance(mark, Quantity)), None)
+
+
+def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
+    """What stands in the declaration of a field beside its type, optional or not."""
+    return (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
 
 
 def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:
@@ -257,6 +270,7 @@ def _json_schema(dimension: str) -> dict[str, Any]:
         "source": {"type": "string"},
         "basis": {"enum": list(Basis.__args__)},  # type: ignore[attr-defined]
         "note": {"type": "string"},
+        "date": DATE_SCHEMA,
         "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
     }
     full = {

@@ -6,11 +6,12 @@ that refers to another file (a pod's machine, a machine's chip) may hold a name,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.specs.auto import spelled_out, without_given_division
 from podsim.specs.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text
@@ -60,6 +61,16 @@ def load_document(
     Raises:
         SpecError: A file is missing, wrong, of another kind, or its bases form a circle.
     """
+    asked = ("resolved", *_asked(name, kind, folders, chain))
+    return memo.of_file(asked, lambda: _load(name, kind, folders, place, key, chain))
+
+
+def _asked(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
+    """All that decides which file a name stands for."""
+    return name, name.folders if isinstance(name, Name) else (), kind, tuple(folders), chain
+
+
+def _load(name: str, kind: str, folders: Sequence[Path], place: str, key: KeyPath, chain: tuple[Path, ...]) -> Document:
     document, path = read_named(name, kind, folders, place, key, chain)
     given = document.data.get("kind", kind)
     if given != kind:
@@ -83,6 +94,13 @@ def read_named(
     Raises:
         SpecError: The file is missing, wrong, or among the files whose base it is.
     """
+    asked = ("written", *_asked(name, kind, folders, chain))
+    return memo.of_file(asked, lambda: _read(name, kind, folders, place, key, chain))
+
+
+def _read(
+    name: str, kind: str, folders: Sequence[Path], place: str, key: KeyPath, chain: tuple[Path, ...]
+) -> tuple[Document, Path]:
     path = find(name, kind, folders, place, dotted(key))
     resolved = path.resolve()
     if resolved in chain:

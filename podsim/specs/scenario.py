@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 from podsim.errors import PodsimError
 from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
+from podsim.specs.costs import CostSpec
 from podsim.specs.document import KeyPath
 from podsim.specs.expectations import findings as expectation_findings
 from podsim.specs.hardware import System
@@ -34,6 +35,8 @@ class Scenario(Spec):
     """The software stack: a name, a file, or a mapping with `base`."""
     model: ModelSpec
     """The model."""
+    cost: CostSpec | None = None
+    """Prices, for what a run costs; left out, energy alone is told."""
     expect: Mapping[str, bool | float | str] | None = None
     """Bounds of figures of the result by their key, such as `time_to_train_s: < 30 min`, for `podsim check`."""
 
@@ -65,4 +68,10 @@ class Scenario(Spec):
         """Everything that does not add up."""
         yield from self.division_findings()
         yield from self.model_findings()
+        yield from self.findings_beside()
+
+    def findings_beside(self) -> Iterator[Finding]:
+        """Expectations that are none, and prices that do not go together."""
         yield from expectation_findings(self.expect)
+        if self.cost is not None:
+            yield from self.cost.findings(self.system)

@@ -88,4 +88,4 @@ def parse_value(text: str) -> Any:
     """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
     from podsim.specs.yaml_text import parsed_value
 
-    return parsed_value(text)
+    return memo.VALUES.get(text, lambda: parsed_value(text))

@@ -17,7 +17,10 @@ from podsim.sweeps.rows import Row
 PARQUET, CSV = ".parquet", ".csv"
 SUFFIXES: Final = (PARQUET, CSV)
 _ROWS_AT_ONCE: Final = 10_000
-_UNITS: Final = {"_samples_per_s": "1/s", "_per_s": "1/s", "_bytes": "B", "_share": "1", "_s": "s"}
+_UNITS: Final = {"_samples_per_s": "1/s", "_per_s": "1/s", "_bytes": "B", "_share": "1", "_s": "s"} | {
+    "_w": "W",
+    "_j": "J",
+}
 _TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool"
 
 

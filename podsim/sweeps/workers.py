@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Final, TypeVar
 
 from podsim.errors import PodsimError
+from podsim.memo import files_held, hold_files
 from podsim.sweeps.rows import Row, row_of
 from podsim.sweeps.space import Point
 
@@ -24,7 +25,8 @@ _Made = TypeVar("_Made")
 
 def in_this_process(points: Iterable[Point]) -> Iterator[Row]:
     """One after the other."""
-    return map(row_of, points)
+    with files_held():
+        yield from map(row_of, points)
 
 
 def on_all_cores(points: Iterable[Point], processes: int | None = None) -> Iterator[Row]:
@@ -82,7 +84,8 @@ def _pooled(
 
 
 def _prepare() -> None:
-    """Leave Control-C to the process that collects rows, and end with it however it ends."""
+    """Leave Control-C to the process that collects rows, and end with it however it ends; read each file once."""
+    hold_files()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +115,12 @@ def stands_on_s(scenario: str) -> float:
     return min(times)
 
 
+def spent_on_energy_s(scenario: str) -> float:
+    """Shortest processor time of the power, energy and cost of a result. [s]"""
+    results = [replace(simulate(scenario, overrides=["cost.price_per_ipu_hour=1 USD"])) for _ in range(20)]
+    return best_s(lambda: results.pop().spent(), len(results))
+
+
 @pytest.fixture(scope="module")
 def plan128() -> Plan:
     return plan_of(POD128)
@@ -147,6 +153,7 @@ def measurements(plan128: Plan, explicit_run: tuple[float, Trace]) -> dict[str, 
         "again": Measurement(f"simulate {POD64} again", again_s(POD64) * 1e3, 25, "ms"),
         "images_again": Measurement(f"simulate {IMAGES} again", again_s(IMAGES) * 1e3, 35, "ms"),
         "stands_on": Measurement(f"what {POD64} stands on", stands_on_s(POD64), 0.15, "s"),
+        "energy": Measurement(f"power and cost of {POD64}", spent_on_energy_s(POD64) * 1e3, 1, "ms"),
     }
     head = f"{'best of several runs':<42} {'events':>9}  {'measured':>8} {'':<10} target"
     lines = ["", "", head, "─" * len(head), *(each.line for each in found.values()), "", ""]
@@ -158,7 +165,7 @@ def measurements(plan128: Plan, explicit_run: tuple[float, Trace]) -> dict[str, 
     "name",
     [
         *("folded", "explicit", "events", "help", "run", "run_images", "serve", "validate"),
-        *("again", "images_again", "stands_on"),
+        *("again", "images_again", "stands_on", "energy"),
     ],
 )
 def test_speed(measurements: dict[str, Measurement], name: str) -> None:

@@ -355,7 +355,7 @@ def test_cited_sources_are_in_the_bibliography(page: Path) -> None:
 
 def json_fields(value: Any, path: str = "") -> set[str]:
     """Field paths of a result; mappings with free keys end a path."""
-    free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario"}
+    free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario", "hardware"}
     free |= {"time_to_train_percentiles", "range", "metrics"}
     if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
         return {field for key, each in value.items() for field in json_fields(each, f"{path}.{key}".lstrip("."))}
@@ -369,9 +369,10 @@ def test_every_field_of_a_result_is_explained() -> None:
     name = "bert_v1.1_pod16_open"
     result = podsim.run(name, uncertainty=Draws(2)).to_dict()
     generated = podsim.generate("llama2_7b_pods").to_dict()
+    paid = json_fields(podsim.run(name, overrides=["cost.price_per_ipu_hour=1 USD"]).to_dict()["cost"], "cost")
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]
-    fields = json_fields(result) | (json_fields(generated) - {"references"})
+    fields = json_fields(result) | paid | (json_fields(generated) - {"references"})
     assert sorted(rows) == sorted([*fields, *kinds])
 
 

@@ -29,8 +29,10 @@ ORDER = [
     "importer",
     "sweeps",
     "checks",
+    "capacity",
     "validation",
     "mlperf",
+    "comparisons",
     "command_line",
     "cli",
     "__main__",
@@ -108,6 +110,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "activity.serve",
             "specs",
             "sweeps",
+            "comparisons",
         }
         return
     assert [text for text in (complaint(module, name) for name in imported) if text] == []

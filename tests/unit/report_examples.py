@@ -84,6 +84,7 @@ def make_result(**changes: object) -> RunResult:
     values: dict[str, object] = {
         "name": "two_ipus",
         "description": "Two IPUs [by hand]",
+        "hardware": (("system.name", "IPU-POD4"), ("software.name", "PopART, SDK 2.3")),
         "version": "0.1.0",
         "simulated": SIMULATED,
         "throughput_samples_per_s": 80_000.0,

@@ -203,6 +203,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+def test_less_power_is_neither_better_nor_worse_and_less_energy_is_better() -> None:
+    baseline = Baseline({"s": given(mean_power_w=5000.0, energy_per_sample_j=3.0)})
+    found = check({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).findings
+    assert [(each.kind, each.metric) for each in found] == [("gain", "energy_per_sample_j")]
+
+
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     sys.argv = ["podsim", "check", *arguments]
     with pytest.raises(SystemExit) as end:
@@ -222,7 +228,7 @@ def test_a_baseline_is_written_held_and_rewritten(folder: Path, capsys: pytest.C
         "s": "done",
         "s@too_large": "does not fit",
     }
-    assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 6 figures\n")
+    assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 9 figures\n")
     (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 300 ms}\n")
     code, text = told(capsys, str(folder))
     assert code == 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 
-from podsim import load, simulate
+from podsim import load, memo, simulate
 from podsim.deferred import Deferred
 
 
@@ -45,10 +46,33 @@ def shared_costs(name: str, *overrides: str) -> object:
 
 
 def test_a_shared_model_gives_the_numbers_of_a_fresh_one() -> None:
-    from podsim import memo
-
     name, clock = "bert_v1.1_pod16_open", "system.machine.ipu.clock=1.5 GHz"
     memo.forget()
     fresh = [simulate(name, overrides=overrides).to_json() for overrides in ([], [clock])]
     again = [simulate(name, overrides=overrides).to_json() for overrides in ([clock], [])]
     assert again == fresh[::-1]
+
+
+def test_files_are_read_once_while_they_are_held(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+
+    def described(text: str) -> str:
+        path.write_text(f"base: bert_v1.1_pod16_open\ndescription: {text}\n")
+        return load(path).spec.description
+
+    assert [described("one"), described("two")] == ["one", "two"]
+    with memo.files_held():
+        assert [described("three"), described("four")] == ["three", "three"]
+    assert described("five") == "five"
+
+
+def test_the_same_name_in_two_folders_stays_two_files_while_they_are_held(tmp_path: Path) -> None:
+    for folder, clock in (("a", "1.2 GHz"), ("b", "1.6 GHz")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.yaml").write_text(
+            f"kind: pod\nbase: ipu_pod16\nmachine: {{ipu: {{clock: {clock}}}}}\n"
+        )
+        (tmp_path / folder / "s.yaml").write_text("base: bert_v1.1_pod16_open\nsystem: mine.yaml\n")
+    with memo.files_held():
+        clocks = [load(tmp_path / folder / "s.yaml").spec.system.machine.ipu.clock_hz for folder in "aba"]
+    assert clocks == [1.2e9, 1.6e9, 1.2e9]

@@ -64,6 +64,8 @@ def test_json_holds_every_field_but_what_is_too_large_and_what_was_not_asked_for
         *("trace", "passes", "outcome"),
         *("choice", "uncertainty"),
         "sources",  # as `breakdown_basis`
+        "meter",  # as `energy`
+        "prices",  # as `cost`
     }
 
 

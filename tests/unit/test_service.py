@@ -191,8 +191,8 @@ def test_every_field_of_the_json_is_explained() -> None:
     rows = re.findall(r"^\| `([\w.]+)(?:\[\])?` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     result = served(rate=20.0).to_dict()
     named = {f"{key}.{each}" for key in ("queue", "saturation") for each in result[key]}  # type: ignore[attr-defined]
-    above = {"name", "description", "version", "simulated", "references", "assumptions", "inputs", "scenario"}
-    above |= {"envelope", "without_effect"}
+    above = {"name", "description", "version", "schema_version", "simulated", "references", "assumptions", "inputs"}
+    above |= {"scenario", "hardware", "envelope", "without_effect", "energy", "cost"}
     assert set(rows) == named | set(result) - above - {"queue", "saturation"}
 
 

@@ -1,0 +1,87 @@
+"""`podsim compare`: results beside one another, as text, Markdown, JSON and a chart."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from podsim.command_line import completion
+from podsim.command_line.ending import BEYOND_LIMITS, print_data
+from podsim.command_line.outputs import tell_written
+from podsim.command_line.running import check_paths
+
+if TYPE_CHECKING:
+    from podsim.comparisons import Comparison
+    from podsim.draws import Draws
+
+
+class ComparisonFormat(StrEnum):
+    """How a comparison is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+class FailOn(StrEnum):
+    """What a comparison fails on."""
+
+    WORSE = "worse"
+
+
+def compare(
+    sides: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B...",
+            help="Scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of podsim run.",
+            autocompletion=completion.scenarios,
+        ),
+    ],
+    output_format: Annotated[ComparisonFormat, typer.Option("--format", help="What to print.")] = ComparisonFormat.TEXT,
+    unchanged: Annotated[bool, typer.Option("--all", help="Show what is the same, too.")] = False,
+    precision: Annotated[int, typer.Option(min=2, max=15, help="Significant digits.")] = 4,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    draw_count: Annotated[
+        int | None, typer.Option("--uncertainty", help="Repeat each so often with inputs drawn from their ranges.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+    fail_on: Annotated[
+        FailOn | None, typer.Option(help="Exit with 4 if a metric is worse than that of A, beyond their ranges.")
+    ] = None,
+) -> None:
+    """Compare results with the first: what changed and why, time by kind, and what differs in the inputs."""
+    from podsim.comparisons import compare as compare_sides
+    from podsim.report.progress import track
+
+    check_paths(None, plot)
+    found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
+    if plot is not None:
+        from podsim.comparisons.plot import plot_comparison
+
+        plot_comparison(found, plot)
+        tell_written(plot)
+    _print(found, output_format, unchanged=unchanged, precision=precision)
+    if fail_on is FailOn.WORSE and found.is_worse:
+        raise typer.Exit(BEYOND_LIMITS)
+
+
+def _draws(count: int | None, seed: int) -> Draws | None:
+    if count is None:
+        return None
+    from podsim.draws import Draws
+
+    return Draws(count, seed)
+
+
+def _print(found: Comparison, output_format: ComparisonFormat, *, unchanged: bool, precision: int) -> None:
+    match output_format:
+        case ComparisonFormat.TEXT:
+            typer.echo(found.text(unchanged=unchanged, precision=precision), nl=False)
+        case ComparisonFormat.MARKDOWN:
+            print_data(found.markdown(unchanged=unchanged, precision=precision))
+        case ComparisonFormat.JSON:
+            print_data(f"{found.to_json()}\n")

@@ -1,0 +1,5 @@
+"""What differs between results: metrics and why they moved, time by kind, and inputs."""
+
+from podsim.comparisons.comparison import Comparison, compare
+
+__all__ = ["Comparison", "compare"]

@@ -1,0 +1,81 @@
+"""Numbers and reasons of a comparison in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from podsim.comparisons.difference import SAME, Cause, Row
+from podsim.comparisons.metrics import DECODE, PREFILL, Metric
+from podsim.report.format import format_bytes, format_duration_s, format_significant
+from podsim.report.kinds import kind_of
+from podsim.units import ps_to_seconds
+
+_PERCENT: Final = 100
+_FEWEST_DIGITS: Final = 2
+_FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
+    "s": format_duration_s,
+    "/s": lambda value, digits: f"{format_significant(value, digits)}/s",
+    "share": lambda value, digits: f"{format_significant(_PERCENT * value, digits)} %",
+    "B": format_bytes,
+}
+_LONGEST_WHY_DIGITS: Final = 3
+
+
+def value_of(metric: Metric, value: float | None, precision: int) -> str:
+    """A metric with its unit."""
+    return "not given" if value is None else _FORMATS[metric.unit](value, precision)
+
+
+def change_of(ratio: float | None, precision: int) -> str:
+    """A relative change with its sign, one digit less than values have.
+
+    >>> change_of(-0.24914, 4), change_of(0.0000123, 4), change_of(None, 4)
+    ('-24.9 %', '+0.00123 %', '')
+    """
+    if ratio is None:
+        return ""
+    digits = max(_FEWEST_DIGITS, precision - 1)
+    return f"{'-' if ratio < 0 else '+'}{format_significant(_PERCENT * abs(ratio), digits)} %"
+
+
+def change_of_row(row: Row, precision: int) -> str:
+    """The change of a metric; from nothing, there is no share of it."""
+    if row.verdict == SAME:
+        return ""
+    return "from 0" if row.a == 0 else change_of(row.change, precision)
+
+
+def verdict_of(row: Row) -> str:
+    """`better`, `worse`, `same`, `~` within the ranges, or nothing."""
+    if row.verdict == SAME:
+        return SAME
+    if row.within_ranges:
+        return "~"
+    return row.verdict if row.a is not None and row.b is not None else ""
+
+
+def why(row: Row) -> str:
+    """The part of a metric that moved most."""
+    cause = row.cause
+    if cause is None:
+        return ""
+    name, unit = _name(cause, row.metric), row.metric.unit
+    if unit == "share":
+        before, after = (
+            format_significant(_PERCENT * each, _LONGEST_WHY_DIGITS) for each in (cause.share_before, cause.share_after)
+        )
+        return f"{name}, {before} to {after} % of the time"
+    change = cause.after - cause.before
+    shown = _FORMATS["B" if unit == "B" else "s"](abs(change), _LONGEST_WHY_DIGITS)
+    return f"{name} {'-' if change < 0 else '+'}{shown}{f' per {row.metric.per}' if row.metric.per else ''}"
+
+
+def duration_of_ps(time_ps: int, precision: int) -> str:
+    """A time as people read it."""
+    return format_duration_s(ps_to_seconds(time_ps), precision)
+
+
+def _name(cause: Cause, metric: Metric) -> str:
+    label = kind_of(cause.kind).label
+    return f"{label} of {cause.span}" if metric.name == "latency_s" and cause.span in (PREFILL, DECODE) else label

@@ -1,0 +1,136 @@
+"""Capacity planning: what is ranked, what is ruled out and by how much."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from podsim import load, run
+from podsim.capacity import Goal, find_systems, read_goal
+from podsim.capacity.answer import Option
+from podsim.capacity.show import answer_tables
+from podsim.cli import main
+from podsim.errors import PodsimError, SpecError
+from podsim.specs.expectations import expectation
+
+BERT = "bert_v1.1_pod16_open"
+
+
+@pytest.fixture(scope="module")
+def answer() -> object:
+    limits = (expectation("time_to_train_s", "< 26 min"), expectation("memory.fullest_ipu_bytes", "> 1 MiB"))
+    return find_systems(Goal(BERT, systems=("ipu_pod4", "ipu_pod16", "bow_pod16"), limits=limits), processes=2)
+
+
+def test_the_best_comes_first_and_the_given_division_is_ranked(answer) -> None:  # type: ignore[no-untyped-def]
+    times = [each.figures["time_to_train_s"] for each in answer.ranked]
+    assert times == sorted(times)
+    given = next(each for each in answer.ranked if (each.system, each.division) == ("bow_pod16", "as given"))
+    assert given.figures["time_to_train_s"] == run(BERT, overrides=["system=bow_pod16"]).time_to_train_s
+    assert (given.ipus_per_replica, given.replicas, given.arithmetic) == (4, 4, "16 (= 4 × 4)")
+    chosen = next(each for each in answer.ranked if (each.system, each.division) == ("bow_pod16", "chosen"))
+    assert chosen.figures["time_to_train_s"] <= given.figures["time_to_train_s"]
+
+
+def test_what_misses_a_limit_says_by_how_much(answer) -> None:  # type: ignore[no-untyped-def]
+    out = {(each.system, each.division): each.reason for each in answer.ruled_out}
+    late = run(BERT).time_to_train_s / (26 * 60) - 1
+    assert late > 0
+    assert out["ipu_pod16", "as given"] == f"time_to_train_s < 26 min: {late:+.1%}"
+    assert "16" in out["ipu_pod4", "as given"]
+    assert len(answer.ranked) + len(answer.ruled_out) <= 6
+
+
+def test_what_is_saved_gives_the_same(answer, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    for option in answer.ranked:
+        path = tmp_path / f"{option.name}.yaml"
+        path.write_text(option.written)
+        assert run(path).time_to_train_s == option.figures["time_to_train_s"]
+        assert load(path).spec.system.name in ("IPU-POD16", "Bow Pod16")
+
+
+def test_tables_fit_eighty_columns(answer) -> None:  # type: ignore[no-untyped-def]
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=80)
+    for table in answer_tables(answer):
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "bow_pod16" in text and "as given" in text and "16 (= 4 × 4)" in text and "Ruled out" in text
+    json.dumps(answer.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (Option("a", "chosen", ipu_count=64, ipus_per_replica=4, replicas=16), "64 (= 4 × 16)"),
+        (Option("a", "chosen", ipu_count=64, ipus_per_replica=4, replicas=8), "64 (32 used, 4 × 8)"),
+        (Option("a", "chosen", ipu_count=64), "64"),
+    ],
+)
+def test_the_arithmetic_is_in_the_cell(option: Option, words: str) -> None:
+    assert option.arithmetic == words
+
+
+def test_rates_are_maximised_and_times_minimised() -> None:
+    assert Goal(BERT, objective="throughput_samples_per_s").more_is_better
+    assert not Goal(BERT, objective="weight_update_s").more_is_better
+
+
+GOAL = "kind: goal\nscenario: bert_v1.1_pod16_open\nsystems: [ipu_pod16]\nlimits: {time_to_train_s: < 60 min}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOAL.replace("< 60 min", "< 60 GB"), "unit `GB` does not fit"),
+        (GOAL.replace("scenario", "scenaro"), "scenario"),
+        (GOAL.replace("[ipu_pod16]", "[]"), "few"),
+    ],
+)
+def test_wrong_goals_are_told(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(text)
+    with pytest.raises(SpecError, match=words):
+        read_goal(tmp_path / "g.yaml")
+
+
+def test_a_figure_that_does_not_exist_is_told() -> None:
+    with pytest.raises(PodsimError, match="no figure `speed`"):
+        find_systems(Goal("bert_base_c600", objective="speed", systems=("c600",)), processes=1)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    sys.argv = ["podsim", "plan", *arguments]
+    with pytest.raises(SystemExit) as end:
+        main()
+    captured = capsys.readouterr()
+    return int(end.value.code or 0), captured.out + captured.err
+
+
+def test_an_answer_is_never_empty(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, text = told(capsys, BERT, "--system", "ipu_pod16", "--deadline", "1min")
+    assert code == 3
+    assert "nothing reaches the goal" in text and "time_to_train_s <= 1min: +" in text
+    for wrong in (["--limit", "mfu"], ["--limit", "mfu=0.4"], ["--deadline", "soon"], ["--save-dir", __file__]):
+        code, text = told(capsys, BERT, "--system", "ipu_pod16", *wrong)
+        assert code == 2 and "do: " in text
+
+
+def test_flags_and_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(GOAL)
+    answers: list[Mapping[str, object]] = []
+    for arguments in (
+        [str(tmp_path / "g.yaml")],
+        [BERT, "--system", "ipu_pod16", "--limit", "time_to_train_s=< 60 min"],
+    ):
+        code, text = told(capsys, *arguments, "--format", "json", "--save-dir", str(tmp_path / "best"))
+        assert code == 0
+        answers.append(json.loads(text[: text.rindex("}") + 1]))
+    assert answers[0] == answers[1]
+    assert (tmp_path / "best" / "ipu_pod16-chosen.yaml").is_file()
