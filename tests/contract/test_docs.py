@@ -204,9 +204,8 @@ class Reader:
                 self._output(block.text)
 
     def _yaml(self, text: str) -> None:
-        name = re.match(r"# ([\w./]+\.yaml)$", text.splitlines()[0])
+        name = re.match(r"# ([\w.]+\.yaml)$", text.splitlines()[0])
         if name:
-            Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(name[1]).write_text(text + "\n", encoding="utf-8")
         else:
             load_scenario({"base": "template", **YAML(typ="safe").load(text)})
