@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.command_line.counting import counted
-from podsim.command_line.ending import say
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.running import check_paths
 from podsim.errors import PodsimError
@@ -38,12 +37,8 @@ def sweep(
     check_paths(None, plot)
     _check_metric(study, plot, metric)
     table = output or Path(study.with_suffix(".parquet").name)
-    try:
-        with counted("points") as tell:
-            swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
-    except KeyboardInterrupt:
-        say("stopped; the same command goes on from the rows that are kept")
-        raise
+    with counted("points") as tell:
+        swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
     tell_written(table)
     typer.echo(_summary(swept))
     if plot is not None:

@@ -153,6 +153,9 @@ def space_of(document: Document, folder: Path = Path()) -> Space:
     Raises:
         SpecError: As of `read_study`.
     """
+    if not isinstance(document.data, dict) or document.data.get("kind") != "study":
+        do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
+        raise SpecError([Problem(document.where(("kind",)), "kind", "this is no study", do)])
     try:
         study = StudySpec.model_validate(document.data)
     except ValidationError as error:

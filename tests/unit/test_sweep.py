@@ -33,7 +33,7 @@ SMALL: Mapping[str, Any] = {
 
 
 def space(**keys: Any) -> Space:
-    return space_of(Document({"kind": "study", "scenario": "template", **keys}))
+    return space_of(Document({"kind": "study", "scenario": "template"} | keys))
 
 
 def values(found: Space) -> list[tuple[object, ...]]:
@@ -168,6 +168,7 @@ def test_variants() -> None:
     [
         ({"keys": {"a": []}}, "few"),
         ({"unknown": 1}, "unknown key"),
+        ({"kind": "pod"}, "this is no study"),
         ({"keys": {"a": [1, 2], "b": [1]}, "zipped": [["a", "b"]]}, "as many values"),
         ({"keys": {"a": [1]}, "zipped": [["a", "z"]]}, "`z`"),
         ({"keys": {"a": {"from": "1 s", "to": "2 ms", "count": 2}}}, "different units"),
