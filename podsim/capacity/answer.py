@@ -147,10 +147,10 @@ def _option(goal: Goal, wanted: tuple[str, str]) -> Option:
 
 def _divided(result: Result) -> tuple[int, int]:
     """IPUs of a copy, and copies."""
+    division = result.scenario.get("parallelism")
+    replicas = division.get("replication_factor", 1) if isinstance(division, Mapping) else 1
     used = result.simulated.ipus_used
-    stages = {row.ipu for row in result.memory.rows}
-    ipus = len(stages) if stages else used
-    return (ipus, used // ipus) if ipus and used % ipus == 0 else (used, 1)
+    return used // replicas, replicas
 
 
 def _cause(error: PodsimError) -> str:

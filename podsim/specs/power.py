@@ -10,7 +10,7 @@ from podsim.specs.quantity import APART, Quantity, Real, Whole
 _Chip = Annotated[Real, Quantity("w", ("0 W", "100 kW"), usual=("1 W", "2 kW")), APART]
 _Box = Annotated[Real, Quantity("w", ("0 W", "1 MW"), usual=("1 W", "20 kW")), APART]
 _Clock = Annotated[Real, Quantity("hz", ("1 MHz", "100 GHz"), usual=("500 MHz", "5 GHz")), APART]
-_Activity = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("10 %", "100 %")), APART]
+_Activity = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "100 %")), APART]
 
 
 class ChipPower(HardwareSpec):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -381,7 +382,9 @@ def test_another_revision_is_asked_for_its_own_numbers(
 
 @pytest.mark.slow
 def test_pytest_collects_scenarios(folder: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "podsim.checks.pytest_plugin", "-p", "no:cacheprovider"]
+    installed = entry_points(group="pytest11", name="podsim")  # then pytest loads it by itself
+    plugin = () if installed else ("-p", "podsim.checks.pytest_plugin")
+    command = [sys.executable, "-m", "pytest", "-q", *plugin, "-p", "no:cacheprovider"]
     plain = subprocess.run([*command, str(folder)], capture_output=True, text=True, cwd=folder)
     assert "no tests ran" in plain.stdout
     asked = subprocess.run([*command, "--podsim", str(folder)], capture_output=True, text=True, cwd=folder)
