@@ -39,6 +39,7 @@ class Option:
         figures: Figures of the result by key; none where there is no result.
         reason: Why it is ruled out; empty if it is not.
         written: The scenario that gives the same, as a file.
+        currency: Of its cost, where prices are given.
     """
 
     system: str
@@ -50,6 +51,7 @@ class Option:
     figures: Mapping[str, Any] | None = None
     reason: str = ""
     written: str = ""
+    currency: str = ""
 
     @property
     def name(self) -> str:
@@ -142,6 +144,7 @@ def _option(goal: Goal, wanted: tuple[str, str]) -> Option:
         replicas=replicas,
         figures=dict(figures_of(result)),
         written=_written(goal, loaded, chosen),
+        currency=result.cost.currency if result.cost is not None else "",
     )
 
 

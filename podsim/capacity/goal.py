@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from podsim.errors import BadValueError, Problem, SpecError
+from podsim.report.base import more_is_better
 from podsim.specs import shipped_names
 from podsim.specs.base import Spec
 from podsim.specs.document import Document
 from podsim.specs.expectations import Expectation, expectation
-from podsim.specs.problems import problems_of
+from podsim.specs.load import validated
 from podsim.specs.yaml_source import read_yaml
 
 GIVEN, CHOSEN = "as given", "chosen"
-MORE_IS_BETTER: Final = ("_per_s", "mfu", "mfu_of_pod", "utilization", "utilization_of_pod")
 
 
 class GoalSpec(Spec):
@@ -67,7 +67,7 @@ class Goal:
     @property
     def more_is_better(self) -> bool:
         """Whether the figure that counts is to be large."""
-        return self.objective.endswith(MORE_IS_BETTER)
+        return more_is_better(self.objective)
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -82,10 +82,7 @@ def read_goal(path: Path) -> Goal:
         SpecError: It is wrong; each problem with its place.
     """
     document = read_yaml(path, str(path))
-    try:
-        spec = GoalSpec.model_validate(document.data)
-    except ValidationError as error:
-        raise SpecError(list(problems_of(error, document, GoalSpec))) from None
+    spec = validated(GoalSpec, document)
     problems = list(_wrong_limits(spec, document))
     if problems:
         raise SpecError(problems)

@@ -14,6 +14,7 @@ from podsim.report.format import format_duration_s, format_significant
 from podsim.report.tables import plain_table, titled
 
 _DIGITS: Final = 4
+_NARROW: Final = 4
 _FIGURES: Final = 3
 """As many fit into 80 columns."""
 _SHOWN: Final = ("time_to_train_s", "throughput_samples_per_s", "tokens_per_s", "latency_s", "weight_update_s", "mfu")
@@ -38,11 +39,11 @@ def answer_tables(answer: Answer) -> Iterator[RenderableType]:
 def _ranked(answer: Answer) -> Table:
     columns = _columns(answer.ranked, answer.goal.objective)
     table = plain_table(">", "system", "division", ">IPUs", *(f">{_title(name)}" for name in columns))
-    for column in table.columns[:3]:
-        column.no_wrap = True
+    for number, column in enumerate(table.columns):
+        column.no_wrap = number < _NARROW  # headers of figures may take several lines
     for place, option in enumerate(answer.ranked, 1):
         figures = option.figures or {}
-        cells = (_cell(name, figures[name]) for name in columns)
+        cells = (_cell(name, figures[name], option.currency) for name in columns)
         table.add_row(str(place), option.system, option.division, option.arithmetic, *cells)
     return table
 
@@ -61,7 +62,9 @@ def _title(name: str) -> str:
     )
 
 
-def _cell(name: str, value: float) -> str:
+def _cell(name: str, value: float, currency: str) -> str:
+    if name.startswith("cost_"):
+        return f"{value:,.4g} {currency}"
     if name.endswith("_per_s"):
         return format_significant(value, _DIGITS)
     return format_duration_s(value, _DIGITS) if name.endswith("_s") else f"{value:.3g}"

@@ -8,6 +8,7 @@ from typing import Final
 
 from podsim.checks.baseline import Baseline
 from podsim.checks.cases import NOT_READ, Measured, expectations_of
+from podsim.report.base import more_is_better
 from podsim.report.kinds import KINDS
 from podsim.specs.expectations import FITS, expectation
 from podsim.specs.wording import known_here
@@ -24,7 +25,6 @@ KINDS_OF_FINDING: Final = {
 }
 """What each kind of finding means, the gravest first."""
 _HARMLESS: Final = {ADDED}
-_MORE_IS_BETTER: Final = ("_per_s", "mfu", "mfu_of_pod", "utilization", "utilization_of_pod")
 _NEITHER: Final = ("mean_power_w",)
 """Less power is no gain where IPUs wait longer; the energy of what is done tells."""
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
@@ -139,7 +139,7 @@ def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> 
             continue
         change = new / value - 1 if value else float(new != value)
         if abs(change) > baseline.tolerance_of(name, metric):
-            better = (change > 0) == metric.endswith(_MORE_IS_BETTER)
+            better = (change > 0) == more_is_better(metric)
             yield Finding(
                 GAIN if better else DRIFT, name, metric, figure(value), figure(new), change, _why(before, after)
             )

@@ -61,6 +61,12 @@ def _check_metric(study: Path, plot: Path | None, metric: str | None) -> None:
         check_metric(read_study(study), metric)
 
 
+_PLURALS = {"does not fit": "do not fit"}
+
+
 def _summary(swept: Swept) -> str:
-    parts = ", ".join(f"{count:,} {status}" for status, count in swept.by_status.items())
+    words = {
+        status: status if count == 1 else _PLURALS.get(status, status) for status, count in swept.by_status.items()
+    }
+    parts = ", ".join(f"{count:,} {words[status]}" for status, count in swept.by_status.items())
     return f"{swept.count:,} point{'s' * (swept.count != 1)}: {parts}"

@@ -34,6 +34,15 @@ _SPENT: Final = (
 """Figures of power, energy and cost; those that a result does not have are left out."""
 
 
+def more_is_better(figure: str) -> bool:
+    """Whether a figure is better if there is more of it: rates and shares of peaks; of times, bytes and cost less is.
+
+    >>> more_is_better("throughput_samples_per_s"), more_is_better("time_to_train_s")
+    (True, False)
+    """
+    return figure.endswith(("_per_s", "mfu", "mfu_of_pod", "utilization", "utilization_of_pod"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """The common part of all results.

@@ -164,7 +164,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     document = laid_out(written, variant, overrides)
     wanted = form_of(document)
     auto = _pinned(document, wanted)
-    spec = _validate(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
+    spec = validated(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
     findings = (
         spec.findings() if auto is None else (*spec.model_findings(), *spec.findings_beside(), *auto.findings(spec))
     )
@@ -236,16 +236,21 @@ def variant_names(source: str | Path) -> tuple[str, ...]:
 def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
     """A chip, machine, pod or software stack by path or name, with its document."""
     document = load_document(name, kind)
-    return _validate(KINDS[kind], document), document
+    return validated(KINDS[kind], document), document
 
 
 def load_ipu(name: str) -> Ipu:
     """A chip by path or name; `gc200` and `bow` stand for the shipped ones."""
     short = {"gc200": "ipu_gc200", "bow": "ipu_bow"}
-    return _validate(Ipu, load_document(short.get(name, name), "ipu"))
+    return validated(Ipu, load_document(short.get(name, name), "ipu"))
 
 
-def _validate(model: type[_Model], document: Document) -> _Model:
+def validated(model: type[_Model], document: Document) -> _Model:
+    """What a document describes.
+
+    Raises:
+        SpecError: Everything that is wrong with it, each with its place.
+    """
     try:
         return model.model_validate(document.data)
     except ValidationError as error:

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.specs import variant_names
 from podsim.specs.document import Document
 from podsim.specs.library import find
-from podsim.specs.problems import problems_of
+from podsim.specs.load import validated
 from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.axes import Axis, axes_of
 from podsim.sweeps.expression import Expression, filled_in, key_named
@@ -156,10 +154,7 @@ def space_of(document: Document, folder: Path = Path()) -> Space:
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
         do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
         raise SpecError([Problem(document.where(("kind",)), "kind", "this is no study", do)])
-    try:
-        study = StudySpec.model_validate(document.data)
-    except ValidationError as error:
-        raise SpecError(list(problems_of(error, document, StudySpec))) from None
+    study = validated(StudySpec, document)
     problems = list(wrong_names(study, document))
     if problems:
         raise SpecError(problems)

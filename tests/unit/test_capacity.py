@@ -11,7 +11,7 @@ import pytest
 
 from podsim import load, run
 from podsim.capacity import Goal, find_systems, read_goal
-from podsim.capacity.answer import Option
+from podsim.capacity.answer import Answer, Option
 from podsim.capacity.show import answer_tables
 from podsim.cli import main
 from podsim.errors import PodsimError, SpecError
@@ -134,3 +134,19 @@ def test_flags_and_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_pa
         answers.append(json.loads(text[: text.rindex("}") + 1]))
     assert answers[0] == answers[1]
     assert (tmp_path / "best" / "ipu_pod16-chosen.yaml").is_file()
+
+
+def test_a_cost_has_its_currency_and_no_cell_is_cut_off() -> None:
+    """The heading of a long name takes several lines instead."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    goal = Goal(BERT, "", "cost_per_million_samples")
+    figures = {"cost_per_million_samples": 8.5466, "throughput_samples_per_s": 780.0, "weight_update_s": 10.5}
+    option = Option("ipu_pod64", "as given", "", 64, 4, 4, figures, currency="USD")
+    console = Console(file=StringIO(), width=80)
+    for table in answer_tables(Answer(goal, [option], [])):
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "8.547 USD" in text and "64 (16 used, 4 × 4)" in text and "as given" in text and "…" not in text
