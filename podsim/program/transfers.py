@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from podsim.program.task import Transfer
 from podsim.specs.hardware import System, given
@@ -15,7 +16,7 @@ HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
 def transfer(name: str, kind: str, channels: Sequence[Channel], byte_count: float, latency_s: float = 0.0) -> Transfer:
     """A transfer of `byte_count` over all of `channels` at once."""
     occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
-    return Transfer(name, kind, occupied, seconds_to_ps(latency_s))
+    return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count))
 
 
 def link_transfer(
