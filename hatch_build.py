@@ -51,7 +51,7 @@ def compiled(root: Path) -> Path | None:
             command.ensure_finalized()
             command.run()
         except Exception as error:
-            print(f"the compiled engine was not built: {error}", file=sys.stderr)
+            sys.stderr.write(f"the compiled engine was not built: {error}\n")
             return None
         (made,) = Path(scratch, "podsim", "engine").iterdir()
         target = root / "podsim" / "engine" / made.name

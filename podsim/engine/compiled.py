@@ -10,6 +10,7 @@ from podsim.engine.flat import Flat, TooLargeError, flatten
 from podsim.engine.stuck import STOPPED, TRANSFER, waiting_for_ever
 from podsim.engine.trace import IDLE, PhaseRecord, Trace
 from podsim.engine.variation import JITTER, SLOWED
+from podsim.garbage import no_search
 from podsim.program.task import Program
 
 _STUCK, _TOO_LARGE = 1, 2
@@ -38,7 +39,8 @@ def run_compiled(program: Program, *, explicit: bool, watch: Iterable[int] = ())
     if _core_run is None:
         return None
     try:
-        run = _Execution(program, flatten(program), explicit)
+        with no_search():
+            run = _Execution(program, flatten(program), explicit)
     except (TooLargeError, OverflowError):
         return None
     return run.run(_core_run, watch)
@@ -94,7 +96,7 @@ class _Execution:
                 yield lane, others[place] if place < 0 else names[place]
 
     def _trace(self) -> Trace:
-        flat, (start, end, events) = self._flat, self._summary[:3]
+        start, end, events = self._summary[:3]
         lanes: dict[str, dict[str, int]] = {}
         helpers: dict[str, dict[str, int]] = {}
         phases: list[PhaseRecord] = []

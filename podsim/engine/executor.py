@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from podsim.engine.compiled import run_compiled
+from podsim.engine.compiled import is_available, run_compiled
 from podsim.engine.trace import Trace
+from podsim.errors import EngineError
 from podsim.program.task import Program
 
 Engine = Literal["auto", "simpy", "compiled"]
@@ -37,11 +38,24 @@ def execute(
 
     Raises:
         DeadlockError: Lanes wait for others that have ended or wait elsewhere, or work at no speed.
+        EngineError: The compiled engine was asked for, and cannot run this.
     """
-    if engine != "simpy" and not record and tie_seed is None:
-        trace = run_compiled(program, explicit=explicit, watch=watch)
+    if engine != "simpy":
+        reason = _why_not(record=record, shuffled=tie_seed is not None)
+        trace = None if reason else run_compiled(program, explicit=explicit, watch=watch)
         if trace is not None:
             return trace
+        if engine == "compiled":
+            raise EngineError(reason or "times are too long for the compiled engine", do="leave the engine to podsim")
     from podsim.engine.reference import run_on_simpy
 
     return run_on_simpy(program, explicit=explicit, record=record, tie_seed=tie_seed, watch=watch)
+
+
+def _why_not(*, record: bool, shuffled: bool) -> str:
+    """Why the compiled engine cannot be used; empty if it can."""
+    if not is_available():
+        return "podsim was installed without a C compiler, so there is no compiled engine"
+    if record or shuffled:
+        return "the compiled engine keeps no timeline, which a chart or a trace needs"
+    return ""

@@ -1,7 +1,7 @@
 """A program as flat arrays of whole numbers, which the compiled engine runs.
 
-Each kind of row is appended to one list, and refers to others by their numbers. What lanes, phases and replicas share in
-the program, they share here as well: a row is made once for each object.
+Each kind of row is appended to one list, and refers to others by their numbers. What lanes, phases and replicas share
+in the program, they share here as well: a row is made once for each object.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class _Layout:
         self._ops: dict[int, tuple[int, int, int]] = {}
         self._transfers: dict[int, tuple[int, ...]] = {}
         self._met: dict[int, set[int]] = {}
+        self._barriers: list[set[int]] = []
         self._noises = {name: number for number, name in enumerate(program.jitters)}
         flat.kinds.update({JITTER: 0, SLOWED: 1})
         for key, tokens in program.semaphores.items():
@@ -109,24 +110,20 @@ class _Layout:
         flat.bases.append(len(flat.of_lane))
         known, of_lane, steps = self._sequences, flat.of_lane, [phase.steps for phase in group.phases]
         for number, lane in enumerate(group.lanes, first):
+            begin = len(of_lane)
             for each in steps:
                 sequence = each.get(lane, ())
                 row = known.get(id(sequence))
                 of_lane.append(self._sequence(sequence) if row is None else row)
-            self._meets(number, [each.get(lane, ()) for each in steps])
-
-    def _meets(self, lane: int, phases: Sequence[Sequence[Step]]) -> None:
-        """Count a lane at every barrier that it names."""
-        for steps in {id(steps): steps for steps in phases}.values():
-            for step in steps:
-                if type(step) is Barrier:
-                    self._met.setdefault(self.flat.barriers[step.key], set()).add(lane)
+            for barrier in {barrier for row in set(of_lane[begin:]) for barrier in self._barriers[row]}:
+                self._met.setdefault(barrier, set()).add(number)
 
     def _sequence(self, steps: Sequence[Step]) -> int:
         flat = self.flat
         number = self._sequences[id(steps)] = len(flat.sequences) // 4
         first_op, first_charge = len(flat.ops), len(flat.charges)
         charges: dict[int, int] = {}
+        self._barriers.append({self._op(step)[1] for step in steps if type(step) is Barrier})
         busy = -1
         for step in steps:
             if type(step) is Work:
@@ -140,8 +137,7 @@ class _Layout:
                     continue
                 op = NOISY, duration, self._noises[step.jitter]
             else:
-                known = self._ops.get(id(step))
-                op = self._op(step) if known is None else known
+                op = self._op(step)
             if busy >= 0:
                 flat.ops += WORK, busy, 0
                 busy = -1
@@ -156,6 +152,9 @@ class _Layout:
         return number
 
     def _op(self, step: Step) -> tuple[int, int, int]:
+        known = self._ops.get(id(step))
+        if known is not None:
+            return known
         flat = self.flat
         if isinstance(step, Exchange):
             op = (SEND, self._exchange(step), len(step.transfers)) if step.transfers else (-1, 0, 0)

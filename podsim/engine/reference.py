@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
@@ -16,9 +15,10 @@ from podsim.engine.environment import make_environment
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
-from podsim.engine.stuck import TRANSFER, waiting_for_ever
+from podsim.engine.stuck import waiting_for_ever
 from podsim.engine.trace import IDLE, PhaseRecord, Record, Trace, without_nothing
 from podsim.engine.variation import JITTER, SLOWED, drawn, end_of_work, slowdowns_of
+from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
 
 _Log = list[Entry]
@@ -29,18 +29,6 @@ def run_on_simpy(
 ) -> Trace:
     """Run a program to its end; `podsim.engine.execute` says what the arguments are."""
     return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run(watch)
-
-
-@contextmanager
-def _no_search_for_garbage() -> Iterator[None]:
-    """Events go as their last reference goes; looking for cycles among them takes a twentieth of a run."""
-    searched = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searched:
-            gc.enable()
 
 
 class _Execution:
@@ -73,7 +61,7 @@ class _Execution:
         for name, slowdowns in self._slow.items():
             if name not in lanes:
                 self._network.change(name, capacities(slowdowns))
-        with _no_search_for_garbage():
+        with no_search():
             self._advance(watch)
             self._env.run()
         self._check_ended()

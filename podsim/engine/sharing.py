@@ -5,8 +5,8 @@ and the others go on rising, until every transfer is held back by a channel. No 
 that is no faster became slower.
 
 A transfer's speed is written as the time that all of it would take at that speed, rounded to a whole picosecond. The
-room of a channel is counted in parts of 2^48. Channels that are full at the same speed are settled together, so that the
-order of transfers and channels changes nothing.
+room of a channel is counted in parts of 2^48. Channels that are full at the same speed are settled together, so that
+the order of transfers and channels changes nothing.
 
 Source: [max_min_fairness].
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-
 IDLE = "idle"
 """Kind of time of a lane that has come to its end before others."""
 

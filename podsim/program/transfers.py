@@ -7,7 +7,7 @@ from math import ceil
 
 from podsim.program.task import Transfer
 from podsim.specs.hardware import System, given
-from podsim.system import Channel, gw_route, route, streaming_channels
+from podsim.system import Channel, Routes, gw_route, streaming_channels
 from podsim.units import seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
@@ -20,7 +20,7 @@ def transfer(name: str, kind: str, channels: Sequence[Channel], byte_count: floa
 
 
 def link_transfer(
-    system: System,
+    routes: Routes,
     name: str,
     kind: str,
     source: int,
@@ -29,7 +29,7 @@ def link_transfer(
     latency_s: float | None = None,
 ) -> Transfer:
     """Over IPU-Links between two IPUs of one link domain, with the route's own latency if none is given."""
-    path = route(system, source, target)
+    path = routes.between(source, target)
     return transfer(name, kind, path.channels, byte_count, path.latency_s if latency_s is None else latency_s)
 
 
