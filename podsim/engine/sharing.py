@@ -8,7 +8,7 @@ A transfer's speed is written as the time that all of it would take at that spee
 room of a channel is counted in parts of 2^48. Channels that are full at the same speed are settled together, so that
 the order of transfers and channels changes nothing.
 
-Source: [max_min_fairness].
+Source: [bertsekas1992].
 """
 
 from __future__ import annotations

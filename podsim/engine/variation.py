@@ -16,7 +16,7 @@ _MASK = (1 << 64) - 1
 
 
 def _mixed(x: int) -> int:
-    """The mixing function of SplitMix64. Source: [splitmix]."""
+    """The mixing function of SplitMix64. Source: [steele2014]."""
     x = (x + 0x9E3779B97F4A7C15) & _MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
