@@ -23,8 +23,9 @@ class _Traces:
 
     def of(self, program: Program, *, anew: bool) -> Trace | None:
         """The trace of a program; None if it would take long and `anew` does not allow it."""
+        explicit = bool(program.slowdowns)
         if self.first is None:
-            self.first = program, execute(program, explicit=False)
+            self.first = program, execute(program, explicit=explicit)
         known, trace = self.first
         if known == program:
             return trace
@@ -33,7 +34,7 @@ class _Traces:
         if self.pieces is None:
             self.pieces = Pieces()
             self.pieces.trace(known)  # what the others are compared with, piece by piece
-        return self.pieces.trace(program) or execute(program, explicit=False)
+        return self.pieces.trace(program) or execute(program, explicit=explicit)
 
 
 _MANY_EVENTS = 5000

@@ -46,10 +46,12 @@ class Pieces:
         """What `execute` finds out about a program without its repetitions; phases and number of events are left out.
 
         Returns:
-            None for programs that cannot be cut: of several groups, or with barriers that mean different lanes.
+            None for programs that cannot be cut: of several groups, with barriers that mean different lanes, or with
+            jitter or slow parts.
         """
         group = program.groups[0]
-        if len(program.groups) > 1 or program.semaphores or group.warm_up or not _meet_alike(group):
+        varies = program.jitters or program.slowdowns or group.turns > 1
+        if len(program.groups) > 1 or program.semaphores or group.warm_up or varies or not _meet_alike(group):
             return None
         makespan, accounts = 0, tuple[_Account, ...]({} for _ in group.lanes)
         for number, phase in enumerate(group.phases):

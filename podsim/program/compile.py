@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from podsim.errors import MissingDataError
 from podsim.garbage import no_search
 from podsim.plan.plan import Plan
+from podsim.program.faults import with_faults
 from podsim.program.feed import Feed
 from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Phase, Program
 from podsim.program.update import Rings, call_phase, update_phases
+from podsim.specs.faults import FaultSpec
 
 
 @no_search()
-def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
+def compile_program(plan: Plan, *, explicit: bool = False, faults: Sequence[FaultSpec] = ()) -> Program:
     """One weight update as tasks.
 
     Args:
         plan: Stages, update and layout.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
+        faults: Parts of the pod that are slower all the time; with any, every replica is kept.
     """
-    replicas = replicas_of(plan, explicit=explicit)
-    feed, rings, timetable = Feed(plan, replicas), Rings(plan, replicas), Timetable(plan, trains=True)
+    replicas = replicas_of(plan, explicit=explicit or bool(faults))
+    feed, rings, timetable = Feed(plan, replicas, faults), Rings(plan, replicas), Timetable(plan, trains=True)
 
     def phases(replica: int) -> tuple[Phase, ...]:
         pipeline = Pipeline(plan, replicas, replica, timetable, feed)
         return (*pipeline.phases(), *update_phases(plan, replicas, replica, rings))
 
-    return _program(plan, replicas, feed, phases)
+    program = _program(plan, replicas, feed, phases)
+    return with_faults(program, plan.system, faults) if faults else program
 
 
 @no_search()

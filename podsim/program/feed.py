@@ -10,15 +10,17 @@ Source: [popart_pipelining] for the prefetch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 
 from podsim.cost.account import Account
 from podsim.plan.layout import Layout
 from podsim.plan.plan import Plan
+from podsim.program.faults import slow_parts
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
+from podsim.specs.faults import FaultSpec
 from podsim.specs.hardware import System
 from podsim.system import Channel, streaming_channels
 from podsim.units import cycles_to_ps, seconds_to_ps
@@ -26,14 +28,21 @@ from podsim.units import cycles_to_ps, seconds_to_ps
 HOST_WAIT, EXCHANGE = "host_wait", "exchange"
 # The last of these is accounted: by then what is buffered at the start of an update no longer changes.
 _UPDATES = 3
+_LEAST = 1e-9
 
 
 class Feed:
     """The data of all replicas of a program."""
 
-    def __init__(self, plan: Plan, replicas: Replicas) -> None:
-        """Find out whether anybody may have to wait."""
-        self._plan, self._replicas = plan, replicas
+    def __init__(self, plan: Plan, replicas: Replicas, faults: Sequence[FaultSpec] = ()) -> None:
+        """Find out whether anybody may have to wait.
+
+        Args:
+            plan: The model on its IPUs.
+            replicas: Those that the program holds.
+            faults: Parts of the pod that are slower.
+        """
+        self._plan, self._replicas, self._faults = plan, replicas, faults
         self._transfers = {replica: self._transfer(replica) for replica in replicas.kept}
         cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz
         cycles = cost.forward.cycles if len(plan.stages) > 1 else cost.cycles
@@ -60,6 +69,10 @@ class Feed:
         for transfer in self._transfers.values():
             for channel, work in transfer.channels:
                 totals[channel] = totals.get(channel, 0) + work
+        for fault in self._faults:
+            for channel in slow_parts(fault, self._plan.system, totals):
+                if channel in totals:
+                    totals[channel] = ceil(totals[channel] / max(fault.share, _LEAST))
         return totals
 
     def input_steps(self, replica: int) -> tuple[Step, ...]:

@@ -13,6 +13,7 @@ from podsim.specs.activity import Activity
 from podsim.specs.auto import AutoTrainingSpec
 from podsim.specs.base import Spec
 from podsim.specs.checks import replica_findings
+from podsim.specs.faults import FaultSpec, fault_findings
 from podsim.specs.models.base import BuiltModelSpec
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
@@ -240,6 +241,8 @@ class TrainingScenario(Scenario):
     """Number formats."""
     run: TrainingRunSpec | None = None
     """Left out to get throughput alone."""
+    faults: tuple[FaultSpec, ...] = ()
+    """Parts of the pod that are slower than they should be."""
 
     @property
     def formats(self) -> Formats:
@@ -255,6 +258,8 @@ class TrainingScenario(Scenario):
         yield from self._norm()
         if self.data.host_decodes:
             yield from self._hosts()
+        used = self.parallelism.replication_factor * self.parallelism.ipus_per_replica
+        yield from fault_findings(self.faults, self.system, used, has_run=self.run is not None)
 
     def model_findings(self) -> Iterator[Finding]:
         """Problems of memory, run and data."""

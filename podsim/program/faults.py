@@ -1,0 +1,92 @@
+"""Faults of parts of a pod as slowdowns of lanes and channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from podsim.errors import ModelError
+from podsim.program.task import Exchange, Program, Slowdown
+from podsim.specs.faults import FaultSpec
+from podsim.specs.hardware import System
+from podsim.system import Routes
+
+_PARTS_OF_ONE: Final = 10**6
+"""Shares are told apart to a millionth."""
+
+
+def with_faults(program: Program, system: System, faults: Iterable[FaultSpec]) -> Program:
+    """A program in which these parts are slower all the time."""
+    channels = _channels(program)
+    found = (
+        Slowdown(name, Fraction(fault.share).limit_denominator(_PARTS_OF_ONE))
+        for fault in faults
+        for name in slow_parts(fault, system, channels)
+    )
+    return replace(program, slowdowns=tuple(found))
+
+
+def slow_parts(fault: FaultSpec, system: System, channels: Iterable[str]) -> Iterator[str]:
+    """Names of the lanes and channels that a fault slows.
+
+    Args:
+        fault: The fault.
+        system: The pod.
+        channels: Names of the channels of a program.
+
+    Raises:
+        ModelError: The IPUs of a link are not joined by one.
+    """
+    match fault.subject:
+        case "ipu":
+            yield f"ipu{fault.ipu}"
+        case "link":
+            assert fault.link is not None
+            for source, target in (fault.link, fault.link[::-1]):
+                yield _link(system, source, target)
+        case "host":
+            yield f"host{fault.host}/decode"
+        case _:
+            yield from (name for name in channels if _is_part(name, fault))
+
+
+def _link(system: System, source: int, target: int) -> str:
+    try:
+        channels = Routes(system).between(source, target).channels
+    except ValueError:
+        channels = ()
+    if len(channels) != 1:
+        raise ModelError(
+            f"IPUs {source} and {target} are not joined by an IPU-Link",
+            do="name the partners of a rung, such as 0 and 1, or neighbours on a side, such as 0 and 2",
+            key="faults",
+        )
+    return channels[0].id
+
+
+def _is_part(channel: str, fault: FaultSpec) -> bool:
+    """Whether a channel belongs to a part of a machine; its GW-Links are those to it as well as those from it."""
+    place, _, rest = channel.partition("/")
+    machine = f"machine{fault.machine}"
+    match fault.part:
+        case "gw_link":
+            ends = place.removeprefix("machine").split("-") if place.startswith("machine") else []
+            return rest == "gw_link" and str(fault.machine) in ends
+        case "streaming_memory":
+            return place == machine and rest == "streaming"
+        case _:
+            return place == machine and rest.startswith("host_link")
+
+
+def _channels(program: Program) -> list[str]:
+    """Names of all channels, in order."""
+    found: dict[str, None] = {}
+    for group in program.groups:
+        for phase in group.phases:
+            for steps in phase.steps.values():
+                for step in steps:
+                    if isinstance(step, Exchange):
+                        found |= {name: None for each in step.transfers for name, _ in each.channels}
+    return list(found)
