@@ -37,7 +37,7 @@ class _Traces:
         return self.pieces.trace(program) or execute(program, explicit=explicit)
 
 
-_MANY_EVENTS = 5000
+_MANY_EVENTS = 20_000
 """Events of a program beyond which it is simulated again on request alone."""
 
 

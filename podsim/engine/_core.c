@@ -492,7 +492,7 @@ static void end_phase(Engine *e, int32_t lane) {
         begins[1] = e->now;
     }
     if (++l->phase == group[3]) {
-        if (lane == group[0] && e->p->marks) e->p->marks[l->group * e->p->summary[5] + l->turn] = e->now;
+        if (lane == group[0] && e->p->marks) e->p->marks[l->group * e->p->summary[3] + l->turn] = e->now;
         l->phase = 0;
         if (++l->turn == group[6]) {
             l->ended = 1;
@@ -668,7 +668,7 @@ static void *rows(size_t count, size_t size) { return calloc(count ? count : 1, 
 static void prepare(Engine *e) {
     Program *p = e->p;
     i64 most_flows = 1, most_links = 1;
-    for (i64 s = 0; s < p->summary[6]; s++)
+    for (i64 s = 0; s < p->summary[4]; s++)
         for (i64 o = p->sequences[s * SEQUENCE_COLUMNS]; o < p->sequences[s * SEQUENCE_COLUMNS] + p->sequences[s * SEQUENCE_COLUMNS + 1]; o++)
             if (p->ops[3 * o] == SEND) {
                 if (p->ops[3 * o + 2] > most_flows) most_flows = p->ops[3 * o + 2];

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from podsim.engine.flat import Flat, TooLargeError, flatten
+from podsim.engine.flat import PER_CHANGE, PER_SEQUENCE, PER_SLOW_LANE, Flat, TooLargeError, flatten
 from podsim.engine.stuck import STOPPED, TRANSFER, waiting_for_ever
 from podsim.engine.trace import IDLE, PhaseRecord, Trace
 from podsim.engine.variation import JITTER, SLOWED
@@ -55,8 +55,8 @@ class _Execution:
         self._accounts = _zeros(len(flat.lanes) * len(flat.kinds))
         self._begins = _zeros(len(flat.phases))
         self._marks = _zeros(len(program.groups) * self._most_turns)
-        sequences = len(flat.sequences) // 4
-        self._summary = array("q", [0, 0, 0, 0, 0, self._most_turns, sequences, 0])
+        sequences = len(flat.sequences) // PER_SEQUENCE
+        self._summary = array("q", [0, 0, 0, self._most_turns, sequences])
         self._where = _zeros(len(flat.lanes))
         self._arrays = self._laid_out(explicit)
 
@@ -80,7 +80,12 @@ class _Execution:
         sizes = [
             *(len(flat.lanes), len(program.groups), len(flat.kinds), len(flat.channels)),
             *(len(flat.parties), len(flat.tokens), len(program.jitters)),
-            *(len(flat.slow_lanes) // 5, len(flat.slow_channels) // 3, int(explicit), program.seed),
+            *(
+                len(flat.slow_lanes) // PER_SLOW_LANE,
+                len(flat.slow_channels) // PER_CHANGE,
+                int(explicit),
+                program.seed,
+            ),
             *(flat.kinds[JITTER], flat.kinds[SLOWED]),
         ]
         outputs = self._accounts, self._begins, self._marks, self._summary, self._where
@@ -137,4 +142,4 @@ def _asks(numbers: Iterator[int]) -> Callable[[int], None]:
 
 
 def _zeros(count: int) -> array[int]:
-    return array("q", bytes(8 * count))
+    return array("q", (0,)) * count

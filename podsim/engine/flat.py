@@ -7,7 +7,6 @@ in the program, they share here as well: a row is made once for each object.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from podsim.engine.sharing import capacities, weight_of
 from podsim.engine.variation import JITTER, SLOWED, slowdowns_of
@@ -17,6 +16,11 @@ WORK, MEET, TAKE, GIVE, SEND, NOISY = range(6)
 _LONGEST, _LARGEST, _HEAVIEST = 1 << 50, 1 << 48, 1 << 66
 """Time of a transfer on an idle channel [ps], its size, and their quotient: products then fit into 128 bits."""
 _NEVER = (1 << 63) - 1
+_HALF_BITS = 32
+
+PER_OP, PER_SEQUENCE, PER_CHARGE, PER_TRANSFER, PER_LOAD, PER_GROUP, PER_PHASE = 3, 4, 2, 5, 4, 7, 2
+PER_SLOW_LANE, PER_CHANGE = 5, 3
+"""Numbers in a row of each list."""
 
 Known = dict[str, int]
 
@@ -25,46 +29,54 @@ class TooLargeError(Exception):
     """Times or sizes that the compiled engine cannot hold."""
 
 
-@dataclass
 class Flat:
     """The rows of a program.
 
     Attributes:
         ops: (code, what, kind) of every step.
         sequences: (first op, ops, first charge, charges) of the steps of a lane in a phase.
-        charges: (kind, time) of the work in a sequence. [ps]
-        transfers: (latency, kind, size, first load, loads). [ps]
-        loads: (channel, time [ps], upper and lower part of the weight).
+        charges: (kind, time in picoseconds) of the work in a sequence.
+        transfers: (latency in picoseconds, kind, size, first load, loads).
+        loads: (channel, time in picoseconds, upper and lower part of the weight).
         groups: (first lane, lanes, first phase, phases, warm-up, accounted, turns).
         phases: (repetitions, kind of waiting at the end).
         of_lane: Sequence of every lane in every phase of its group.
         bases: Where those of each group begin.
+        noises: (first of the table, bits of its length, stream, whether relative) of each jitter.
+        tables: What is drawn.
+        slow_lanes: (lane, start, end, numerator and denominator of its speed), by lane and time.
+        slow_channels: (time, channel, room from then on), by time.
+        parties: Lanes that meet at each barrier.
+        tokens: Of each semaphore at the start.
         kinds: Number of each kind of time.
         channels: Number of each channel.
         barriers: Number of each barrier; those at the ends of phases come last, one for each group.
         semaphores: Number of each semaphore.
+        lanes: Their names.
     """
 
-    ops: list[int] = field(default_factory=list)
-    sequences: list[int] = field(default_factory=list)
-    charges: list[int] = field(default_factory=list)
-    transfers: list[int] = field(default_factory=list)
-    loads: list[int] = field(default_factory=list)
-    groups: list[int] = field(default_factory=list)
-    phases: list[int] = field(default_factory=list)
-    of_lane: list[int] = field(default_factory=list)
-    bases: list[int] = field(default_factory=list)
-    kinds: Known = field(default_factory=dict)
-    channels: Known = field(default_factory=dict)
-    barriers: Known = field(default_factory=dict)
-    parties: list[int] = field(default_factory=list)
-    semaphores: Known = field(default_factory=dict)
-    tokens: list[int] = field(default_factory=list)
-    lanes: list[str] = field(default_factory=list)
-    noises: list[int] = field(default_factory=list)
-    tables: list[int] = field(default_factory=list)
-    slow_lanes: list[int] = field(default_factory=list)
-    slow_channels: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        """Nothing is laid out yet."""
+        self.ops: list[int] = []
+        self.sequences: list[int] = []
+        self.charges: list[int] = []
+        self.transfers: list[int] = []
+        self.loads: list[int] = []
+        self.groups: list[int] = []
+        self.phases: list[int] = []
+        self.of_lane: list[int] = []
+        self.bases: list[int] = []
+        self.noises: list[int] = []
+        self.tables: list[int] = []
+        self.slow_lanes: list[int] = []
+        self.slow_channels: list[int] = []
+        self.parties: list[int] = []
+        self.tokens: list[int] = []
+        self.kinds: Known = {}
+        self.channels: Known = {}
+        self.barriers: Known = {}
+        self.semaphores: Known = {}
+        self.lanes: list[str] = []
 
 
 class _Layout:
@@ -88,8 +100,8 @@ class _Layout:
         for group in self._program.groups:
             self._group(group)
         flat = self.flat
-        flat.parties = [len(self._met[number]) for number in range(len(flat.barriers))]
-        flat.parties += flat.groups[1::7]
+        flat.parties.extend(len(self._met[number]) for number in range(len(flat.barriers)))
+        flat.parties.extend(flat.groups[1::PER_GROUP])
         self._vary()
         return flat
 
@@ -99,7 +111,7 @@ class _Layout:
         flat.groups += (
             first,
             len(group.lanes),
-            len(flat.phases) // 2,
+            len(flat.phases) // PER_PHASE,
             len(group.phases),
             group.warm_up,
             int(group.accounted),
@@ -120,7 +132,7 @@ class _Layout:
 
     def _sequence(self, steps: Sequence[Step]) -> int:
         flat = self.flat
-        number = self._sequences[id(steps)] = len(flat.sequences) // 4
+        number = self._sequences[id(steps)] = len(flat.sequences) // PER_SEQUENCE
         first_op, first_charge = len(flat.ops), len(flat.charges)
         charges: dict[int, int] = {}
         self._barriers.append({self._op(step)[1] for step in steps if type(step) is Barrier})
@@ -148,7 +160,7 @@ class _Layout:
         for place, time in charges.items():
             flat.charges += place, time
         ops, rows = len(flat.ops) - first_op, len(flat.charges) - first_charge
-        flat.sequences += first_op // 3, ops // 3, first_charge // 2, rows // 2
+        flat.sequences += first_op // PER_OP, ops // PER_OP, first_charge // PER_CHARGE, rows // PER_CHARGE
         return number
 
     def _op(self, step: Step) -> tuple[int, int, int]:
@@ -171,7 +183,7 @@ class _Layout:
     def _exchange(self, step: Exchange) -> int:
         """Its transfers by latency."""
         flat = self.flat
-        first = len(flat.transfers) // 5
+        first = len(flat.transfers) // PER_TRANSFER
         ordered = step.transfers
         if len(ordered) > 1:
             ordered = tuple(sorted(ordered, key=lambda each: each.latency_ps))
@@ -190,10 +202,10 @@ class _Layout:
                 weight = weight_of(time, size)
                 if time >= _LONGEST or size >= _LARGEST or weight >= _HEAVIEST:
                     raise TooLargeError
-                high, low = divmod(weight, 1 << 32)
+                high, low = divmod(weight, 1 << _HALF_BITS)
                 flat.loads += channels.setdefault(name, len(channels)), time, high, low
-        count = (len(flat.loads) - first) // 4
-        return transfer.latency_ps, self._kind(transfer.kind), size, first // 4, count
+        count = (len(flat.loads) - first) // PER_LOAD
+        return transfer.latency_ps, self._kind(transfer.kind), size, first // PER_LOAD, count
 
     def _kind(self, name: str) -> int:
         return self.flat.kinds.setdefault(name, len(self.flat.kinds))
@@ -201,10 +213,12 @@ class _Layout:
     def _vary(self) -> None:
         """Jitter, slow lanes and slow channels."""
         flat = self.flat
+        tables: dict[int, int] = {}
         for jitter in self._program.jitters.values():
-            bits = len(jitter.table).bit_length() - 1
-            flat.noises += len(flat.tables), bits, jitter.stream, int(jitter.relative)
-            flat.tables += jitter.table
+            first = tables.setdefault(id(jitter.table), len(flat.tables))
+            if first == len(flat.tables):
+                flat.tables += jitter.table
+            flat.noises += first, len(jitter.table).bit_length() - 1, jitter.stream, int(jitter.relative)
         lanes = {name: number for number, name in enumerate(flat.lanes)} if self._program.slowdowns else {}
         changes: list[tuple[int, int, int]] = []
         for name, slowdowns in slowdowns_of(self._program.slowdowns).items():

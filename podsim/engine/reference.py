@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -12,7 +12,7 @@ from simpy.core import EmptySchedule
 from simpy.events import Timeout
 
 from podsim.engine.environment import make_environment
-from podsim.engine.moves import Busy, Entry, Give, Meeting, Moves, Send, Wait, charge
+from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
 from podsim.engine.stuck import waiting_for_ever
@@ -22,6 +22,7 @@ from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
 
 _Log = list[Entry]
+_NEVER = 1 << 63
 
 
 def run_on_simpy(
@@ -99,12 +100,10 @@ class _Execution:
             raise waiting_for_ever(stuck)
 
     def _lane(self, group: Group, lane: str, join: Meeting) -> Generator[Event, None, None]:
-        env, now = self._env, 0
         account: dict[str, int] = {}
         visits: dict[str, int] = {}
-        slow = self._slow.get(lane, ())
         (self._accounts if group.accounted else self._helpers)[lane] = account
-        first = lane == group.lanes[0]
+        first, now = lane == group.lanes[0], 0
         for turn, number in product(range(group.turns), range(len(group.phases))):
             phase, counts = group.phases[number], turn > 0 or number >= group.warm_up
             if turn == 0 and number == group.warm_up:
@@ -112,51 +111,74 @@ class _Execution:
             moves = [*self._moves.of(phase.steps.get(lane, ())), Wait(join, phase.wait_kind)]
             charge(account, moves, phase.count)
             begin = now
-            rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
-            self._steps += len(moves) * rounds
-            for _ in range(rounds):
-                start = now
-                log: _Log | None = [] if self._record and counts else None
-                for move in moves:
-                    # Most moves are stretches of work: kept free of a generator of their own.
-                    if type(move) is Busy:
-                        duration = move.duration
-                        if move.jitter:
-                            duration += (extra := self._drawn(move, visits))
-                            _add(account, JITTER, extra * weight)
-                        if slow:
-                            ends = end_of_work(slow, now, duration)
-                            if ends is None:
-                                self._moves.stop(lane)
-                                return
-                            _add(account, SLOWED, (ends - now - duration) * weight)
-                            duration = ends - now
-                        if log is not None:
-                            log.extend(move.records(lane, now, duration))
-                        yield Timeout(env, duration)
-                        now += duration
-                    elif type(move) is Wait:
-                        event = move.place.arrive(lane)
-                        if event is not None:
-                            arrived = now
-                            yield event
-                            now = int(env.now)
-                            _log_wait(move.kind, lane, arrived, now, account, weight, log)
-                    elif type(move) is Give:
-                        move.semaphore.release()
-                    elif type(move) is Send:
-                        now = yield from self._exchange(move, lane, now, account, weight, log)
-                if log:
-                    self._keep(log, weight, now - start)
-            if weight > 1:
-                rest = (weight - 1) * (now - begin)
-                yield Timeout(env, rest)
-                now += rest
+            now = yield from self._phase(lane, phase, moves, now, account, visits, counts=counts)
             if first and counts and turn == 0 and group.accounted:
                 self._keep_phase(group, phase, begin, now)
             if first and group.accounted and number + 1 == len(group.phases):
                 self._turns.setdefault(group.name, []).append(now)
         self._end = max(self._end, now)
+
+    def _phase(
+        self,
+        lane: str,
+        phase: Phase,
+        moves: Sequence[Move],
+        now: int,
+        account: dict[str, int],
+        visits: dict[str, int],
+        *,
+        counts: bool,
+    ) -> Generator[Event, None, int]:
+        """All repetitions of a phase; when they are over. [ps]"""
+        env, begin = self._env, now
+        rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
+        self._steps += len(moves) * rounds
+        for _ in range(rounds):
+            start = now
+            log: _Log | None = [] if self._record and counts else None
+            for move in moves:
+                # Most moves are stretches of work: kept free of a generator of their own.
+                if type(move) is Busy:
+                    lasting = self._lasting(move, lane, now, account, visits, weight)
+                    if log is not None:
+                        log.extend(move.records(lane, now, lasting))
+                    yield Timeout(env, lasting) if lasting < _NEVER else Event(env)
+                    now += lasting
+                elif type(move) is Wait:
+                    event = move.place.arrive(lane)
+                    if event is not None:
+                        arrived = now
+                        yield event
+                        now = int(env.now)
+                        _log_wait(move.kind, lane, arrived, now, account, weight, log)
+                elif type(move) is Give:
+                    move.semaphore.release()
+                elif type(move) is Send:
+                    now = yield from self._exchange(move, lane, now, account, weight, log)
+            if log:
+                self._keep(log, weight, now - start)
+        if weight > 1:
+            rest = (weight - 1) * (now - begin)
+            yield Timeout(env, rest)
+            now += rest
+        return now
+
+    def _lasting(
+        self, move: Busy, lane: str, now: int, account: dict[str, int], visits: dict[str, int], weight: int
+    ) -> int:
+        """How long work takes that begins now, with jitter and slowness; `_NEVER` at no speed. [ps]"""
+        lasting = move.duration
+        if move.jitter:
+            lasting += (extra := self._drawn(move, visits))
+            _add(account, JITTER, extra * weight)
+        if lane in self._slow:
+            end = end_of_work(self._slow[lane], now, lasting)
+            if end is None:
+                self._moves.stop(lane)
+                return _NEVER
+            _add(account, SLOWED, (end - now - lasting) * weight)
+            lasting = end - now
+        return lasting
 
     def _drawn(self, move: Busy, visits: dict[str, int]) -> int:
         """How much longer work takes this time. [ps]"""

@@ -41,12 +41,12 @@ class Load:
 
     Attributes:
         channel: The channel.
-        time: How long the transfer needs on it alone. [ps]
-        weight: The same per unit of its size, in parts of 2^48. [ps]
+        time_ps: How long the transfer needs on it alone. [ps]
+        weight: The same per unit of its size, in parts of 2^48.
     """
 
     channel: Channel
-    time: int
+    time_ps: int
     weight: int
 
 
@@ -68,9 +68,9 @@ def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
     return rooms
 
 
-def weight_of(time: int, size: int) -> int:
-    """What one unit of a transfer's size asks of a channel. [2^-48 ps]"""
-    return (time << CHANNEL_BITS) // size
+def weight_of(time_ps: int, size: int) -> int:
+    """What one unit of a transfer's size asks of a channel, in parts of 2^48 of a picosecond."""
+    return (time_ps << CHANNEL_BITS) // size
 
 
 def dependent(changed: Iterable[Channel]) -> set[Sharer]:
@@ -110,7 +110,7 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
         for flow in settled:
             for load in flow.loads:
                 weights[load.channel] -= load.weight
-                taken = _rounded(load.time << CHANNEL_BITS, times[flow])
+                taken = _rounded(load.time_ps << CHANNEL_BITS, times[flow])
                 rooms[load.channel] = max(0, rooms[load.channel] - taken)
     return times
 

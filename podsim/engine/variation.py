@@ -10,31 +10,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from podsim.program.task import Jitter, Slowdown
 
 RELATIVE_BITS = 32
+_WORD_BITS = 64
 JITTER, SLOWED = "jitter", "slowed"
 """Kinds of time that work is longer by."""
-_MASK = (1 << 64) - 1
+_MASK = (1 << _WORD_BITS) - 1
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_SHIFTS = 30, 27, 31
 
 
 def _mixed(x: int) -> int:
     """The mixing function of SplitMix64. Source: [steele2014]."""
-    x = (x + 0x9E3779B97F4A7C15) & _MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
-    return x ^ (x >> 31)
+    x = (x + _STEP) & _MASK
+    x = ((x ^ (x >> _SHIFTS[0])) * _FIRST) & _MASK
+    x = ((x ^ (x >> _SHIFTS[1])) * _SECOND) & _MASK
+    return x ^ (x >> _SHIFTS[-1])
 
 
-def drawn(seed: int, jitter: Jitter, visit: int, duration: int) -> int:
+def drawn(seed: int, jitter: Jitter, visit: int, duration_ps: int) -> int:
     """How much longer work takes this time. [ps]
 
     Args:
         seed: Of the program.
         jitter: What is drawn from.
         visit: How often the lane has drawn from it before.
-        duration: What the work takes without it. [ps]
+        duration_ps: What the work takes without it. [ps]
     """
     bits = _mixed(seed & _MASK ^ _mixed(jitter.stream ^ _mixed(visit)))
-    value = jitter.table[bits >> (65 - len(jitter.table).bit_length())]
-    return max(-duration, duration * value >> RELATIVE_BITS if jitter.relative else value)
+    value = jitter.table[bits >> (_WORD_BITS + 1 - len(jitter.table).bit_length())]
+    return max(-duration_ps, duration_ps * value >> RELATIVE_BITS if jitter.relative else value)
 
 
 def slowdowns_of(slowdowns: Iterable[Slowdown]) -> Mapping[str, Sequence[Slowdown]]:
@@ -45,18 +48,18 @@ def slowdowns_of(slowdowns: Iterable[Slowdown]) -> Mapping[str, Sequence[Slowdow
     return found
 
 
-def end_of_work(slowdowns: Sequence[Slowdown], now: int, duration: int) -> int | None:
+def end_of_work(slowdowns: Sequence[Slowdown], now_ps: int, duration_ps: int) -> int | None:
     """When work that begins now ends. [ps]
 
     Args:
         slowdowns: Of the lane, in order.
-        now: When it begins. [ps]
-        duration: What it takes at full speed. [ps]
+        now_ps: When it begins. [ps]
+        duration_ps: What it takes at full speed. [ps]
 
     Returns:
         None if it never ends.
     """
-    left = duration
+    left, now = duration_ps, now_ps
     for each in slowdowns:
         if each.end_ps is not None and each.end_ps <= now:
             continue

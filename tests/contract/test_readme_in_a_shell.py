@@ -27,8 +27,11 @@ echo "podsim $*" >> "$(dirname "$0")/called"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout after `./dev demo` has made `.venv`, with a `podsim` that only notes how it is called."""
-    for path in (ROOT / "dev", ROOT / "pyproject.toml", *ROOT.glob("*.lock")):
-        shutil.copy(path, tmp_path / path.name)
+    core = ROOT / "podsim" / "engine" / "_core.c"
+    for path in (ROOT / "dev", ROOT / "pyproject.toml", ROOT / "hatch_build.py", core, *ROOT.glob("*.lock")):
+        target = tmp_path / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
     loader = importlib.machinery.SourceFileLoader("dev_of_checkout", str(tmp_path / "dev"))
     spec = importlib.util.spec_from_loader("dev_of_checkout", loader)

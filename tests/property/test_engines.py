@@ -115,7 +115,7 @@ class Flow(Sharer):
 def sharers(draw: st.DrawFn) -> list[tuple[int, dict[int, int]]]:
     """(size, time on each channel) of transfers over channels of given bandwidths. [ps]"""
     per_unit = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
-    sizes = st.integers(10**3, 10**6)
+    sizes = st.integers(10**6, 10**9)
     places = st.sets(st.sampled_from(range(len(per_unit))), min_size=1)
     flows = draw(st.lists(st.tuples(sizes, places), min_size=1, max_size=6))
     return [(size, {place: size * per_unit[place] for place in sorted(on)}) for size, on in flows]
