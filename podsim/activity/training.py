@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from podsim.activity.probes import BaseProbe, figures
 from podsim.activity.settings import Settings, divided, placed
@@ -30,6 +31,7 @@ from podsim.report.sources import Sources, sources
 from podsim.report.usage import replicas_in_use
 from podsim.report.warnings import spared_work, warnings_of
 from podsim.specs import LoadedScenario, TrainingScenario
+from podsim.specs.faults import FaultSpec
 from podsim.training import TrainingOutcome, train
 from podsim.units import ps_to_seconds
 from podsim.workload import Workload
@@ -44,18 +46,28 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         job = training_job(spec, fit=settings.fit)
         model = shared_cost_model(job)
         plan = make_plan(job, model)
-        seen = _followed(plan, settings)
-        program = compile_program(plan, explicit=settings.explicit)
-        trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine)
-        outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-    known = None if settings.explicit else (program, trace)
+        if spec.faults:
+            from podsim.activity.degraded import degraded
+
+            slow = degraded(spec, plan, settings.engine, record=settings.record)
+            program, trace, outcome = None, slow.trace, slow.outcome
+        else:
+            seen, slow = _followed(plan, settings), None
+            program = compile_program(plan, explicit=settings.explicit)
+            trace = execute(
+                program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine
+            )
+            outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+    known = None if settings.explicit or program is None else (program, trace)
 
     def prices() -> Prices:
         return task_prices(known[0] if known else compile_program(plan), plan, training_calls(plan))
 
     stood_on = sources(spec, prices, mean_account(trace.lanes))
-    stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=settings.influence)
-    return _result(loaded, plan, trace, outcome, stands_on, choice, stood_on)
+    probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
+    stands_on = StandsOn(spec, probe, anew=settings.influence)
+    result = _result(loaded, plan, trace, outcome, stands_on, choice, stood_on)
+    return replace(result, faults=slow.report, warnings=(*result.warnings, *slow.warnings)) if slow else result
 
 
 def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
@@ -149,7 +161,7 @@ def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[Opera
 class TrainingProbe(BaseProbe):
     """Training: the time to train where the scenario says when a run ends, otherwise samples per second."""
 
-    _KEPT = ("metric", "_fit")
+    _KEPT = ("metric", "_fit", "_faults")
 
     def __init__(
         self,
@@ -157,6 +169,7 @@ class TrainingProbe(BaseProbe):
         model: CostModel,
         outcome: TrainingOutcome,
         known: tuple[Program, Trace] | None = None,
+        faults: Sequence[FaultSpec] = (),
     ) -> None:
         """Prepare to repeat what was planned.
 
@@ -165,9 +178,11 @@ class TrainingProbe(BaseProbe):
             model: What its operations cost.
             outcome: What came of it.
             known: What was run without its repetitions, if it was.
+            faults: Parts of the pod that are slower.
         """
         super().__init__(model)
         self._traces.first = known
+        self._faults = tuple(faults)
         # A graph depends on nothing that is moved but the copies in it.
         self._workloads: dict[int | None, Callable[[int], Workload]] = {job.software.attention_copies: job.workload_of}
         self._fit = job.fit
@@ -187,7 +202,7 @@ class TrainingProbe(BaseProbe):
         if model is None:
             return None
         plan = make_plan(job, model, advise=False)
-        program = compile_program(plan)
+        program = compile_program(plan, faults=self._faults)
         trace = self._traces.of(program, anew=anew)
         if trace is None:
             return Measure(None, (program, plan.memory))

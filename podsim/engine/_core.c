@@ -17,7 +17,7 @@ typedef int64_t i64;
 typedef uint64_t u64;
 typedef __int128 i128;
 
-enum { WORK, MEET, TAKE, GIVE, SEND, NOISY };
+enum { WORK, MEET, TAKE, GIVE, SEND, NOISY, STEADY, STEADY_NOISY };
 enum { SEQUENCE_COLUMNS = 4, GROUP_COLUMNS = 7, TRANSFER_COLUMNS = 5, LOAD_COLUMNS = 4, NOISE_COLUMNS = 4 };
 enum { OK, STUCK, TOO_LARGE, INTERRUPTED, NO_MEMORY };
 
@@ -377,9 +377,9 @@ static i64 slowed(Engine *e, int32_t lane, i64 duration) {
 }
 
 /* Sleep; 0 if there is nothing to sleep for. */
-static int busy(Engine *e, int32_t lane, i64 duration) {
+static int busy(Engine *e, int32_t lane, i64 duration, int steady) {
     i64 end = e->now + duration;
-    if (e->lanes[lane].slow_from >= 0) {
+    if (!steady && e->lanes[lane].slow_from >= 0) {
         end = slowed(e, lane, duration);
         if (end != NEVER) account_of(e, lane)[e->p->fault_kind] += (end - e->now - duration) * e->lanes[lane].weight;
     }
@@ -573,14 +573,16 @@ static void run_lane(Engine *e, int32_t lane) {
         if (op[0] != SEND || l->sent < 0) e->events++;
         switch (op[0]) {
         case WORK:
+        case STEADY:
             l->op++;
-            if (busy(e, lane, op[1])) return;
+            if (busy(e, lane, op[1], op[0] == STEADY)) return;
             break;
-        case NOISY: {
+        case NOISY:
+        case STEADY_NOISY: {
             i64 extra = drawn(e, lane, op[2], op[1]);
             account_of(e, lane)[e->p->jitter_kind] += extra * l->weight;
             l->op++;
-            if (busy(e, lane, op[1] + extra)) return;
+            if (busy(e, lane, op[1] + extra, op[0] == STEADY_NOISY)) return;
             break;
         }
         case MEET:

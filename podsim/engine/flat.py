@@ -12,7 +12,7 @@ from podsim.engine.sharing import capacities, weight_of
 from podsim.engine.variation import JITTER, SLOWED, slowdowns_of
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
 
-WORK, MEET, TAKE, GIVE, SEND, NOISY = range(6)
+WORK, MEET, TAKE, GIVE, SEND, NOISY, STEADY, STEADY_NOISY = range(8)
 _LONGEST, _LARGEST, _HEAVIEST = 1 << 50, 1 << 48, 1 << 66
 """Time of a transfer on an idle channel [ps], its size, and their quotient: products then fit into 128 bits."""
 _NEVER = (1 << 63) - 1
@@ -136,7 +136,7 @@ class _Layout:
         first_op, first_charge = len(flat.ops), len(flat.charges)
         charges: dict[int, int] = {}
         self._barriers.append({self._op(step)[1] for step in steps if type(step) is Barrier})
-        busy = -1
+        busy, steady = -1, False
         for step in steps:
             if type(step) is Work:
                 duration = 0
@@ -145,18 +145,21 @@ class _Layout:
                     charges[place] = charges.get(place, 0) + time
                     duration += time
                 if not step.jitter:
-                    busy = duration + max(busy, 0)
+                    if busy >= 0 and step.steady != steady:
+                        flat.ops += STEADY if steady else WORK, busy, 0
+                        busy = -1
+                    busy, steady = duration + max(busy, 0), step.steady
                     continue
-                op = NOISY, duration, self._noises[step.jitter]
+                op = STEADY_NOISY if step.steady else NOISY, duration, self._noises[step.jitter]
             else:
                 op = self._op(step)
             if busy >= 0:
-                flat.ops += WORK, busy, 0
+                flat.ops += STEADY if steady else WORK, busy, 0
                 busy = -1
             if op[0] >= 0:
                 flat.ops += op
         if busy >= 0:
-            flat.ops += WORK, busy, 0
+            flat.ops += STEADY if steady else WORK, busy, 0
         for place, time in charges.items():
             flat.charges += place, time
         ops, rows = len(flat.ops) - first_op, len(flat.charges) - first_charge

@@ -96,6 +96,7 @@ class Busy:
     stretches: Sequence[_Stretch]
     totals: Sequence[tuple[str, int]]
     jitter: str = ""
+    steady: bool = False
 
     def records(self, lane: str, start: int, lasting: int) -> Iterator[Entry]:
         """Every stretch with its begin and end; the last one bears what jitter or slowness adds."""
@@ -156,16 +157,17 @@ class Moves:
         return waiting + [(lane, STOPPED) for lane in self._stopped]
 
     def of(self, steps: Sequence[Step]) -> list[Move]:
-        """Steps with names looked up; work in a row is one move, an exchange of nothing is left out."""
+        """Steps with names looked up; work in a row that is alike is one move, an exchange of nothing is left out."""
         moves: list[Move] = []
         works: list[Work] = []
         for step in steps:
-            if isinstance(step, Work) and not step.jitter:
-                works.append(step)
-                continue
-            if works:
+            more = step if isinstance(step, Work) and not step.jitter else None
+            if works and (more is None or more.steady != works[0].steady):
                 moves.append(self._busy(works))
                 works = []
+            if more is not None:
+                works.append(more)
+                continue
             if (move := self._known.get(id(step))) is None:
                 move = self._known[id(step)] = self._move(step)
             if move is not NOTHING:
@@ -213,7 +215,7 @@ def _made(works: Sequence[Work], jitter: str = "") -> Busy:
     totals: dict[str, int] = {}
     for kind, _, duration in stretches:
         totals[kind] = totals.get(kind, 0) + duration
-    return Busy(sum(totals.values()), stretches, tuple(totals.items()), jitter)
+    return Busy(sum(totals.values()), stretches, tuple(totals.items()), jitter, works[0].steady)
 
 
 def _latency(transfer: Transfer) -> int:

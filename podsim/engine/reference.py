@@ -15,7 +15,7 @@ from podsim.engine.environment import make_environment
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
 from podsim.engine.sharing import capacities
-from podsim.engine.stuck import waiting_for_ever
+from podsim.engine.stuck import TRANSFER, waiting_for_ever
 from podsim.engine.trace import IDLE, PhaseRecord, Record, Trace, without_nothing
 from podsim.engine.variation import JITTER, SLOWED, drawn, end_of_work, slowdowns_of
 from podsim.garbage import no_search
@@ -171,7 +171,7 @@ class _Execution:
         if move.jitter:
             lasting += (extra := self._drawn(move, visits))
             _add(account, JITTER, extra * weight)
-        if lane in self._slow:
+        if lane in self._slow and not move.steady:
             end = end_of_work(self._slow[lane], now, lasting)
             if end is None:
                 self._moves.stop(lane)
@@ -208,7 +208,9 @@ class _Execution:
                 yield Timeout(env, ahead)
                 now += ahead
             network.start(flow)
+        self._exchanging[lane] = TRANSFER
         yield waiter.done
+        del self._exchanging[lane]
         end = int(env.now)
         last = next(flow for flow in flows if flow.end == end).transfer
         account[last.kind] = account.get(last.kind, 0) + (end - start) * weight

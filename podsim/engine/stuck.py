@@ -13,6 +13,7 @@ _MOST_NAMED = 5
 
 def waiting_for_ever(stuck: Sequence[tuple[str, str]]) -> DeadlockError:
     """The error that names lanes, and what each waits for."""
+    stuck = sorted(stuck, key=lambda each: each[1] not in (STOPPED, TRANSFER))  # what others wait for comes first
     named = ", ".join(f"{lane} at `{name}`" for lane, name in stuck[:_MOST_NAMED])
     more = f" and {len(stuck) - _MOST_NAMED} more" if len(stuck) > _MOST_NAMED else ""
     slow = any(name in (STOPPED, TRANSFER) for _, name in stuck)

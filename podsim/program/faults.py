@@ -19,7 +19,7 @@ _PARTS_OF_ONE: Final = 10**6
 
 def with_faults(program: Program, system: System, faults: Iterable[FaultSpec]) -> Program:
     """A program in which these parts are slower all the time."""
-    channels = _channels(program)
+    channels = channels_of(program)
     found = (
         Slowdown(name, Fraction(fault.share).limit_denominator(_PARTS_OF_ONE))
         for fault in faults
@@ -80,7 +80,7 @@ def _is_part(channel: str, fault: FaultSpec) -> bool:
             return place == machine and rest.startswith("host_link")
 
 
-def _channels(program: Program) -> list[str]:
+def channels_of(program: Program) -> list[str]:
     """Names of all channels, in order."""
     found: dict[str, None] = {}
     for group in program.groups:

@@ -32,6 +32,6 @@ def _event_count(group: Group) -> int:
 
 def _steps(steps: Sequence[Step]) -> int:
     """Work in a row is one step."""
-    works = sum(1 for is_work, _ in groupby(steps, lambda step: isinstance(step, Work)) if is_work)
+    works = sum(1 for kind, _ in groupby(steps, lambda step: isinstance(step, Work) and (step.steady,)) if kind)
     others = [step for step in steps if not isinstance(step, Work)]
     return works + len(others) + sum(len(step.transfers) for step in others if isinstance(step, Exchange))

@@ -15,11 +15,13 @@ class Work:
         name: What it does.
         parts: (kind, duration), in order. [ps]
         jitter: Name of what makes it shorter or longer each time, if anything does.
+        steady: Whether it takes as long on a lane that is slow, as what is done elsewhere does.
     """
 
     name: str
     parts: tuple[tuple[str, int], ...]
     jitter: str = ""
+    steady: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A lane that works, or a channel that carries, at a part of its speed for a time.
+    """A lane that works, or a channel that carries, at a part of its speed for a time; steady work keeps its time.
 
     Attributes:
         name: The lane or the channel; no two slowdowns of one name overlap.

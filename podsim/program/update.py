@@ -52,7 +52,7 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) ->
 
 def call_phase(plan: Plan, replicas: Replicas, replica: int, time_s: float) -> Phase:
     """The call back to the host, for which all IPUs meet."""
-    call = Work("session call", ((HOST, seconds_to_ps(time_s)),))
+    call = Work("session call", ((HOST, seconds_to_ps(time_s)),), steady=True)
     lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
     return Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
 
@@ -154,6 +154,7 @@ class _Turn:
             Work(
                 "small all-reduces",
                 ((ALL_REDUCE, seconds_to_ps(passes * ring.step_latency_s)),),
+                steady=True,
             )
         ]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from podsim.engine.trace import Trace
-from podsim.report.kinds import in_kind_order
-
-_MOST_ROWS: Final = 8
+from podsim.engine.variation import SLOWED
+from podsim.report.kinds import in_kind_order, is_waiting
+from podsim.units import ps_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +61,20 @@ class FaultReport:
     waiting: tuple[Waiting, ...]
 
 
-def waiting(healthy: Trace, slow: Trace, slowed_kind: str) -> tuple[Waiting, ...]:
-    """IPUs by how their time changes, those that are slowed first, then those that do something longer."""
+def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
+    """IPUs by how their time changes, those first that are slowed most, then those that wait least."""
     alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for lane, account in slow.lanes.items():
         more = tuple(_more(healthy.lanes[lane], account))
         alike.setdefault(more, []).append(int(lane.removeprefix("ipu")))
-    ordered = sorted(alike.items(), key=lambda each: (-dict(each[0]).get(slowed_kind, 0), each[1]))
-    return tuple(Waiting(tuple(ipus), {kind: ps / 1e12 for kind, ps in more}) for more, ipus in ordered)
+    ordered = sorted(alike.items(), key=_by_work)
+    return tuple(Waiting(tuple(ipus), {kind: ps_to_seconds(ps) for kind, ps in more}) for more, ipus in ordered)
+
+
+def _by_work(alike: tuple[tuple[tuple[str, int], ...], list[int]]) -> tuple[int, int, int]:
+    more, ipus = alike
+    waits = sum(ps for kind, ps in more if is_waiting(kind))
+    return -dict(more).get(SLOWED, 0), waits, ipus[0]
 
 
 def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
+from podsim.report.faults import FaultReport
 from podsim.report.power import Work
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.report.sources import Sources
@@ -58,6 +59,7 @@ class RunResult(Result):
         operations: Time of every operation of the graph.
         sources: What the lines of the breakdown stand on.
         outcome: The runs that the time to train is made of; not part of the JSON.
+        faults: What parts of the pod cost that are slower, if the scenario names some.
     """
 
     FIGURES = (
@@ -77,6 +79,7 @@ class RunResult(Result):
     operations: Sequence[OperationRow]
     sources: Sources = field(default_factory=Sources)
     outcome: TrainingOutcome | None = None
+    faults: FaultReport | None = None
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
@@ -125,7 +128,8 @@ class RunResult(Result):
     def own(self) -> Mapping[str, object]:
         """The numbers of training, in a fixed order of keys."""
         ipus = [_ipu_dict(account) for account in self.ipus]
-        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **self.spent()}
+        faults = {} if self.faults is None else {"faults": asdict(self.faults)}
+        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent()}
 
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""

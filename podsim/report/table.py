@@ -9,6 +9,7 @@ from rich.text import Text
 
 from podsim.report.base import Result
 from podsim.report.choice_table import choice_table
+from podsim.report.fault_table import fault_tables
 from podsim.report.format import (
     format_bytes,
     format_count,
@@ -33,11 +34,12 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
-    """The headline, the division that was chosen, where time goes, IPUs, operations and memory."""
+    """The headline, the division that was chosen, where time goes, faults, IPUs, operations and memory."""
     return (
         headline(result, _headline(result)),
         choice_table(result.choice) if result.choice else None,
         _breakdown(result, ascii_only=ascii_only),
+        None if result.faults is None else fault_tables(result.faults, result.simulated.ipus_used),
         _phases(result.phases),
         _ipus(result),
         operation_table(result.operations),
@@ -78,7 +80,7 @@ def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
 
 
 def _breakdown(result: RunResult, *, ascii_only: bool) -> Group:
-    count = len(result.ipus)
+    count = len(result.ipus) if result.faults is None else result.simulated.ipus_used
     over = f", mean over {count} IPUs" if count > 1 else ""
     title = f"Where one weight update goes{over}"
     return breakdown_table(title, result.breakdown, result.sources, ascii_only=ascii_only)

@@ -42,10 +42,18 @@ def with_jitter(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
     return tuple(replace(step, jitter=name) if isinstance(step, Work) else step for step in steps)
 
 
+def some_steady(steps: tuple[Step, ...], every: int) -> tuple[Step, ...]:
+    return tuple(
+        replace(step, steady=True) if isinstance(step, Work) and number % every else step
+        for number, step in enumerate(steps)
+    )
+
+
 @st.composite
 def everything(draw: st.DrawFn) -> Program:
     """Random programs with jitter, slow parts, turns, and a pair of lanes that hand on tokens."""
     program = draw(programs())
+    every = draw(st.integers(1, 3))
     jittered = draw(st.sets(st.sampled_from(sorted(program.lanes))))
     drawn = {f"jitter{number}": each for number, each in enumerate(draw(st.lists(jitters, min_size=1, max_size=3)))}
     names = sorted(drawn)
@@ -56,7 +64,9 @@ def everything(draw: st.DrawFn) -> Program:
             replace(
                 phase,
                 steps={
-                    lane: with_jitter(steps, names[len(lane) % len(names)]) if lane in jittered else steps
+                    lane: some_steady(
+                        with_jitter(steps, names[len(lane) % len(names)]) if lane in jittered else steps, every
+                    )
                     for lane, steps in phase.steps.items()
                 },
             )

@@ -1,0 +1,201 @@
+"""Parts of a pod that are slower, and who waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import podsim
+from podsim.engine import execute
+from podsim.errors import ModelError, PodsimError
+from podsim.program.compile import compile_program
+from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdown, Transfer, Work
+from podsim.report.result import RunResult
+from podsim.specs.faults import FaultSpec
+from podsim.training.stretches import Stretch, stretches_of, updates_in
+from tests.examples import plan_of
+
+BERT, IMAGES = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"
+
+
+def fault(**keys: object) -> FaultSpec:
+    return FaultSpec.model_validate(keys)
+
+
+def with_faults(*faults: str, name: str = BERT, more: tuple[str, ...] = ()) -> RunResult:
+    return podsim.simulate(name, overrides=[f"faults=[{', '.join(faults)}]", *more])
+
+
+# In the engine
+
+
+def two_lanes(*slowdowns: Slowdown) -> Program:
+    """Both work for 100 and meet; then b sends for 60."""
+    meet = Barrier("meet", "wait")
+    wire = Exchange((Transfer("data", "link", (("wire", 60),)),))
+    steps = {"a": (Work("work", (("compute", 100),)), meet), "b": (Work("work", (("compute", 100),)), meet, wire)}
+    return Program((Group("all", ("a", "b"), (Phase("phase", 1, steps, "join"),)),), slowdowns=slowdowns)
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_a_lane_at_half_speed_from_30_to_70_does_20_in_that_time(engine: str) -> None:
+    """30 until 30, 20 until 70, the other 50 until 120."""
+    trace = execute(two_lanes(Slowdown("a", Fraction(1, 2), 30, 70)), engine=engine)  # type: ignore[arg-type]
+    assert trace.lanes == {
+        "a": {"compute": 100, "slowed": 20, "join": 60},
+        "b": {"compute": 100, "wait": 20, "link": 60},
+    }
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_a_channel_at_a_third_of_its_speed_from_120_on(engine: str) -> None:
+    """The transfer starts at 100 and has 40 left at 120, for which it takes 120."""
+    trace = execute(two_lanes(Slowdown("wire", Fraction(1, 3), 120)), engine=engine)  # type: ignore[arg-type]
+    assert trace.makespan_ps == 240
+    assert trace.lanes["b"] == {"compute": 100, "link": 140}
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_steady_work_keeps_its_time(engine: str) -> None:
+    steps = {"a": (Work("call", (("host", 50),), steady=True), Work("work", (("compute", 10),)))}
+    program = Program(
+        (Group("g", ("a",), (Phase("p", 1, steps, "join"),)),), slowdowns=(Slowdown("a", Fraction(1, 2)),)
+    )
+    assert execute(program, engine=engine).lanes == {"a": {"host": 50, "compute": 10, "slowed": 10}}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+@pytest.mark.parametrize(("name", "what"), [("a", "a at `work at no speed`"), ("wire", "b at `transfer at no speed`")])
+def test_what_has_no_speed_is_named_first(engine: str, name: str, what: str) -> None:
+    with pytest.raises(PodsimError, match=f"wait for ever: {what}"):
+        execute(two_lanes(Slowdown(name, Fraction(0))), engine=engine)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+def test_a_part_without_speed_for_a_time_goes_on_where_it_stopped(engine: str) -> None:
+    program = two_lanes(Slowdown("wire", Fraction(0), 130, 200))
+    assert execute(program, engine=engine).makespan_ps == 160 + 70  # type: ignore[arg-type]
+
+
+# Stretches of a run
+
+
+def test_stretches_lie_between_the_marks() -> None:
+    first, second = (
+        fault(ipu=0, clock="50 %", **{"from": "10 s"}),
+        fault(host=0, cores="50 %", **{"from": "5 s", "until": "20 s"}),
+    )
+    assert list(stretches_of([first, second])) == [
+        Stretch(0.0, 5.0, ()),
+        Stretch(5.0, 10.0, (second,)),
+        Stretch(10.0, 20.0, (first, second)),
+        Stretch(20.0, None, (first,)),
+    ]
+
+
+def test_updates_of_a_run_that_ends_before_the_last_stretch() -> None:
+    timed = [(Stretch(0, 6, ()), 1.0), (Stretch(6, 10, ()), 2.0), (Stretch(10, None, ()), 1.0)]
+    assert updates_in(timed, 7) == [6, 1, 0]
+
+
+def test_stretches_add_up_to_the_whole_run_in_the_engine() -> None:
+    """Eight updates at once, with the clock at 60 % from the third to the sixth; off by less than one update."""
+    plan = plan_of("gpt2_small_pod16", "parallelism.accumulation_factor=16")
+    program = compile_program(plan, explicit=True)
+    healthy = execute(program).makespan_ps
+    slow = execute(compile_program(plan, faults=[fault(ipu=2, clock="60 %")])).makespan_ps
+    assert slow > 1.05 * healthy
+    start, end = 2 * healthy, 2 * healthy + 4 * slow
+    groups = tuple(replace(group, turns=8) for group in program.groups)
+    whole = execute(replace(program, groups=groups, slowdowns=(Slowdown("ipu2", Fraction(3, 5), start, end),)))
+    counts = updates_in(
+        [(Stretch(0, start, ()), healthy), (Stretch(start, end, ()), slow), (Stretch(end, None, ()), healthy)], 8
+    )
+    assert counts == [2, 4, 2]
+    assert whole.makespan_ps == pytest.approx(4 * healthy + 4 * slow, abs=0.1 * healthy)
+
+
+# Scenarios
+
+
+def test_the_slowest_ipu_makes_all_others_wait() -> None:
+    """Half the clock of every stage's slowest IPU: its own work takes twice as long, the others wait for it."""
+    result = with_faults("{ipu: 1, clock: 50 %}")
+    assert result.faults is not None
+    (slowed, *others) = result.faults.waiting
+    assert slowed.ipus == (1,)
+    longer = result.weight_update_s - result.faults.weight_update_without_s
+    for each in (slowed, *others):
+        assert sum(each.more_s.values()) == pytest.approx(longer, rel=1e-9)
+    assert slowed.more_s["slowed"] > longer > 0.2 * result.faults.weight_update_without_s
+    assert all("slowed" not in each.more_s for each in others)
+    assert sorted(ipu for each in result.faults.waiting for ipu in each.ipus) == list(range(16))
+
+
+def test_without_faults_the_result_is_that_of_the_folded_run() -> None:
+    result, plain = with_faults("{ipu: 1, clock: 100 %}"), podsim.simulate(BERT)
+    assert (result.weight_update_ps, result.time_to_train_s) == (plain.weight_update_ps, plain.time_to_train_s)
+    assert result.breakdown_ps == plain.breakdown_ps
+
+
+def test_a_run_with_a_fault_for_a_time_lies_between() -> None:
+    always, half, never = (
+        with_faults(*each).time_to_train_s or 0
+        for each in (
+            ["{ipu: 1, clock: 50 %}"],
+            ["{ipu: 1, clock: 50 %, from: 10 min, until: 20 min}"],
+            ["{ipu: 1, clock: 100 %}"],
+        )
+    )
+    assert never < half < always
+
+
+def test_half_the_cores_of_a_host_make_images_come_at_half_the_rate() -> None:
+    """Where decoding sets the pace, half of the cores give half of the throughput."""
+    slow = ("system.host.image_decode_time=10 ms",)
+    whole = podsim.simulate(IMAGES, overrides=slow)
+    half = with_faults("{host: 0, cores: 50 %}", name=IMAGES, more=slow)
+    assert half.throughput_samples_per_s == pytest.approx(whole.throughput_samples_per_s / 2, rel=0.02)
+
+
+def test_a_fault_that_nobody_feels_is_told() -> None:
+    result = with_faults("{host: 0, cores: 50 %}")
+    assert "nothing in a weight update needs host 0, so that its fault changes nothing" in result.warnings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{ipu: 16, clock: 50 %}", "there is no ipu 16 among the 16 IPUs that run"),
+        ("{host: 3, cores: 50 %}", "there is no host 3 among"),
+        ("{machine: 4, part: gw_link, bandwidth: 50 %}", "there is no machine 4 among the 4 machines that run"),
+        ("{machine: 1, bandwidth: 50 %}", "`machine` and `part` go together"),
+        ("{ipu: 1, bandwidth: 50 %}", "`ipu` goes with `clock`, not with `bandwidth`"),
+        ("{ipu: 1, host: 0, clock: 50 %}", "`ipu` and `host` are both named"),
+        ("{clock: 50 %}", "no part is named"),
+        ("{ipu: 1, clock: 150 %}", "`150 %` is too large"),
+        ("{link: [2, 2], bandwidth: 50 %}", "IPU 2 has no link to itself"),
+        ("{link: [0, 5], bandwidth: 50 %}", "IPUs 0 and 5 are not joined by an IPU-Link"),
+        ("{ipu: 1, clock: 50 %, from: 2 s, until: 1 s}", "`until` is not after `from`"),
+        ("{ipu: 1, clock: 50 %, until: 9 s}, {ipu: 1, clock: 60 %, from: 8 s}", "ipu 1 is in two faults at one time"),
+        ("{link: [0, 1], bandwidth: 50 %}, {link: [1, 0], bandwidth: 60 %}", "link 1-0 is in two faults at one time"),
+        ("{ipu: 1, clock: 0 %}", "lanes wait for ever: ipu1 at `work at no speed`"),
+    ],
+)
+def test_faults_that_cannot_be(given: str, message: str) -> None:
+    with pytest.raises(PodsimError) as caught:
+        with_faults(given)
+    assert message in str(caught.value)
+    assert "do: " in str(caught.value)
+
+
+def test_a_fault_for_a_time_needs_a_run() -> None:
+    with pytest.raises(PodsimError, match="nothing says how long the run is"):
+        podsim.simulate("resnet50_pytorch_pod16", overrides=["faults=[{ipu: 1, clock: 50 %, from: 1 s}]"])
+
+
+def test_a_link_at_no_speed_is_a_wrong_scenario() -> None:
+    with pytest.raises(ModelError, match="transfer at no speed"):
+        with_faults("{link: [0, 1], bandwidth: 0 %}")
