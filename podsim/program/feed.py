@@ -121,6 +121,9 @@ class Feed:
             (each.id, seconds_to_ps(workload.host_input_bytes / each.bandwidth_bytes_per_s)) for each in channels
         ]
         occupied.append((f"host{host}/decode", sharers * seconds_to_ps(decode)))
+        if (network := system.host.network) is not None:
+            sent_s = workload.host_input_bytes / network.bandwidth_bytes_per_s
+            occupied.append((f"host{host}/network", sharers * seconds_to_ps(sent_s)))
         if handed_over := plan.software.process_input_bytes_per_s:
             # Every replica has its share of its process: all of them want the same at the same time.
             share = min(plan.layout.replicas_per_process, plan.layout.replication_factor)

@@ -54,6 +54,7 @@ _LATENCIES: Final[Mapping[str, Price]] = {
     "host": (f"{_STREAMING}.latency", f"{_HOST_LINK}.latency"),
 }
 _GW_LINK: Final = f"{_MACHINE}.gw_link"
+_GATEWAY: Final = (f"{_MACHINE}.gateway_link.bandwidth_per_direction", f"{_MACHINE}.gateway_link.efficiency")
 # By how the name of a channel ends; what is none of these is an IPU-Link.
 _CHANNELS: Final[Mapping[str, Price]] = {
     "/streaming/read": (f"{_STREAMING}.read_bandwidth_per_ipu",),
@@ -64,6 +65,9 @@ _CHANNELS: Final[Mapping[str, Price]] = {
     "/gw_link": (f"{_GW_LINK}.port_count", f"{_GW_LINK}.bandwidth_per_direction", f"{_GW_LINK}.efficiency"),
     "/host_link": (f"{_HOST_LINK}.bandwidth_per_direction", f"{_HOST_LINK}.efficiency"),
     "/host_link/up": (f"{_HOST_LINK}.bandwidth_per_direction", f"{_HOST_LINK}.efficiency"),
+    "/gateway/read": _GATEWAY,
+    "/gateway/write": _GATEWAY,
+    "/network": tuple(f"system.host.network.{key}" for key in ("port_count", "bandwidth_per_direction", "efficiency")),
     "/decode": ("system.host",),
     "/process": ("software.process_input_bandwidth",),
 }

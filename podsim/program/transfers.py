@@ -8,6 +8,7 @@ from math import ceil
 from podsim.program.task import Transfer
 from podsim.specs.hardware import System, given
 from podsim.system import Channel, Routes, gw_route, streaming_channels
+from podsim.system import gw_hops as gw_channels
 from podsim.units import seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
@@ -56,14 +57,14 @@ def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_
     The gateways store and forward: IPU to gateway, gateway to gateway over GW-Links, gateway to IPU.
     Each of the tensors that make up the bytes pays the latency of each hop.
     """
-    up, link, down = gw_route(system, source, target).channels
+    up, link, down = gw_channels(system, source, target)
     machine = system.machine
     parts = (given(machine.gateway_link), given(machine.gw_link))
     gateway_s, link_s = (tensor_count * each.latency_s for each in parts)
     return (
-        transfer("to gateway", GW_LINK, (up,), byte_count, gateway_s),
-        transfer("gateway to gateway", GW_LINK, (link,), byte_count, link_s),
-        transfer("from gateway", GW_LINK, (down,), byte_count, gateway_s),
+        transfer("to gateway", GW_LINK, up, byte_count, gateway_s),
+        transfer("gateway to gateway", GW_LINK, link, byte_count, link_s),
+        transfer("from gateway", GW_LINK, down, byte_count, gateway_s),
     )
 
 

@@ -18,6 +18,7 @@ _SHORT_WAIT: Final = 0.05
 _CURES: Final = {
     "decode": ("host servers", "more servers or faster decoding"),
     "process": ("processes on hosts", "more of them or smaller samples"),
+    "network": ("network cards of host servers", "more servers or faster cards"),
     "host_link": ("host links", "faster host links or smaller samples"),
 }
 _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")

@@ -12,7 +12,7 @@ from podsim.specs.base import HardwareSpec
 from podsim.specs.ipu import Ipu
 from podsim.specs.money import Price, Priced
 from podsim.specs.power import HostPower, MachinePower, PodPower
-from podsim.specs.quantity import Count, Info, Quantity, Real, Whole
+from podsim.specs.quantity import Count, Quantity, Real, Whole
 
 _MOST_IPUS = 2**16
 """As many as an IPU-POD64K, the largest pod that Graphcore has named."""
@@ -41,18 +41,20 @@ class IpuLink(HardwareSpec):
         return self.raw_bytes_per_s * self.efficiency
 
 
-_BEHIND_GATEWAY = Info("the bandwidths behind the gateway are those of an IPU, its link included")
-
-
 class GatewayLink(HardwareSpec):
-    """An IPU's link to the gateway of its machine."""
+    """An IPU's link to the gateway of its machine, over which all goes that it exchanges with anything but IPUs."""
 
-    raw_bytes_per_s: Annotated[_Bandwidth, _BEHIND_GATEWAY] = Field(alias="bandwidth_per_direction")
+    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth in one direction."""
-    efficiency: Annotated[_Efficiency, _BEHIND_GATEWAY]
+    efficiency: _Efficiency
     """Share left for data after the protocol."""
     latency_s: _Latency
     """Before the first byte arrives."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What the link has left for data in one direction. [B/s]"""
+        return self.raw_bytes_per_s * self.efficiency
 
 
 class StreamingMemory(HardwareSpec):
@@ -176,6 +178,22 @@ class Machine(HardwareSpec):
         return self
 
 
+class HostNetwork(HardwareSpec):
+    """The network cards of a host server, which all machines that it feeds share."""
+
+    port_count: _Links
+    """Ports that lead to machines."""
+    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
+    """Raw bandwidth of one port in one direction."""
+    efficiency: _Efficiency
+    """Share left for data after the protocol."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What all ports together have left for data. [B/s]"""
+        return self.port_count * self.raw_bytes_per_s * self.efficiency
+
+
 class Host(HardwareSpec):
     """A host server."""
 
@@ -187,6 +205,8 @@ class Host(HardwareSpec):
     """Cores that prepare data."""
     image_decode_time_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
     """One core decodes, crops and flips one image of ImageNet's size."""
+    network: HostNetwork | None = None
+    """Its network cards; left out, only the links of machines set bounds."""
     power: HostPower | None = None
     """What it draws."""
 

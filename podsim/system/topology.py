@@ -85,20 +85,41 @@ def route(system: System, source: int, target: int) -> Route:
     return Routes(system).between(source, target)
 
 
-def gw_route(system: System, source: int, target: int) -> Route:
-    """The way between IPUs of two link domains: up to the gateway, over GW-Links, down to the IPU."""
-    machine, link, gateway_link = system.machine, given(system.machine.gw_link), given(system.machine.gateway_link)
-    gateway, peer = (ipu // machine.ipu_count for ipu in (source, target))
-    channels = (
-        Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s),
-        Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s),
-        Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s),
+def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ...], ...]:
+    """What each hop between IPUs of two link domains occupies: up to the gateway, over GW-Links, down to the IPU."""
+    link = given(system.machine.gw_link)
+    gateway, peer = (ipu // system.machine.ipu_count for ipu in (source, target))
+    up = Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s)
+    over = Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s)
+    down = Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s)
+    return (
+        (up, *gateway_channels(system, source, "write")),
+        (over,),
+        (down, *gateway_channels(system, target, "read")),
     )
-    return Route(channels, 2 * gateway_link.latency_s + link.latency_s)
+
+
+def gw_route(system: System, source: int, target: int) -> Route:
+    """The way between IPUs of two link domains, all hops at once."""
+    machine = system.machine
+    channels = tuple(channel for hop in gw_hops(system, source, target) for channel in hop)
+    return Route(channels, 2 * given(machine.gateway_link).latency_s + given(machine.gw_link).latency_s)
+
+
+def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
+    """An IPU's link to its gateway, which streaming memory, hosts and GW-Links share; none on a card without gateway.
+
+    Args:
+        system: The pod.
+        ipu: Number of the IPU in the pod.
+        direction: `read` to the IPU, `write` from it.
+    """
+    link = system.machine.gateway_link
+    return () if link is None else (Channel(f"ipu{ipu}/gateway/{direction}", link.bandwidth_bytes_per_s),)
 
 
 def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
-    """An IPU's path to its streaming memory, and the memory that the machine's IPUs share.
+    """An IPU's path to its streaming memory: its share, its link to the gateway, the memory that its machine shares.
 
     Args:
         system: The pod.
@@ -111,5 +132,6 @@ def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int =
     ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)
     return (
         Channel(f"ipu{ipu}/streaming/{direction}", min(rate, ports)),
+        *gateway_channels(system, ipu, direction),
         Channel(f"machine{ipu // system.machine.ipu_count}/streaming", memory.machine_bytes_per_s),
     )

@@ -52,8 +52,8 @@ def test_the_cores_of_a_server_are_shared_by_its_replicas(servers: int, replicas
 
 
 def test_images_that_nobody_decodes_cost_the_link_alone() -> None:
-    """Four replicas of a machine share its link."""
-    feed = feed_of(plan_of(POD64, *hosts(1), "data.decoded_by_host=false"))
+    """Four replicas of a machine share its link; with a server for each machine, its cards are faster."""
+    feed = feed_of(plan_of(POD64, *hosts(16), "data.decoded_by_host=false"))
     assert feed.interval_ps() == pytest.approx(4 * IMAGES * IMAGE_BYTES / HOST_LINK * 1e12, rel=1e-6)
     assert feed.slowest_channel == "machine0/host_link"
     assert not feed.is_live
@@ -62,7 +62,8 @@ def test_images_that_nobody_decodes_cost_the_link_alone() -> None:
 def test_with_io_tiles_streaming_memory_is_shared_too() -> None:
     """A machine's 24.7 GB/s among four IPUs are slower than a host link of twenty ports."""
     link = "system.machine.host_link.bandwidth_per_direction=250 GB/s"
-    feed = feed_of(plan_of(POD64, "data.decoded_by_host=false", "memory.io_tiles=32", link))
+    cards = "system.host.network.port_count=100"
+    feed = feed_of(plan_of(POD64, "data.decoded_by_host=false", "memory.io_tiles=32", link, cards))
     assert feed.interval_ps() == pytest.approx(4 * IMAGES * IMAGE_BYTES / MACHINE * 1e12, rel=1e-6)
     assert feed.slowest_channel == "machine0/streaming"
 
@@ -100,6 +101,14 @@ def test_a_warning_names_the_host_link() -> None:
     *_, warning = simulate(small_cnn(pod, decoded=False)).warnings
     assert warning.startswith("host links set the pace: IPUs wait for data 9")
     assert warning.endswith(" % of the time; faster host links or smaller samples would help")
+
+
+def test_one_network_card_feeds_a_pod_at_its_own_rate() -> None:
+    """A server that decodes in no time sends 11.25 GB/s through one port; an image has 150,528 bytes."""
+    fast = ["system.host.image_decode_time=1 us", "system.host.network.port_count=1"]
+    result = simulate(POD64, overrides=[*hosts(1), *fast])
+    assert result.throughput_samples_per_s == pytest.approx(HOST_LINK / IMAGE_BYTES, rel=0.01)
+    assert any("network cards of host servers set the pace" in warning for warning in result.warnings)
 
 
 def test_a_pipeline_that_waits_is_warned_about_by_its_first_ipu() -> None:

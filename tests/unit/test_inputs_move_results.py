@@ -52,6 +52,7 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conductivity_cnn_pod16", ()),
     ("resnet50_v1.1_pod16", ()),
     ("resnet50_v1.0_pod16", ()),
+    ("resnet50_v1.1_pod16", ("system.host.network.bandwidth_per_direction=1 GB/s",)),
     ("bert_base_squad_pod16", ()),
 )
 """Cheapest first."""

@@ -16,7 +16,7 @@ from podsim.system import streaming_channels
 def test_io_tiles_bound_the_rate(tiles: int, rate: float) -> None:
     """1.33 GHz x 4 B = 5.32 GB/s per tile; streaming memory gives 11 GB/s; without I/O tiles all take part."""
     system = load_scenario("llama2_7b_pod16_streamed").spec.system
-    own, shared = streaming_channels(system, 0, "read", tiles)
+    own, _, shared = streaming_channels(system, 0, "read", tiles)
     assert own.bandwidth_bytes_per_s == pytest.approx(rate)
     assert shared.bandwidth_bytes_per_s == 24.7e9
 

@@ -1,10 +1,14 @@
 """Routes, by hand: IPU i sits on rung i // 2, side i % 2, of its link domain."""
 
+from dataclasses import replace
 from pkgutil import iter_modules
 from typing import get_args
 
 import pytest
 
+from podsim.engine import execute
+from podsim.program.task import Exchange, Group, Phase, Program
+from podsim.program.transfers import gw_path, streaming_transfer
 from podsim.specs import System
 from podsim.system import gw_route, route, streaming_channels, topologies, topology_of
 from tests.examples import small_pod, system_of
@@ -97,11 +101,20 @@ def test_a_domain_is_no_larger_than_the_pod() -> None:
 
 
 def test_between_domains_over_the_gateways() -> None:
-    """IPU 5 is in machine 1, IPU 69 in machine 17. 30 Gb/s in, 2 ports of 12.5 GB/s at 0.85, 26.4 Gb/s out."""
+    """IPU 5 is in machine 1, IPU 69 in machine 17. 30 Gb/s in, 2 ports of 12.5 GB/s at 0.85, 26.4 Gb/s out.
+
+    The links to the gateways carry 16 GB/s at 0.85.
+    """
     path = gw_route(POD128, 5, 69)
-    assert ids(path) == ["ipu5/gw/up", "machine1-17/gw_link", "ipu69/gw/down"]
+    assert ids(path) == [
+        "ipu5/gw/up",
+        "ipu5/gateway/write",
+        "machine1-17/gw_link",
+        "ipu69/gw/down",
+        "ipu69/gateway/read",
+    ]
     rates = [channel.bandwidth_bytes_per_s for channel in path.channels]
-    assert rates == pytest.approx([30e9 / 8, 2 * 12.5e9 * 0.85, 26.4e9 / 8])
+    assert rates == pytest.approx([30e9 / 8, 13.6e9, 2 * 12.5e9 * 0.85, 26.4e9 / 8, 13.6e9])
     assert path.latency_s == pytest.approx(1e-6 + 3e-6 + 1e-6)
 
 
@@ -113,6 +126,24 @@ def test_ipus_of_a_machine_share_the_gw_link_only() -> None:
 
 def test_ipus_of_a_machine_share_its_streaming_memory_in_both_directions() -> None:
     read, write = streaming_channels(POD16, 4, "read"), streaming_channels(POD16, 7, "write")
-    assert [channel.id for channel in read] == ["ipu4/streaming/read", "machine1/streaming"]
-    assert [channel.id for channel in write] == ["ipu7/streaming/write", "machine1/streaming"]
-    assert [channel.bandwidth_bytes_per_s for channel in (*read, *write)] == [11e9, 24.7e9, 9e9, 24.7e9]
+    assert [channel.id for channel in read] == ["ipu4/streaming/read", "ipu4/gateway/read", "machine1/streaming"]
+    assert [channel.id for channel in write] == ["ipu7/streaming/write", "ipu7/gateway/write", "machine1/streaming"]
+    rates = [channel.bandwidth_bytes_per_s for channel in (*read, *write)]
+    assert rates == pytest.approx([11e9, 13.6e9, 24.7e9, 9e9, 13.6e9, 24.7e9])
+
+
+def test_what_streams_and_what_comes_over_gw_links_share_the_link_to_the_gateway() -> None:
+    """2.2 GB from memory at 11 GB/s take 200 ms alone, and 0.66 GB over GW-Links at 3.3 GB/s as long.
+
+    Both ask for 14.3 GB/s of 13.6. Fair is 3.3 for the GW-Link, which cannot use half, and 10.3 for the memory.
+    After 200 ms the GW-Link is done and 2.2 - 2.06 = 0.14 GB are left, at 11 GB/s: 12.7 ms.
+    """
+    streamed = streaming_transfer(POD128, "weights", 69, "read", 2.2e9)
+    received = gw_path(POD128, 5, 69, 0.66e9, 1)[0]
+    lanes = {"a": streamed, "b": received}
+    phases = {
+        name: Phase("p", 1, {name: (Exchange((replace(each, latency_ps=0),)),)}, "w") for name, each in lanes.items()
+    }
+    trace = execute(Program(tuple(Group(name, (name,), (phase,)) for name, phase in phases.items())))
+    assert trace.lanes["b"]["gw_link"] == pytest.approx(200e9, rel=1e-6)
+    assert trace.lanes["a"]["streaming"] == pytest.approx(200e9 + 0.14e9 / 11e9 * 1e12, rel=1e-6)
