@@ -35,7 +35,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
     """The headline, the division that was chosen, where time goes, IPUs, operations and memory."""
     return (
-        headline(result, _headline(result)),
+        headline(result, training_headline(result)),
         choice_table(result.choice) if result.choice else None,
         _breakdown(result, ascii_only=ascii_only),
         _phases(result.phases),
@@ -45,7 +45,8 @@ def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
     )
 
 
-def _headline(result: RunResult) -> list[tuple[str, str, str]]:
+def training_headline(result: RunResult) -> list[tuple[str, str, str]]:
+    """Label, name of the quantity and value of the numbers that matter most; what begins with blanks belongs to the last."""
     return [
         ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
