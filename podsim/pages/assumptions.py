@@ -137,9 +137,7 @@ def _numbers(rows: Sequence[Mapping[str, object]]) -> Grid:
 def _cells(row: Mapping[str, object]) -> tuple[str, ...]:
     influence = row.get("influence")
     if isinstance(influence, Mapping):
-        ends = [
-            "impossible" if influence[end] is None else format_error(influence[end], 2) for end in ("low", "high")
-        ]
+        ends = ["impossible" if influence[end] is None else format_error(influence[end], 2) for end in ("low", "high")]
     else:
         ends = ["not measured"] * 2
     texts = [str(row.get(name) or "") for name in ("key", "value", "basis", "source", "note")]

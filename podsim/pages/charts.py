@@ -43,7 +43,9 @@ class Span:
     tip: Mapping[str, str] = field(default_factory=dict)
 
 
-def spans_chart(spans: Sequence[Span], axis: str, domain: tuple[float, float], marks: Mapping[str, float] = {}) -> Spec:  # noqa: B006
+def spans_chart(
+    spans: Sequence[Span], axis: str, domain: tuple[float, float], marks: Mapping[str, float] | None = None
+) -> Spec:
     """Horizontal bars from one number to another.
 
     Args:
@@ -74,7 +76,7 @@ def spans_chart(spans: Sequence[Span], axis: str, domain: tuple[float, float], m
         "autosize": {"type": "fit-x", "contains": "padding"},
         "data": {"values": [_span(each, tips, domain) for each in spans]},
         "encoding": {"y": y},
-        "layer": [bar, *texts, *(_mark(name, at) for name, at in marks.items())],
+        "layer": [bar, *texts, *(_mark(name, at) for name, at in (marks or {}).items())],
     }
 
 

@@ -21,6 +21,7 @@ from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Swatch
 from podsim.pages.patterns import definitions
 
 _SHORT_HASH: Final = 12
+_NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
 
@@ -76,7 +77,7 @@ def _body(page: Page) -> Iterator[str]:
     links = (f'<li><a href="#{_anchor(each)}">{escape(each.title)}</a></li>' for each in page.sections)
     yield f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
     yield '<main id="content">'
-    yield "<noscript><p class='warning'>Charts need JavaScript; the tables below them hold their numbers.</p></noscript>"
+    yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
     if page.tiles:
         yield f'<dl class="tiles">{"".join(map(_tile, page.tiles))}</dl>'
     numbers = count(1)
@@ -128,9 +129,7 @@ def _grid(grid: Grid) -> Iterator[str]:
 
 
 def _cells(row: Sequence[str], right: Sequence[bool]) -> str:
-    return "".join(
-        f"<td{_class(is_right)}>{_linked(cell)}</td>" for cell, is_right in zip(row, right, strict=True)
-    )
+    return "".join(f"<td{_class(is_right)}>{_linked(cell)}</td>" for cell, is_right in zip(row, right, strict=True))
 
 
 def _class(is_right: bool) -> str:
@@ -153,7 +152,9 @@ def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
     yield f'<figcaption><h3 id="{name}-title">{escape(chart.title)}</h3></figcaption>'
     if chart.choices:
-        options = "".join(f'<option value="{escape(key)}">{escape(text)}</option>' for key, text in chart.choices.items())
+        options = "".join(
+            f'<option value="{escape(key)}">{escape(text)}</option>' for key, text in chart.choices.items()
+        )
         yield f'<p class="tools"><label>Show <select>{options}</select></label></p>'
     if chart.stretches:
         yield _zoom(chart)
@@ -189,7 +190,8 @@ def _zoom(chart: Chart) -> str:
 
 
 def _swatch(swatch: Swatch) -> str:
-    box = f'<svg width="22" height="14" aria-hidden="true"><rect width="22" height="14" fill="{escape(swatch.fill)}"/></svg>'
+    size = 'width="22" height="14"'
+    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{escape(swatch.fill)}"/></svg>'
     return f"<li>{box}{escape(swatch.text)}</li>"
 
 

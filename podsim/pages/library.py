@@ -6,6 +6,7 @@ on disk.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from functools import partial
 
@@ -39,6 +40,4 @@ def script() -> str:
 
 
 def _bundle() -> str:
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle())
+    return str(importlib.import_module(_PACKAGE).javascript_bundle())

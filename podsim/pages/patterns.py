@@ -106,8 +106,7 @@ def _pattern(name: str, colour: str, shape: str) -> str:
     )
     size = 'width="8" height="8"'
     return (
-        f'<pattern id="{name}" {size} patternUnits="userSpaceOnUse">'
-        f'<rect {size} fill="{colour}"/>{strokes}</pattern>'
+        f'<pattern id="{name}" {size} patternUnits="userSpaceOnUse"><rect {size} fill="{colour}"/>{strokes}</pattern>'
     )
 
 

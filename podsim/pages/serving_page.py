@@ -51,7 +51,13 @@ def _percentiles(result: ServingResult, name: str, title: str) -> Chart | None:
         each = {"P50": times.p50_s, "P95": times.p95_s, "P99": times.p99_s}
         load = format_percent(result.load_of(rate_per_s), 0)
         values += [
-            {"rate": rate_per_s, "time": time_s / scale_s, "line": line, "load": load, "shown": format_duration_s(time_s)}
+            {
+                "rate": rate_per_s,
+                "time": time_s / scale_s,
+                "line": line,
+                "load": load,
+                "shown": format_duration_s(time_s),
+            }
             for line, time_s in each.items()
         ]
         rows.append((load, f"{rate_per_s:.6g}", *(f"{time_s:.6g}" for time_s in each.values())))
@@ -87,14 +93,22 @@ def _lines(values: list[dict[str, Any]], title: str, saturation_per_s: float) ->
                 "mark": {"type": "point", "filled": True, "size": 60},
                 "encoding": {
                     "fill": {**colour, "scale": scale, "legend": None},
-                    "tooltip": [{"field": "line"}, {"field": "shown", "title": "time"}, {"field": "load"}]
-                    + [{"field": "rate", "title": "requests/s", "format": ".4~g"}],
+                    "tooltip": [
+                        {"field": "line"},
+                        {"field": "shown", "title": "time"},
+                        {"field": "load"},
+                        {"field": "rate", "title": "requests/s", "format": ".4~g"},
+                    ],
                 },
             },
             {
                 "data": {"values": [{"at": saturation_per_s}]},
                 "mark": {"type": "rule", "strokeDash": [5, 3]},
-                "encoding": {"x": {"field": "at", "type": "quantitative"}, "y": {"value": 0}, "y2": {"value": "height"}},
+                "encoding": {
+                    "x": {"field": "at", "type": "quantitative"},
+                    "y": {"value": 0},
+                    "y2": {"value": "height"},
+                },
             },
         ],
     }
@@ -123,11 +137,17 @@ def _queue(result: ServingResult) -> Chart:
                 "encoding": {
                     "y": {"field": "most", "type": "quantitative", "title": "requests in the queue"},
                     "y2": {"datum": 0},
-                    "tooltip": [{"field": "most"}, {"field": "mean", "format": ".3~g"}]
-                    + [{"field": "start", "title": "from [s]", "format": ".4~g"}],
+                    "tooltip": [
+                        {"field": "most"},
+                        {"field": "mean", "format": ".3~g"},
+                        {"field": "start", "title": "from [s]", "format": ".4~g"},
+                    ],
                 },
             },
-            {"mark": {"type": "rule", "stroke": "#08306b", "strokeWidth": 2}, "encoding": {"y": {"field": "mean"} | {"type": "quantitative"}}},
+            {
+                "mark": {"type": "rule", "stroke": "#08306b", "strokeWidth": 2},
+                "encoding": {"y": {"field": "mean"} | {"type": "quantitative"}},
+            },
         ],
     }
     numbers = [(f"{start:.4g}", f"{end:.4g}", str(peak), f"{mean:.4g}") for start, end, peak, mean in stretches]

@@ -46,7 +46,7 @@ def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
 
 
 def training_headline(result: RunResult) -> list[tuple[str, str, str]]:
-    """Label, name of the quantity and value of the numbers that matter most; what begins with blanks belongs to the last."""
+    """Label, name of the quantity and value of the numbers that matter most."""
     return [
         ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
