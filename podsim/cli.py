@@ -16,6 +16,7 @@ from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.planning import plan
 from podsim.command_line.running import (
     Format,
@@ -108,6 +109,7 @@ def run(
     plot: Plot = None,
     influence: Influence = False,
     tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
+    report: Report = None,
     draw_count: Annotated[
         int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
     ] = None,
@@ -121,15 +123,16 @@ def run(
     from podsim.specs import load_scenario
 
     check_paths(trace, plot, tornado)
+    check_report(report)
     draws = None
     if draw_count is not None:
         from podsim.draws import Draws
 
         draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
-    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
+    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log))
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, report))
 
 
 @app.command()
@@ -147,16 +150,19 @@ def serve(
     output_format: OutputFormat = Format.TABLE,
     plot: Plot = None,
     influence: Influence = False,
+    report: Report = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
+    from podsim.pages.result_page import result_page
     from podsim.report.progress import track
     from podsim.report.serving_table import serving_tables
     from podsim.specs import load_scenario
 
     check_paths(None, plot)
+    check_report(report)
     loaded = load_scenario(scenario, variant, overrides or ())
-    check_not_inputs(scenario, loaded, arrivals, plot=plot)
+    check_not_inputs(scenario, loaded, arrivals, plot=plot, report=report)
     result = serve_scenario(
         loaded,
         rate=rate,
@@ -172,6 +178,7 @@ def serve(
 
         write_chart(result, plot, plot_serving)
     tell_written(plot)
+    write_report(report, lambda: result_page(result))
     show_result(result, serving_tables, output_format)
 
 

@@ -12,6 +12,7 @@ import typer
 from podsim.command_line.counting import counted
 from podsim.command_line.ending import print_data
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import Format
 from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
@@ -39,12 +40,14 @@ def plan(
     save: Annotated[
         Path | None, typer.Option("--save-dir", metavar="DIR", help="Write the best scenario there, ready to run.")
     ] = None,
+    report: Report = None,
 ) -> None:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
     from podsim.capacity import find_systems
     from podsim.capacity.show import answer_tables
     from podsim.command_line.console import TableConsole
 
+    check_report(report)
     wanted = _wanted(goal, tuple(systems or ()), objective, tuple(overrides or ()))
     given = [*(limits or ()), *([f"time_to_train_s=<= {deadline}"] if deadline else ())]
     wanted = replace(wanted, limits=(*wanted.limits, *map(_limit, given)))
@@ -59,6 +62,10 @@ def plan(
             TableConsole().print(table)
     if save is not None:
         _save(answer, save)
+    if report is not None:
+        from podsim.pages.plan_page import plan_page
+
+        write_report(report, lambda: plan_page(answer, Path(goal) if Path(goal).is_file() else None))
     if not answer.ranked:
         raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
 

@@ -11,6 +11,7 @@ import typer
 
 from podsim.command_line.ending import print_data, say
 from podsim.command_line.outputs import inputs_of, tell_written
+from podsim.command_line.pages import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +84,7 @@ class RunOptions:
         draws: How often the run is repeated with inputs drawn from their ranges.
         fit: What becomes of a division that does not fit.
         log: What is asked of result files of MLPerf, if any are.
+        report: Where the page goes.
     """
 
     output_format: Format
@@ -94,6 +96,7 @@ class RunOptions:
     draws: Draws | None = None
     fit: Misfit = Misfit.REFUSE
     log: LogRequest | None = None
+    report: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
         loaded,
         explicit=options.explicit,
         influence=options.influence,
-        record=options.trace is not None or options.plot is not None,
+        record=any(path is not None for path in (options.trace, options.plot, options.report)),
         uncertainty=options.draws,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say),
@@ -143,6 +146,10 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
 
         write_trace(result, options.trace)
         tell_written(options.trace)
+    if options.report is not None:
+        from podsim.pages.result_page import result_page
+
+        write_report(options.report, lambda: result_page(result))
     if options.log is not None:
         from podsim.command_line.mlperf import write_log
 

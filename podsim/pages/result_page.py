@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from podsim.pages.assumptions import assumptions_section, sources_section
 from podsim.pages.memory_map import memory_blocks
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
 from podsim.pages.rich_tables import blocks_of
 from podsim.pages.serving_page import serving_sections, serving_tiles
+from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import ipus_chart, waterfall
 from podsim.pages.timeline import timeline_chart
 from podsim.report.base import Result
@@ -21,7 +22,6 @@ from podsim.report.result import RunResult
 from podsim.report.rows import OperationRow
 from podsim.report.serving import ServingResult
 from podsim.report.table import operation_table, training_headline
-from podsim.report.tables import compared
 from podsim.report.uncertainty_table import uncertainty_table
 
 
@@ -52,20 +52,6 @@ def _tiles(result: Result) -> Sequence[Tile]:
         case ServingResult():
             return serving_tiles(result)
     raise TypeError(type(result).__name__)
-
-
-def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[Tile]:
-    """Rows of a headline as tiles; a row whose label is empty or begins with a blank belongs to the one before."""
-    label, value, notes = "", "", list[str]()
-    for name, quantity, text in rows:
-        if not name or name.startswith(" "):
-            notes.append(f"{name.strip()} {text}".strip())
-            continue
-        if label:
-            yield Tile(label, value, tuple(notes))
-        label, value, notes = name, text, compared(result, quantity).splitlines()
-    if label:
-        yield Tile(label, value, tuple(notes))
 
 
 def _own_sections(result: Result) -> Iterator[Section]:

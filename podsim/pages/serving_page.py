@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from podsim.pages.parts import Chart, Grid, Section, Spec, Tile
 from podsim.pages.rich_tables import blocks_of
+from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import unit_for_s, waterfall
 from podsim.report.format import format_duration_s, format_percent, format_significant
 from podsim.report.power_table import spent_rows
@@ -25,7 +26,7 @@ _HEIGHT: Final = 220
 def serving_tiles(result: ServingResult) -> list[Tile]:
     """The numbers that matter most."""
     tiles = [Tile(label, value, (remark,) if remark else ()) for label, value, remark in serving_headline(result)]
-    return tiles + [Tile(label.strip(), value) for label, _, value in spent_rows(result) if label.strip()]
+    return [*tiles, *tiles_of(result, spent_rows(result))]
 
 
 def serving_sections(result: ServingResult) -> Iterator[Section]:
@@ -81,7 +82,8 @@ def _lines(values: list[dict[str, Any]], title: str, saturation_per_s: float) ->
         "autosize": {"type": "fit-x", "contains": "padding"},
         "data": {"values": values},
         "encoding": {
-            "x": {"field": "rate", "type": "quantitative", "title": "requests per second", "scale": {"zero": True}},
+            "x": {"field": "rate", "type": "quantitative", "title": "requests per second", "scale": {"zero": True}}
+            | {"axis": {"tickCount": 6, "format": "~g"}},
             "y": {"field": "time", "type": "quantitative", "title": title},
         },
         "layer": [
@@ -92,7 +94,7 @@ def _lines(values: list[dict[str, Any]], title: str, saturation_per_s: float) ->
             {
                 "mark": {"type": "point", "filled": True, "size": 60},
                 "encoding": {
-                    "fill": {**colour, "scale": scale, "legend": None},
+                    "fill": {**colour, "scale": scale},
                     "tooltip": [
                         {"field": "line"},
                         {"field": "shown", "title": "time"},

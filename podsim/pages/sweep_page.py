@@ -1,0 +1,243 @@
+"""The page of a study: a figure over the keys that vary, which figure a reader chooses, and the points."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from podsim._version import __version__
+from podsim.errors import PodsimError
+from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
+from podsim.pages.sweep_charts import Varied, chart_over
+from podsim.report.base import more_is_better
+from podsim.report.format import format_count, format_significant
+from podsim.specs.wording import known_here
+from podsim.sweeps.expression import number_of
+from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
+from podsim.sweeps.rows import DONE
+from podsim.sweeps.run import Swept
+from podsim.sweeps.table import unit_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_POINTS: Final = 2000
+_MOST_NUMBERS: Final = 60_000
+_MOST_FIGURES: Final = 40
+_LISTED: Final = 500
+_DIGITS: Final = 6
+_HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
+_COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
+_NUMBER: Final = re.compile(r"\d+\.\d+")
+_FEWEST_DIGITS: Final = 4
+_NO_FIGURES: Final = {*COLUMNS, "warnings"}
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What a page shows of the table of a study.
+
+    Attributes:
+        rows: Points.
+        keys: Columns that vary.
+        crossed: Those of them that do not follow from others.
+        figures: Columns that can be shown, the first of them first.
+        count: Points of the study.
+    """
+
+    rows: Sequence[Row]
+    keys: Sequence[str]
+    crossed: Sequence[str]
+    figures: Sequence[str]
+    count: int
+
+    @property
+    def done(self) -> list[Row]:
+        """Points that have the first of the figures."""
+        return [row for row in self.rows if row[self.figures[0]] is not None]
+
+    @property
+    def best(self) -> Row:
+        """The point with the best value of the first of the figures."""
+        sign = 1 if more_is_better(self.figures[0]) else -1
+        return max(self.done, key=lambda row: sign * float(row[self.figures[0]]))
+
+
+def sweep_page(swept: Swept, metric: str | None = None) -> Page:
+    """A page of a study.
+
+    Args:
+        swept: The study.
+        metric: Column that is shown first; samples or tokens per second by default.
+
+    Raises:
+        PodsimError: No point has figures, or there is no such column.
+    """
+    study = swept.space.study
+    table = _table(swept.frame(), swept.space.keys, tuple(study.derived), metric)
+    scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
+    varying = [f"{key} with {len({str(row[key]) for row in table.rows}):,} values" for key in table.crossed]
+    return Page(
+        title=study.description or f"A study of {scenarios}",
+        about=(f"{scenarios}, podsim {__version__}", f"Varies: {'; '.join(varying) or 'nothing'}"),
+        version=__version__,
+        inputs=swept.inputs,
+        tiles=list(_tiles(swept, table)),
+        sections=[*_figures(table), _points(table), *_left_out(table)],
+    )
+
+
+def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], metric: str | None) -> _Table:
+    rows = [_plain(row) for row in frame.to_dict("records")]
+    if not any(row[STATUS] == DONE for row in rows):
+        raise PodsimError("no point of this study has figures to show", do="read the column `reason` of the table")
+    names = [name for name in frame.columns if name not in {*_NO_FIGURES, *study_keys}]
+    numbers = [name for name in names if any(_is_number(row[name]) for row in rows)]
+    first = metric or next((name for name in _HEADLINES if name in numbers), numbers[0])
+    if first not in numbers:
+        do = known_here(first, numbers, "use another")
+        raise PodsimError(f"the table has no column of numbers `{first}`", where="--metric", do=do)
+    keys = [key for key in ("scenario", "variant", *study_keys) if len({str(row[key]) for row in rows}) > 1]
+    for key in keys:
+        short = shortened(_text(row[key]) for row in rows)
+        rows = [row | {key: short[_text(row[key])]} for row in rows]
+    shown = rows[:: -(-len(rows) // MOST_POINTS)]
+    figures = dict.fromkeys((first, *numbers))
+    most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // len(shown)))
+    return _Table(shown, keys, [key for key in keys if key not in derived], list(figures)[:most], len(rows))
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of a frame in which what is missing is None and numbers are those of Python."""
+    plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in plain.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
+    figure, best = table.figures[0], table.best
+    at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
+    which = "Most" if more_is_better(figure) else "Least"
+    yield Tile(f"{which} {label_of(figure)}", format_significant(float(best[figure]), 4), (f"at {at}",) if at else ())
+    for status, count in swept.by_status.items():
+        yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {swept.count:,}",))
+
+
+def label_of(figure: str) -> str:
+    """A column with its unit, for readers.
+
+    >>> label_of("weight_update_s"), label_of("mfu"), label_of("throughput_samples_per_s")
+    ('weight update [s]', 'mfu', 'throughput [samples/s]')
+    """
+    if figure.endswith("_per_s"):
+        words, _, counted = figure.removesuffix("_per_s").rpartition("_")
+        return f"{words.replace('_', ' ')} [{counted}/s]" if words else f"{counted}/s"
+    unit = unit_of(figure)
+    ending = {"s": "_s", "B": "_bytes", "W": "_w", "J": "_j"}.get(unit or "", "")
+    words = figure.removesuffix(ending).replace("_", " ")
+    return f"{words} [{unit}]" if unit else words
+
+
+def _short(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _text(value: object) -> str:
+    """A value of a key."""
+    return "none" if value is None else str(value)
+
+
+def shortened(texts: Iterable[str]) -> dict[str, str]:
+    """Values of a key with as few digits as tell them apart.
+
+    >>> shortened(["1.23456 GHz", "1.9 GHz"])
+    {'1.23456 GHz': '1.235 GHz', '1.9 GHz': '1.9 GHz'}
+    >>> shortened(["1.23456", "1.23461"])
+    {'1.23456': '1.23456', '1.23461': '1.23461'}
+    """
+    given = list(dict.fromkeys(texts))
+    for digits in (_FEWEST_DIGITS, _FEWEST_DIGITS + 2):
+        short = [_NUMBER.sub(lambda match, digits=digits: f"{float(match[0]):.{digits}g}", text) for text in given]  # type: ignore[misc]
+        if len(set(short)) == len(given):
+            return dict(zip(given, short, strict=True))
+    return dict(zip(given, given, strict=True))
+
+
+def _figures(table: _Table) -> Iterator[Section]:
+    if not table.crossed:
+        return
+    varied = [_varied(table, number, key) for number, key in enumerate(table.crossed)]
+    fields = {figure: f"m{number}" for number, figure in enumerate(table.figures)}
+    values = []
+    for row in sorted(table.rows, key=lambda each: (each[table.figures[0]] is not None, each[table.figures[0]] or 0)):
+        point: dict[str, Any] = {"point": row[POINT], "status": row[STATUS]}
+        for number, each in enumerate(varied):
+            text = _text(row[each.key])
+            point |= {f"k{number}": text, f"p{number}": each.places[text], f"n{number}": each.numbers.get(text)}
+        known = {name: row[figure] for figure, name in fields.items() if _is_number(row[figure])}
+        values.append(point | {name: float(f"{value:.{_DIGITS}g}") for name, value in known.items()})
+    choices = {name: label_of(figure) for figure, name in fields.items()}
+    yield Section("Over the keys", [_with_numbers(chart_over(varied, values, choices), table)])
+
+
+def _varied(table: _Table, number: int, key: str) -> Varied:
+    """A key with its values in order: by size where all are numbers, otherwise as they appear."""
+    found = {_text(row[key]): number_of(row[key]) for row in table.rows}
+    numbers = {text: float(value) for text, value in found.items() if isinstance(value, (int, float))}
+    is_numeric = len(numbers) == len(found)
+    ordered = sorted(found, key=lambda text: numbers[text]) if is_numeric else list(found)
+    places = {text: round(place / max(1, len(ordered) - 1), 5) for place, text in enumerate(ordered)}
+    return Varied(f"k{number}", key, _short(key), ordered, places, numbers if is_numeric else {})
+
+
+def _with_numbers(chart: Chart, table: _Table) -> Chart:
+    count, shown = table.count, len(table.rows)
+    notes = [f"{shown:,} of {count:,} points are shown, evenly chosen."] if shown < count else []
+    return Chart(chart.title, chart.description, chart.spec, notes=[*chart.notes, *notes], choices=chart.choices)
+
+
+def _points(table: _Table) -> Section:
+    """The points, the best first."""
+    sign = -1 if more_is_better(table.figures[0]) else 1
+    ranked = sorted(table.done, key=lambda row: (sign * float(row[table.figures[0]]), row[POINT]))
+    shown = [table.figures[0], *(name for name in _usual(table) if name != table.figures[0])]
+    headers = (">point", *map(_short, table.keys), *(f">{label_of(name)}" for name in shown))
+    rows = [
+        (str(row[POINT]), *(_text(row[key]) for key in table.keys), *(_number(row[name]) for name in shown))
+        for row in ranked
+    ]
+    more = [f"The best {_LISTED} of {format_count(len(rows))} points."] if len(rows) > _LISTED else []
+    few, rest = rows[:10], rows[:_LISTED]
+    blocks: list[Block] = [Grid(headers, few, f"The best by {label_of(table.figures[0])}")]
+    if len(rows) > len(few):
+        blocks.append(Folded("More points", [Grid(headers, rest, notes=more)]))
+    return Section("Points", blocks)
+
+
+def _usual(table: _Table) -> list[str]:
+    names = ("throughput_samples_per_s", "tokens_per_s", "weight_update_s", "latency_s", "time_to_train_s", "mfu")
+    return [name for name in names if name in table.figures]
+
+
+def _number(value: object) -> str:
+    return format_significant(float(value), 4) if isinstance(value, (int, float)) else "–"
+
+
+def _left_out(table: _Table) -> Iterator[Section]:
+    rows = [row for row in table.rows if row[STATUS] != DONE]
+    if rows:
+        cells = [
+            (str(row[POINT]), *(_text(row[key]) for key in table.keys), row[STATUS], str(row[REASON] or ""))
+            for row in rows[:_LISTED]
+        ]
+        more = [f"The first {_LISTED} of {len(rows):,}."] if len(rows) > _LISTED else []
+        headers = (">point", *map(_short, table.keys), "status", "reason")
+        grid = Grid(headers, cells, notes=more)
+        yield Section("What could not be simulated", [Folded(f"{len(rows):,} points, with the reason", [grid])])
