@@ -91,7 +91,7 @@ def _chart(moved: Sequence[Finding], count: int) -> Chart:
 
 
 def _name(finding: Finding) -> str:
-    return f"{finding.case.rpartition('/')[2]}: {finding.metric}"
+    return f"{finding.metric}, {finding.case.rpartition('/')[2]}"
 
 
 def _findings(verdict: Verdict) -> Iterator[Section]:

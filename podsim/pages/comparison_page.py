@@ -12,6 +12,7 @@ from podsim.comparisons.cells import input_cells, metric_cells, waterfall_cells
 from podsim.comparisons.difference import SAME, Difference, Row, Waterfall
 from podsim.comparisons.wording import change_of, change_of_row, duration_of_ps, value_of, verdict_of
 from podsim.pages.charts import Span, spans_chart
+from podsim.pages.figures import in_title
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
 from podsim.pages.patterns import FASTER, SLOWER, TOTAL, fill_of, legend_of
 from podsim.pages.time_charts import unit_for_s
@@ -51,9 +52,10 @@ def _tiles(each: Difference, letter: str, count: int) -> Iterator[Tile]:
     """The metrics that changed, as many as have room."""
     for row in _changed(each)[: max(1, _TILES // count)]:
         first, second = (value_of(row.metric, value, _PRECISION) for value in (row.a, row.b))
-        label = row.metric.label[:1].upper() + row.metric.label[1:]
         verdict = f"{letter} is {verdict_of(row)}"
-        yield Tile(label, change_of_row(row, _PRECISION) or second, (f"{first} to {second}", verdict))
+        yield Tile(
+            in_title(row.metric.label), change_of_row(row, _PRECISION) or second, (f"{first} to {second}", verdict)
+        )
 
 
 def _section(each: Difference, letter: str) -> Section:

@@ -14,8 +14,8 @@ from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile
 from podsim.pages.patterns import FOLDED, TOTAL, colour_of, fill_of, legend_of
 from podsim.pages.rich_tables import blocks_of
-from podsim.pages.sweep_page import label_of
-from podsim.report.format import format_significant
+from podsim.pages.figures import in_title, label_of, words_of
+from podsim.report.format import format_duration_s, format_significant
 
 _MOST_BARS: Final = 30
 _HEIGHT: Final = 320
@@ -34,7 +34,7 @@ def plan_page(answer: Answer, goal_file: Path | None = None) -> Page:
     """
     goal = answer.goal
     limits = "; ".join(f"{limit.metric} {limit.text}" for limit in goal.limits) or "none"
-    wanted = f"{'Most' if goal.more_is_better else 'Least'} {label_of(goal.objective)}"
+    wanted = f"{'Most' if goal.more_is_better else 'Least'} {words_of(goal.objective)}"
     overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
     tables = list(answer_tables(answer))
     ranked = list(blocks_of(tables[0]))
@@ -51,7 +51,7 @@ def plan_page(answer: Answer, goal_file: Path | None = None) -> Page:
         tiles=list(_tiles(answer)),
         sections=[
             Section("Ranking", [*ranked, *([_bars(answer, found)] if found else [])]),
-            *([Section("Against size", [_scatter(answer, found)])] if found else []),
+            *([Section("Against size", [_scatter(answer, found)])] if _differ_in_size(found) else []),
             *(Section("Ruled out", list(blocks_of(table))) for table in tables[1:]),
             Section("Figures", list(_figures(found))),
         ],
@@ -76,9 +76,19 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
         yield Tile("Best", best.system, (best.division,))
         unit = f" {best.currency}" if figure.startswith("cost_") and best.currency else ""
         if value is not None:
-            yield Tile(label_of(figure), f"{format_significant(value, _DIGITS)}{unit}")
+            yield Tile(in_title(words_of(figure)), f"{_shown(figure, value)}{unit}")
         yield Tile("IPUs", best.arithmetic)
     yield Tile("Within all limits", count)
+
+
+def _differ_in_size(found: Sequence[Option]) -> bool:
+    return len({each.ipu_count for each in found}) > 1
+
+
+def _shown(figure: str, value: float) -> str:
+    """A value of a figure: a time in the unit that suits it."""
+    is_time = figure.endswith("_s") and not figure.endswith("_per_s")
+    return format_duration_s(value, _DIGITS) if is_time else format_significant(value, _DIGITS)
 
 
 def _name(option: Option) -> str:
@@ -95,7 +105,7 @@ def _tip(option: Option, figure: str) -> dict[str, str]:
         "system": option.title or option.system,
         "division": option.division,
         "IPUs": option.arithmetic,
-        label_of(figure): "" if value is None else format_significant(value, _DIGITS),
+        label_of(figure): "" if value is None else _shown(figure, value),
         "ruled out by": option.reason or "nothing",
     }
 
@@ -107,12 +117,12 @@ def _bars(answer: Answer, found: Sequence[Option]) -> Chart:
     shown = ranked[:_MOST_BARS]
     values = [_value(each, figure) or 0.0 for each in shown]
     spans = [
-        Span(_name(each), 0.0, value, _fill(each), format_significant(value, _DIGITS), tip=_tip(each, figure))
+        Span(_name(each), 0.0, value, _fill(each), _shown(figure, value), tip=_tip(each, figure))
         for each, value in zip(shown, values, strict=True)
     ]
     more = [f"{len(ranked) - len(shown)} more options are in the tables."] if len(ranked) > len(shown) else []
     return Chart(
-        title=f"{label_of(figure)} of each option",
+        title=f"{in_title(words_of(figure))} of each option",
         description=f"Bars of {label_of(figure)}; the best within all limits first.",
         spec=spans_chart(spans, label_of(figure), (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)),
         legend=legend_of(_FILLS),
@@ -129,6 +139,7 @@ def _scatter(answer: Answer, found: Sequence[Option]) -> Chart:
         tip = {f"t{number}": text for number, text in enumerate(_tip(each, figure).values())}
         point = {"ipus": each.ipu_count, "value": _value(each, figure), "state": _BEYOND if each.reason else _WITHIN}
         values.append(point | tip)
+    sizes = sorted({each.ipu_count for each in found})
     states = {"domain": list(_FILLS), "range": ["circle", "triangle-up"]}
     colours = {"domain": list(_FILLS), "range": [colour_of(fill_of(TOTAL)), "#e08214"]}
     spec: Spec = {
@@ -141,7 +152,8 @@ def _scatter(answer: Answer, found: Sequence[Option]) -> Chart:
                 "field": "ipus",
                 "type": "quantitative",
                 "title": "IPUs of the pod",
-                "scale": {"type": "log", "base": 2},
+                "scale": {"type": "log", "base": 2, "nice": False, "padding": 24},
+                "axis": {"values": sizes},
             },
             "y": {"field": "value", "type": "quantitative", "title": label_of(figure)},
             "shape": {"field": "state", "title": None, "scale": states},
@@ -150,7 +162,7 @@ def _scatter(answer: Answer, found: Sequence[Option]) -> Chart:
         },
     }
     return Chart(
-        title=f"{label_of(figure)} against the size of the pod",
+        title=f"{in_title(words_of(figure))} against the size of the pod",
         description=f"Points of {label_of(figure)} over the IPUs of the pod, one for each option.",
         spec=spec,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
 from podsim.errors import PodsimError
+from podsim.pages.figures import label_of, words_of
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
 from podsim.pages.sweep_charts import Varied, chart_over
 from podsim.report.base import more_is_better
@@ -19,7 +20,6 @@ from podsim.sweeps.expression import number_of
 from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
 from podsim.sweeps.rows import DONE
 from podsim.sweeps.run import Swept
-from podsim.sweeps.table import unit_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -125,24 +125,9 @@ def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
     figure, best = table.figures[0], table.best
     at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
     which = "Most" if more_is_better(figure) else "Least"
-    yield Tile(f"{which} {label_of(figure)}", format_significant(float(best[figure]), 4), (f"at {at}",) if at else ())
+    yield Tile(f"{which} {words_of(figure)}", format_significant(float(best[figure]), 4), (f"at {at}",) if at else ())
     for status, count in swept.by_status.items():
         yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {swept.count:,}",))
-
-
-def label_of(figure: str) -> str:
-    """A column with its unit, for readers.
-
-    >>> label_of("weight_update_s"), label_of("mfu"), label_of("throughput_samples_per_s")
-    ('weight update [s]', 'mfu', 'throughput [samples/s]')
-    """
-    if figure.endswith("_per_s"):
-        words, _, counted = figure.removesuffix("_per_s").rpartition("_")
-        return f"{words.replace('_', ' ')} [{counted}/s]" if words else f"{counted}/s"
-    unit = unit_of(figure)
-    ending = {"s": "_s", "B": "_bytes", "W": "_w", "J": "_j"}.get(unit or "", "")
-    words = figure.removesuffix(ending).replace("_", " ")
-    return f"{words} [{unit}]" if unit else words
 
 
 def _short(key: str) -> str:
