@@ -18,6 +18,7 @@ from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
     from podsim.capacity import Answer, Goal
+    from podsim.pages.parts import Page
     from podsim.specs.expectations import Expectation
 
 
@@ -62,12 +63,16 @@ def plan(
             TableConsole().print(table)
     if save is not None:
         _save(answer, save)
-    if report is not None:
-        from podsim.pages.plan_page import plan_page
-
-        write_report(report, lambda: plan_page(answer, Path(goal) if Path(goal).is_file() else None))
+    write_report(report, lambda: _page(answer, Path(goal)))
     if not answer.ranked:
         raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
+
+
+def _page(answer: Answer, goal: Path) -> Page:
+    from podsim.capacity.goal import is_goal
+    from podsim.pages.plan_page import plan_page
+
+    return plan_page(answer, goal if is_goal(goal) else None)
 
 
 def _wanted(goal: str, systems: tuple[str, ...], objective: str | None, overrides: tuple[str, ...]) -> Goal:

@@ -140,7 +140,7 @@ def ends_of_axis(edges_ps: list[int]) -> tuple[int, int]:
     """Ends of an axis on which bars are seen that are short beside the whole; it begins at 0 unless they are.
 
     >>> ends_of_axis([0, 100, 100, 60, 0, 60]), ends_of_axis([0, 1000, 1000, 1020, 0, 1020])
-    ((0, 100), (996, 1023))
+    ((0, 100), (996, 1024))
     """
     reached = [each for each in edges_ps if each]
     low, high = min(reached, default=0), max(reached, default=1)

@@ -202,7 +202,9 @@ def _json(spec: object) -> str:
 
 
 def _footer(page: Page) -> Iterator[str]:
-    yield f"<footer><p>Made by podsim {escape(page.version)} from these files:</p><ul>"
-    for path, digest in page.inputs:
-        yield f'<li>{escape(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
-    yield "</ul></footer>"
+    files = [
+        f'<li>{escape(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
+        for path, digest in page.inputs
+    ]
+    listed = f" from these files:</p><ul>{''.join(files)}</ul>" if files else ".</p>"
+    yield f"<footer><p>Made by podsim {escape(page.version)}{listed}</footer>"

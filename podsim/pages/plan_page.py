@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from podsim._version import __version__
 from podsim.capacity.answer import Answer, Option
+from podsim.capacity.goal import Goal
 from podsim.capacity.show import answer_tables
+from podsim.errors import PodsimError
 from podsim.pages.charts import Span, spans_chart
+from podsim.pages.figures import in_title, label_of, words_of
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile
 from podsim.pages.patterns import FOLDED, TOTAL, colour_of, fill_of, legend_of
 from podsim.pages.rich_tables import blocks_of
-from podsim.pages.figures import in_title, label_of, words_of
 from podsim.report.format import format_duration_s, format_significant
+from podsim.specs import load_scenario
 
 _MOST_BARS: Final = 30
 _HEIGHT: Final = 320
@@ -46,7 +50,7 @@ def plan_page(answer: Answer, goal_file: Path | None = None) -> Page:
             f"Wanted: {wanted[:1].lower()}{wanted[1:]}; limits: {limits}",
         ),
         version=__version__,
-        inputs=[(str(goal_file), hashlib.sha256(goal_file.read_bytes()).hexdigest())] if goal_file else [],
+        inputs=list(dict.fromkeys(_inputs(goal, goal_file))),
         warnings=[] if answer.ranked else ["nothing reaches the goal; see what rules each system out"],
         tiles=list(_tiles(answer)),
         sections=[
@@ -56,6 +60,15 @@ def plan_page(answer: Answer, goal_file: Path | None = None) -> Page:
             Section("Figures", list(_figures(found))),
         ],
     )
+
+
+def _inputs(goal: Goal, goal_file: Path | None) -> Iterator[tuple[str, str]]:
+    """Files read, each with its hash: the goal, and the scenario on each of the systems."""
+    if goal_file is not None:
+        yield str(goal_file), hashlib.sha256(goal_file.read_bytes()).hexdigest()
+    for system in goal.candidates:
+        with suppress(PodsimError):  # one that rules the system out, as its option says
+            yield from load_scenario(goal.scenario, goal.variant, (f"system={system}", *goal.overrides)).inputs
 
 
 def _with_figures(answer: Answer) -> list[Option]:
