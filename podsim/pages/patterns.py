@@ -32,7 +32,7 @@ _PALETTE: Final = (
     ("#1f9e80", _LINES),
     ("#f0c75e", _SOLID),
     ("#8c2d04", _CROSSED),
-    ("#bdbdbd", _RISING),
+    ("#d9d9d9", _LINES),
 )
 _MARKED: Final = {
     FOLDED: ("#f2f2f2", _CROSSED),
@@ -40,8 +40,10 @@ _MARKED: Final = {
     FASTER: ("#2171b5", _SOLID),
     SLOWER: ("#e6750f", _RISING),
 }
-_MIDDLE: Final = 0.5
-_LUMINANCE: Final = (0.299, 0.587, 0.114)
+_MIDDLE: Final = 0.179
+"""Relative luminance at which black and white have the same contrast: that of WCAG 2, 4.58."""
+_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)
+_GAMMA: Final = 2.2
 _HEX: Final = 16
 
 
@@ -117,4 +119,5 @@ def is_light(colour: str) -> bool:
     (True, False)
     """
     parts: Sequence[int] = [int(colour[place : place + 2], _HEX) for place in (1, 3, 5)]
-    return sum(weight * part for weight, part in zip(_LUMINANCE, parts, strict=True)) > _MIDDLE * 0xFF
+    luminance: float = sum(weight * (part / 0xFF) ** _GAMMA for weight, part in zip(_LUMINANCE, parts, strict=True))
+    return luminance > _MIDDLE

@@ -101,7 +101,7 @@ def _folded(shown: Sequence[Window], lanes: Sequence[str], windows: Sequence[Win
 
 
 def _notes(marks: Sequence[Mark], folded: Sequence[Mark]) -> list[str]:
-    joined = sum(mark.count > 1 for mark in marks)
+    joined = sum(mark.operations > 1 for mark in marks)
     notes = ["Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."]
     if folded:
         notes.append(f"Folded in the middle: {folded[0].name}.")

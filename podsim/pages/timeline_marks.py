@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from podsim.report.format import format_percent
 from podsim.report.kinds import in_kind_order, kind_of
@@ -16,9 +15,8 @@ _FINEST: Final = 4000
 _STEP: Final = 1.1
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What is drawn as one.
+class Mark(NamedTuple):
+    """What is drawn as one; there are many thousands, and a tuple is made fastest.
 
     Attributes:
         lane: The IPU.
@@ -26,7 +24,7 @@ class Mark:
         kind: Kind of time that it is drawn as.
         start_ps: Where it begins. [ps]
         end_ps: Where it ends. [ps]
-        count: Operations that it stands for.
+        operations: How many it stands for.
         mixture: Its kinds of time in words, where there are several.
     """
 
@@ -35,7 +33,7 @@ class Mark:
     kind: str
     start_ps: int
     end_ps: int
-    count: int = 1
+    operations: int = 1
     mixture: str = ""
 
     @property
@@ -83,40 +81,40 @@ def _pieces_in(one: Slice, window: Window) -> Iterator[Mark]:
 
 
 def pieces_of(one: Slice) -> Iterator[Mark]:
-    """The stretches of one kind of time that a slice is made of, with the names of their operations."""
-    if one.category == PASS:
-        for part in unrolled(one.inside):
-            yield from pieces_of(part)
-    else:
+    """The stretches of one kind of time that a slice is made of, with the names of their operations.
+
+    Operations of a pass that are repeated stand as often as they run.
+    """
+    if one.category != PASS:
         for leaf in one.leaves:
             yield Mark(one.lane, one.name, leaf.category, leaf.start_ps, leaf.end_ps)
-
-
-def unrolled(parts: Iterable[Slice]) -> Iterator[Slice]:
-    """Operations of a pass in which those that are repeated stand as often as they run."""
+        return
     before: list[Slice] = []
-    for part in parts:
+    for part in one.inside:
         count = int(str(part.arguments.get("repetitions", 1)))
         alike = [each for each in before if each.arguments.get("runs in this pass") == count + 1]
-        if part.category != REPEATED or not alike:
+        if part.category == REPEATED and alike:
+            yield from _repeated(part, count, [piece for each in alike for piece in pieces_of(each)])
+            before = []
+        else:
             before.append(part)
-            yield part
-            continue
-        edges = [part.start_ps + (part.end_ps - part.start_ps) * number // count for number in range(count + 1)]
-        for start_ps, end_ps in pairwise(edges):
-            frame = (alike[0].start_ps, alike[-1].end_ps, start_ps, end_ps)
-            yield from (_moved(each, *frame) for each in alike)
-        before = []
+            yield from pieces_of(part)
 
 
-def _moved(each: Slice, from_ps: int, until_ps: int, start_ps: int, end_ps: int) -> Slice:
-    """A slice of one stretch of time at its place in another, of nearly the same length."""
-    first_ps, last_ps = (
-        start_ps + (time_ps - from_ps) * (end_ps - start_ps) // (until_ps - from_ps)
-        for time_ps in (each.start_ps, each.end_ps)
-    )
-    inside = tuple(_moved(part, from_ps, until_ps, start_ps, end_ps) for part in each.inside)
-    return replace(each, start_ps=first_ps, end_ps=last_ps, inside=inside)
+def _repeated(part: Slice, count: int, once: Sequence[Mark]) -> Iterator[Mark]:
+    """The pieces of so many repetitions in the time that they take together.
+
+    Args:
+        part: That time.
+        count: How many there are.
+        once: The pieces of one before them, which takes nearly as long.
+    """
+    first_ps, length_ps = once[0].start_ps, once[-1].end_ps - once[0].start_ps
+    edges = [part.start_ps + (part.end_ps - part.start_ps) * number // count for number in range(count + 1)]
+    for start_ps, end_ps in pairwise(edges):
+        for lane, name, kind, from_ps, until_ps, _, _ in once:
+            moved = [start_ps + (each - first_ps) * (end_ps - start_ps) // length_ps for each in (from_ps, until_ps)]
+            yield Mark(lane, name, kind, moved[0], moved[1])
 
 
 def merged(pieces: Iterable[Mark], shortest_ps: int) -> Iterator[Mark]:
