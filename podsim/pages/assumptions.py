@@ -10,6 +10,7 @@ from typing import Any, Final
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid, Section
 from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
+from podsim.report.assumption_table import moved_figure
 from podsim.report.base import Result
 from podsim.report.format import format_error
 from podsim.specs import data_file
@@ -20,11 +21,6 @@ _MOST_BARS: Final = 15
 _LEAST_SHOWN: Final = 0.0005
 _PERCENT: Final = 100
 _ROOM: Final = 1.35
-_METRICS: Final = {
-    "time_to_train_s": "time to train",
-    "throughput_samples_per_s": "throughput",
-    "tokens_per_s": "tokens per second",
-}
 _Bar = tuple[Mapping[str, object], float | None, float | None]
 
 
@@ -87,7 +83,7 @@ def _bars(rows: Sequence[Mapping[str, object]]) -> Iterator[_Bar]:
 
 
 def _chart(bars: Sequence[_Bar], rows: Sequence[Mapping[str, object]], count: int) -> Chart:
-    metric = _metric(rows)
+    metric = moved_figure(rows)
     reach = max(abs(end) for _, *ends in bars for end in ends if end is not None) * _PERCENT * _ROOM
     lowest = min(0.0, *(end for _, *ends in bars for end in ends if end is not None)) * _PERCENT * _ROOM
     highest = max(0.0, *(end for _, *ends in bars for end in ends if end is not None)) * _PERCENT * _ROOM
@@ -114,19 +110,12 @@ def _spans(bar: _Bar, fills: Mapping[str, str]) -> Iterator[Span]:
     for end, (name, fill) in zip(ends, fills.items(), strict=True):
         change = "impossible" if end is None else format_error(end)
         shown = {"where": name, "change": change, **tip}
-        yield Span(_name(str(row["key"])), 0.0, _PERCENT * (end or 0.0), fill, tip=shown)
+        yield Span(_name(str(row["key"])), 0.0, _PERCENT * (end or 0.0), fill, change if end is None else "", tip=shown)
 
 
 def _name(key: str) -> str:
     """A key without the way to it, which the tip shows."""
     return ".".join(key.split(".")[-2:])
-
-
-def _metric(rows: Sequence[Mapping[str, object]]) -> str:
-    """The headline by which influences are measured."""
-    names = (str(found["metric"]) for each in rows if isinstance(found := each.get("influence"), Mapping))
-    name = next(names, "the result")
-    return _METRICS.get(name, name)
 
 
 def _numbers(rows: Sequence[Mapping[str, object]]) -> Grid:

@@ -15,6 +15,7 @@ from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
 from podsim.report.format import format_error
 
 _MOST_BARS: Final = 30
+_LISTED: Final = 1000
 _PERCENT: Final = 100
 _ROOM: Final = 1.3
 _FILLS: Final = {"better": fill_of(FASTER), "worse": fill_of(SLOWER)}
@@ -100,7 +101,8 @@ def _findings(verdict: Verdict) -> Iterator[Section]:
     for kind, meaning in KINDS_OF_FINDING.items():
         rows = [_cells(each) for each in verdict.findings if each.kind == kind]
         if rows:
-            blocks.append(Grid(headers, rows, f"{kind.capitalize()}: {meaning}"))
+            more = [f"The first {_LISTED:,} of {len(rows):,}."] if len(rows) > _LISTED else []
+            blocks.append(Grid(headers, rows[:_LISTED], f"{kind.capitalize()}: {meaning}", more))
     if blocks:
         yield Section("Findings", blocks)
 

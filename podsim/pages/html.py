@@ -101,6 +101,8 @@ def _tile(tile: Tile) -> str:
 
 def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
     match block:
+        case str() if "\n" in block:
+            yield f'<pre tabindex="0">{escape(block)}</pre>'
         case str():
             yield f"<p>{_linked(block)}</p>"
         case Grid():
@@ -119,7 +121,7 @@ def _grid(grid: Grid) -> Iterator[str]:
     caption = f"<caption>{escape(grid.title)}</caption>" if grid.title else ""
     right = [header.startswith(">") for header in grid.headers]
     head = "".join(
-        f'<th scope="col"{_class(is_right)}>{escape(header.removeprefix(">"))}</th>'
+        f'<th scope="col"{_class(is_right)}>{_linked(header.removeprefix(">"))}</th>'
         for header, is_right in zip(grid.headers, right, strict=True)
     )
     rows = "\n".join(f"<tr>{_cells(row, right)}</tr>" for row in grid.rows)

@@ -117,7 +117,7 @@ def left_out(ipu_count: int) -> list[str]:
     """A note where a chart does not show all IPUs."""
     if ipu_count <= MOST_IPUS:
         return []
-    return [f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs of a replica are shown."]
+    return [f"The first {MOST_IPUS} of {format_count(ipu_count)} IPUs are shown."]
 
 
 def _account(account: IpuAccount, scale_s: float, total_s: float) -> list[Span]:
