@@ -17,6 +17,7 @@ from podsim.errors import OutputError, PodsimError
 from podsim.pages import html, library, patterns, write
 from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
 from podsim.pages.parts import Chart, Grid, Page
+from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.timeline import MOST_MARKS, MOST_OF_CYCLES
 from podsim.pages.timeline_marks import Mark, marks_of, merged, pieces_of
@@ -25,7 +26,7 @@ from podsim.report.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.report.windows import Window
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
-from tests.unit.page_examples import EVIL, Tags, blocks_of, charts_of, evil_page
+from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
 from tests.unit.report_examples import MAKESPAN_PS, make_forward, make_result
 
 BERT = "bert_v1.1_pod16_open"
@@ -409,6 +410,62 @@ def test_a_page_never_overwrites_what_it_stands_on(
     code, text = podsim("run", "good.yaml", "--trace", "x.html", "--report", "x.html")
     assert (code, "this is both the trace and the report" in text) == (2, True), text
     assert (tmp_path / "good.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title", "sections"),
+    [
+        (["run", "good.yaml"], None, ["Where time goes", "Timeline", "Memory", "Assumptions by influence", "Sources"]),
+        (["compare", "good.yaml", "good.yaml"], "good.yaml against good.yaml", ["B against A: training"]),
+        (["check", "good.yaml"], "All scenarios hold", ["Scenarios"]),
+        (["sweep", "study.yaml", "-o", "t.csv"], "One &lt;key&gt;", ["Over the keys", "Points"]),
+    ],
+)
+def test_each_command_writes_its_page_and_says_so(
+    podsim: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    with_script: None,
+    arguments: list[str],
+    title: str | None,
+    sections: list[str],
+) -> None:
+    monkeypatch.setattr(write, "check_library", lambda: None)
+    study = f"kind: study\ndescription: One <key>\nscenario: {BERT}\nkeys: {{software.host_call: [100 ms, 136 ms]}}\n"
+    Path("study.yaml").write_text(study)
+    code, text = podsim(*arguments, "--report", "page.html")
+    assert (code, "wrote page.html" in text) == (0, True), text
+    written = Path("page.html").read_text(encoding="utf-8")
+    assert re.findall(r"<h2>(.*?)</h2>", written) == sections
+    assert title is None or f"<h1>{title}</h1>" in written
+    assert "good.yaml" in written or BERT in written
+
+
+def test_a_plan_shows_what_rules_a_system_out(with_script: None) -> None:
+    page = plan_page(answer())
+    assert [(tile.label, tile.value) for tile in page.tiles] == [
+        ("Best", "bow_pod64"),
+        ("Weight update", "500 ms"),
+        ("IPUs", "64 (= 4 × 16)"),
+        ("Within all limits", "2 of 4 options"),
+    ]
+    bars, points = charts_of(page)
+    assert [(bar["row"], bar["end"]) for bar in bars_of(bars)] == [
+        ("bow_pod64, as given", 0.5),
+        ("bow_pod16, as given", 1.0),
+        ("ipu_pod16, as given", 2.0),
+    ]
+    assert [(bar["ipus"], bar["state"]) for bar in bars_of(points)][2] == (16, "ruled out by a limit")
+    assert "16 IPUs are needed" in html.as_html(page)
+    assert dict(page.inputs).keys() >= {"hardware_specs/ipu_pod16.yaml", "scenarios/mlperf/bert_v1.1_pod16_open.yaml"}
+
+
+def test_a_check_shows_how_far_each_figure_has_moved() -> None:
+    page = verdict_page()
+    (chart,) = charts_of(page)
+    assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
+    assert page.tiles[0].value == "does not hold"
+    (findings,) = [grid for grid in blocks_of(page, Grid) if grid.headers[0] == "scenario" and len(grid.headers) == 6]
+    assert findings.rows[0][:5] == ("one", "weight_update_s", "1", "1.1", "+10.00 %")
 
 
 def test_a_study_without_results_or_without_the_figure_has_no_page(tmp_path: Path) -> None:
