@@ -16,7 +16,7 @@ from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
-from podsim.command_line.pages import Report, check_report, write_report
+from podsim.command_line.pages import Report, check_report, write_result
 from podsim.command_line.planning import plan
 from podsim.command_line.running import (
     Format,
@@ -154,7 +154,6 @@ def serve(
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
-    from podsim.pages.result_page import result_page
     from podsim.report.progress import track
     from podsim.report.serving_table import serving_tables
     from podsim.specs import load_scenario
@@ -178,7 +177,7 @@ def serve(
 
         write_chart(result, plot, plot_serving)
     tell_written(plot)
-    write_report(report, lambda: result_page(result))
+    write_result(report, result)
     show_result(result, serving_tables, output_format)
 
 

@@ -12,6 +12,7 @@ from podsim.command_line.outputs import tell_written
 
 if TYPE_CHECKING:
     from podsim.pages.parts import Page
+    from podsim.report.base import Result
 
 Report = Annotated[
     Path | None,
@@ -25,6 +26,17 @@ def check_report(path: Path | None) -> None:
         from podsim.pages.write import check_page_path
 
         check_page_path(path)
+
+
+def write_result(path: Path | None, result: Result) -> None:
+    """Write the page of a result if one is asked for."""
+
+    def make() -> Page:
+        from podsim.pages.result_page import result_page
+
+        return result_page(result)
+
+    write_report(path, make)
 
 
 def write_report(path: Path | None, make: Callable[[], Page]) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from podsim.command_line.ending import print_data, say
 from podsim.command_line.outputs import inputs_of, tell_written
-from podsim.command_line.pages import write_report
+from podsim.command_line.pages import write_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,10 +146,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
 
         write_trace(result, options.trace)
         tell_written(options.trace)
-    if options.report is not None:
-        from podsim.pages.result_page import result_page
-
-        write_report(options.report, lambda: result_page(result))
+    write_result(options.report, result)
     if options.log is not None:
         from podsim.command_line.mlperf import write_log
 

@@ -21,6 +21,10 @@ from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Swatch
 from podsim.pages.patterns import definitions
 
 _SHORT_HASH: Final = 12
+_DRAWN_BY: Final = (
+    "Charts are drawn by Vega, Vega-Lite and Vega-Embed, © University of Washington Interactive Data Lab, "
+    "under the BSD 3-Clause licence."
+)
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
@@ -209,4 +213,4 @@ def _footer(page: Page) -> Iterator[str]:
         for path, digest in page.inputs
     ]
     listed = f" from these files:</p><ul>{''.join(files)}</ul>" if files else ".</p>"
-    yield f"<footer><p>Made by podsim {escape(page.version)}{listed}</footer>"
+    yield f"<footer><p>Made by podsim {escape(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from functools import partial
+from importlib.metadata import version
 
-from podsim.disk import digest, kept, library
+from podsim.disk import digest, kept
 from podsim.errors import PodsimError
 
-_PACKAGE = "vl_convert"
+_PACKAGE, _DISTRIBUTION = "vl_convert", "vl-convert-python"
 
 
 def check_library() -> None:
@@ -23,7 +23,7 @@ def check_library() -> None:
         PodsimError: The package is not installed.
     """
     if importlib.util.find_spec(_PACKAGE) is None:
-        what = "pages need vl-convert-python, which is not installed"
+        what = f"pages need {_DISTRIBUTION}, which is not installed"
         raise PodsimError(what, do="pip install 'podsim[report]'")
 
 
@@ -34,9 +34,8 @@ def script() -> str:
         PodsimError: The package is not installed.
     """
     check_library()
-    version = library(_PACKAGE).parent.parent.glob("vl_convert_python-*.dist-info")
-    key = digest([b"script of pages", *(path.name.encode() for path in sorted(version))])
-    return kept(key, _bundle, str, partial(str))
+    key = digest([b"script of pages", version(_DISTRIBUTION).encode()])
+    return kept(key, _bundle, str, str)
 
 
 def _bundle() -> str:

@@ -24,7 +24,7 @@ from podsim.sweeps.run import Swept
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST_POINTS: Final = 2000
+MOST_POINTS: Final = 1500
 _MOST_NUMBERS: Final = 60_000
 _MOST_FIGURES: Final = 40
 _LISTED: Final = 500
@@ -42,29 +42,30 @@ class _Table:
     """What a page shows of the table of a study.
 
     Attributes:
-        rows: Points.
+        rows: All points.
         keys: Columns that vary.
         crossed: Those of them that do not follow from others.
-        figures: Columns that can be shown, the first of them first.
-        count: Points of the study.
+        figures: Columns that can be shown, the first of them first; none where no point has figures.
     """
 
     rows: Sequence[Row]
     keys: Sequence[str]
     crossed: Sequence[str]
     figures: Sequence[str]
-    count: int
 
     @property
     def done(self) -> list[Row]:
-        """Points that have the first of the figures."""
-        return [row for row in self.rows if row[self.figures[0]] is not None]
+        """Points that have the first of the figures, the best first."""
+        sign = -1 if more_is_better(self.figures[0]) else 1
+        done = [row for row in self.rows if row[self.figures[0]] is not None]
+        return sorted(done, key=lambda row: (sign * float(row[self.figures[0]]), row[POINT]))
 
     @property
-    def best(self) -> Row:
-        """The point with the best value of the first of the figures."""
-        sign = 1 if more_is_better(self.figures[0]) else -1
-        return max(self.done, key=lambda row: sign * float(row[self.figures[0]]))
+    def shown(self) -> list[Row]:
+        """Points of the chart, the lowest first: all, or some evenly chosen ones and the best."""
+        figure = self.figures[0]
+        some = {row[POINT]: row for row in (*self.rows[:: -(-len(self.rows) // MOST_POINTS)], self.done[0])}
+        return sorted(some.values(), key=lambda row: (row[figure] is not None, row[figure] or 0, row[POINT]))
 
 
 def sweep_page(swept: Swept, metric: str | None = None) -> Page:
@@ -75,7 +76,7 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
         metric: Column that is shown first; samples or tokens per second by default.
 
     Raises:
-        PodsimError: No point has figures, or there is no such column.
+        PodsimError: There is no such column.
     """
     study = swept.space.study
     table = _table(swept.frame(), swept.space.keys, tuple(study.derived), metric)
@@ -87,28 +88,25 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
         version=__version__,
         inputs=swept.inputs,
         tiles=list(_tiles(swept, table)),
-        sections=[*_figures(table), _points(table), *_left_out(table)],
+        sections=[*_figures(table), *_points(table), *_left_out(table)],
     )
 
 
 def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], metric: str | None) -> _Table:
     rows = [_plain(row) for row in frame.to_dict("records")]
-    if not any(row[STATUS] == DONE for row in rows):
-        raise PodsimError("no point of this study has figures to show", do="read the column `reason` of the table")
     names = [name for name in frame.columns if name not in {*_NO_FIGURES, *study_keys}]
     numbers = [name for name in names if any(_is_number(row[name]) for row in rows)]
-    first = metric or next((name for name in _HEADLINES if name in numbers), numbers[0])
-    if first not in numbers:
-        do = known_here(first, numbers, "use another")
-        raise PodsimError(f"the table has no column of numbers `{first}`", where="--metric", do=do)
+    first = metric or next((name for name in _HEADLINES if name in numbers), "")
+    if metric is not None and metric not in numbers:
+        do = known_here(metric, numbers, "use another")
+        raise PodsimError(f"the table has no column of numbers `{metric}`", where="--metric", do=do)
     keys = [key for key in ("scenario", "variant", *study_keys) if len({str(row[key]) for row in rows}) > 1]
     for key in keys:
         short = shortened(_text(row[key]) for row in rows)
         rows = [row | {key: short[_text(row[key])]} for row in rows]
-    shown = rows[:: -(-len(rows) // MOST_POINTS)]
-    figures = dict.fromkeys((first, *numbers))
-    most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // len(shown)))
-    return _Table(shown, keys, [key for key in keys if key not in derived], list(figures)[:most], len(rows))
+    figures = list(dict.fromkeys((first, *numbers) if first else numbers))
+    most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // min(MOST_POINTS, len(rows))))
+    return _Table(rows, keys, [key for key in keys if key not in derived], figures[:most])
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -122,10 +120,11 @@ def _is_number(value: object) -> bool:
 
 
 def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
-    figure, best = table.figures[0], table.best
-    at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
-    which = "Most" if more_is_better(figure) else "Least"
-    yield Tile(f"{which} {words_of(figure)}", format_significant(float(best[figure]), 4), (f"at {at}",) if at else ())
+    if table.figures:
+        figure, best = table.figures[0], table.done[0]
+        at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
+        which, value = "Most" if more_is_better(figure) else "Least", format_significant(float(best[figure]), 4)
+        yield Tile(f"{which} {words_of(figure)}", value, (f"at {at}",) if at else ())
     for status, count in swept.by_status.items():
         yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {swept.count:,}",))
 
@@ -156,12 +155,12 @@ def shortened(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _figures(table: _Table) -> Iterator[Section]:
-    if not table.crossed:
+    if not table.crossed or not table.figures:
         return
     varied = [_varied(table, number, key) for number, key in enumerate(table.crossed)]
     fields = {figure: f"m{number}" for number, figure in enumerate(table.figures)}
     values = []
-    for row in sorted(table.rows, key=lambda each: (each[table.figures[0]] is not None, each[table.figures[0]] or 0)):
+    for row in table.shown:
         point: dict[str, Any] = {"point": row[POINT], "status": row[STATUS]}
         for number, each in enumerate(varied):
             text = _text(row[each.key])
@@ -183,27 +182,27 @@ def _varied(table: _Table, number: int, key: str) -> Varied:
 
 
 def _with_numbers(chart: Chart, table: _Table) -> Chart:
-    count, shown = table.count, len(table.rows)
-    notes = [f"{shown:,} of {count:,} points are shown, evenly chosen."] if shown < count else []
+    count, shown = len(table.rows), len(table.shown)
+    notes = [f"{shown:,} of {count:,} points are shown, evenly chosen, and the best."] if shown < count else []
     return Chart(chart.title, chart.description, chart.spec, notes=[*chart.notes, *notes], choices=chart.choices)
 
 
-def _points(table: _Table) -> Section:
+def _points(table: _Table) -> Iterator[Section]:
     """The points, the best first."""
-    sign = -1 if more_is_better(table.figures[0]) else 1
-    ranked = sorted(table.done, key=lambda row: (sign * float(row[table.figures[0]]), row[POINT]))
+    if not table.figures:
+        return
     shown = [table.figures[0], *(name for name in _usual(table) if name != table.figures[0])]
     headers = (">point", *map(_short, table.keys), *(f">{label_of(name)}" for name in shown))
     rows = [
         (str(row[POINT]), *(_text(row[key]) for key in table.keys), *(_number(row[name]) for name in shown))
-        for row in ranked
+        for row in table.done
     ]
     more = [f"The best {_LISTED} of {format_count(len(rows))} points."] if len(rows) > _LISTED else []
     few, rest = rows[:10], rows[:_LISTED]
     blocks: list[Block] = [Grid(headers, few, f"The best by {label_of(table.figures[0])}")]
     if len(rows) > len(few):
         blocks.append(Folded("More points", [Grid(headers, rest, notes=more)]))
-    return Section("Points", blocks)
+    yield Section("Points", blocks)
 
 
 def _usual(table: _Table) -> list[str]:

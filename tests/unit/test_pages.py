@@ -9,12 +9,14 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from podsim import RunResult, run
 from podsim.comparisons.difference import Step, Waterfall
 from podsim.errors import OutputError, PodsimError
 from podsim.pages import html, library, patterns, write
+from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
 from podsim.pages.parts import Chart, Grid, Page
 from podsim.pages.plan_page import plan_page
@@ -24,6 +26,9 @@ from podsim.pages.timeline_marks import Mark, marks_of, merged, pieces_of
 from podsim.report.kinds import FAMILIES, KINDS, kind_of
 from podsim.report.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.report.windows import Window
+from podsim.specs.document import Document
+from podsim.sweeps.run import Swept
+from podsim.sweeps.space import space_of
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
@@ -468,13 +473,14 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
     assert findings.rows[0][:5] == ("one", "weight_update_s", "1", "1.1", "+10.00 %")
 
 
-def test_a_study_without_results_or_without_the_figure_has_no_page(tmp_path: Path) -> None:
+def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(tmp_path: Path) -> None:
     from podsim.pages.sweep_page import sweep_page
     from podsim.sweeps import sweep
 
     content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [24, 48]}}
-    with pytest.raises(PodsimError, match="no point of this study has figures"):
-        sweep_page(sweep(content, tmp_path / "none.csv", processes=1))
+    none = sweep_page(sweep(content, tmp_path / "none.csv", processes=1))
+    assert [(tile.label, tile.value) for tile in none.tiles] == [("Points that do not fit", "2")]
+    assert [section.title for section in none.sections] == ["What could not be simulated"]
     content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [2, 24]}}
     swept = sweep(content, tmp_path / "one.csv", processes=1)
     with pytest.raises(PodsimError, match="no column of numbers `speed`"):
@@ -488,6 +494,25 @@ def test_a_study_without_results_or_without_the_figure_has_no_page(tmp_path: Pat
     assert values == {"2": pytest.approx(result.mfu, rel=1e-5), "24": None}
     with pytest.raises(OutputError, match="is not a format"):
         write.check_page_path(tmp_path / "page.md")
+
+
+def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Points of 1 to 20, of which every seventh is drawn from the first on; the best by hand is the twentieth."""
+    rows = [{"point": number, "status": "done", "scenario": BERT, "variant": None, "k": number} for number in range(20)]
+    frame = pd.DataFrame([row | {"reason": None, "mfu": (1 + row["point"]) / 100} for row in rows])  # type: ignore[operator]
+    space = space_of(Document({"kind": "study", "scenario": BERT, "names": {"k": list(range(20))}}))
+    swept = Swept(space, tmp_path / "table.csv", 20, {"done": 20}, ())
+    frame.to_csv(swept.output, index=False)
+    monkeypatch.setattr(sweep_module, "MOST_POINTS", 3)
+    page = sweep_module.sweep_page(swept, "mfu")
+    assert (page.tiles[0].label, page.tiles[0].value, page.tiles[0].notes) == ("Most mfu", "0.2", ("at k 19",))
+    (chart,) = charts_of(page)
+    assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
+    assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
+    tables = blocks_of(page, Grid)
+    assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1)]
 
 
 def test_the_makespan_of_the_example_is_shown_whole() -> None:
