@@ -14,7 +14,7 @@ from podsim.pages.figures import label_of, words_of
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
 from podsim.pages.sweep_charts import Varied, chart_over
 from podsim.report.base import more_is_better
-from podsim.report.format import format_count, format_significant
+from podsim.report.format import format_significant
 from podsim.specs.wording import known_here
 from podsim.sweeps.expression import number_of
 from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
@@ -28,6 +28,7 @@ MOST_POINTS: Final = 1500
 _MOST_NUMBERS: Final = 60_000
 _MOST_FIGURES: Final = 40
 _LISTED: Final = 500
+_FEW: Final = 10
 _DIGITS: Final = 6
 _HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
@@ -42,30 +43,26 @@ class _Table:
     """What a page shows of the table of a study.
 
     Attributes:
-        rows: All points.
-        keys: Columns that vary.
+        count: Points of the study.
+        keys: Columns that vary, with how many values each has.
         crossed: Those of them that do not follow from others.
         figures: Columns that can be shown, the first of them first; none where no point has figures.
+        best: Points that have the first of the figures, the best first, as many as are listed.
+        done_count: Points that have it.
+        shown: Points of the chart, the lowest first: all, or some evenly chosen ones and the best.
+        left_out: Points that could not be simulated, as many as are listed.
+        left_out_count: How many there are.
     """
 
-    rows: Sequence[Row]
-    keys: Sequence[str]
+    count: int
+    keys: Mapping[str, int]
     crossed: Sequence[str]
     figures: Sequence[str]
-
-    @property
-    def done(self) -> list[Row]:
-        """Points that have the first of the figures, the best first."""
-        sign = -1 if more_is_better(self.figures[0]) else 1
-        done = [row for row in self.rows if row[self.figures[0]] is not None]
-        return sorted(done, key=lambda row: (sign * float(row[self.figures[0]]), row[POINT]))
-
-    @property
-    def shown(self) -> list[Row]:
-        """Points of the chart, the lowest first: all, or some evenly chosen ones and the best."""
-        figure = self.figures[0]
-        some = {row[POINT]: row for row in (*self.rows[:: -(-len(self.rows) // MOST_POINTS)], self.done[0])}
-        return sorted(some.values(), key=lambda row: (row[figure] is not None, row[figure] or 0, row[POINT]))
+    best: Sequence[Row]
+    done_count: int
+    shown: Sequence[Row]
+    left_out: Sequence[Row]
+    left_out_count: int
 
 
 def sweep_page(swept: Swept, metric: str | None = None) -> Page:
@@ -81,7 +78,7 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
     study = swept.space.study
     table = _table(swept.frame(), swept.space.keys, tuple(study.derived), metric)
     scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
-    varying = [f"{key} with {len({str(row[key]) for row in table.rows}):,} values" for key in table.crossed]
+    varying = [f"{key} with {table.keys[key]:,} values" for key in table.crossed]
     return Page(
         title=study.description or f"A study of {scenarios}",
         about=(f"{scenarios}, podsim {__version__}", f"Varies: {'; '.join(varying) or 'nothing'}"),
@@ -93,20 +90,50 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
 
 
 def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], metric: str | None) -> _Table:
-    rows = [_plain(row) for row in frame.to_dict("records")]
     names = [name for name in frame.columns if name not in {*_NO_FIGURES, *study_keys}]
-    numbers = [name for name in names if any(_is_number(row[name]) for row in rows)]
-    first = metric or next((name for name in _HEADLINES if name in numbers), "")
+    numbers = [name for name in names if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
     if metric is not None and metric not in numbers:
         do = known_here(metric, numbers, "use another")
         raise PodsimError(f"the table has no column of numbers `{metric}`", where="--metric", do=do)
-    keys = [key for key in ("scenario", "variant", *study_keys) if len({str(row[key]) for row in rows}) > 1]
+    first = metric or next((name for name in (*_HEADLINES, *numbers) if name in numbers), None)
+    most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // min(MOST_POINTS, len(frame))))
+    keys = {key: frame[key].nunique(dropna=False) for key in ("scenario", "variant", *study_keys)}
+    keys = {key: count for key, count in keys.items() if count > 1}
     for key in keys:
-        short = shortened(_text(row[key]) for row in rows)
-        rows = [row | {key: short[_text(row[key])]} for row in rows]
-    figures = list(dict.fromkeys((first, *numbers) if first else numbers))
-    most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // min(MOST_POINTS, len(rows))))
-    return _Table(rows, keys, [key for key in keys if key not in derived], figures[:most])
+        texts = [_text(value) for value in frame[key]]
+        frame = frame.assign(**{key: list(map(shortened(texts).__getitem__, texts))})
+    left_out, done = frame[frame[STATUS] != DONE], _ranked(frame, first)
+    return _Table(
+        count=len(frame),
+        keys=keys,
+        crossed=[key for key in keys if key not in derived],
+        figures=list(dict.fromkeys((first, *numbers)))[:most] if first else [],
+        best=_rows(done[:_LISTED]),
+        done_count=len(done),
+        shown=_rows(_chosen(frame, done, first)) if first else [],
+        left_out=_rows(left_out[:_LISTED]),
+        left_out_count=len(left_out),
+    )
+
+
+def _ranked(frame: DataFrame, figure: str | None) -> DataFrame:
+    """Points that have a figure, the best first."""
+    if figure is None:
+        return frame[:0]
+    known = frame[frame[figure].notna()]
+    return known.sort_values([figure, POINT], ascending=[not more_is_better(figure), True])
+
+
+def _chosen(frame: DataFrame, done: DataFrame, figure: str) -> DataFrame:
+    """Points of a chart, those without the figure first, then by the figure."""
+    step = -(-len(frame) // MOST_POINTS)
+    numbers = {*frame[POINT][::step], *done[POINT][:1]}
+    some = frame[frame[POINT].isin(numbers)]
+    return some.sort_values([figure, POINT], na_position="first")
+
+
+def _rows(frame: DataFrame) -> list[Row]:
+    return [_plain(row) for row in frame.to_dict("records")]
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -121,7 +148,7 @@ def _is_number(value: object) -> bool:
 
 def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
     if table.figures:
-        figure, best = table.figures[0], table.done[0]
+        figure, best = table.figures[0], table.best[0]
         at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
         which, value = "Most" if more_is_better(figure) else "Least", format_significant(float(best[figure]), 4)
         yield Tile(f"{which} {words_of(figure)}", value, (f"at {at}",) if at else ())
@@ -173,7 +200,7 @@ def _figures(table: _Table) -> Iterator[Section]:
 
 def _varied(table: _Table, number: int, key: str) -> Varied:
     """A key with its values in order: by size where all are numbers, otherwise as they appear."""
-    found = {_text(row[key]): number_of(row[key]) for row in table.rows}
+    found = {_text(row[key]): number_of(row[key]) for row in sorted(table.shown, key=lambda row: int(row[POINT]))}
     numbers = {text: float(value) for text, value in found.items() if isinstance(value, (int, float))}
     is_numeric = len(numbers) == len(found)
     ordered = sorted(found, key=lambda text: numbers[text]) if is_numeric else list(found)
@@ -182,7 +209,7 @@ def _varied(table: _Table, number: int, key: str) -> Varied:
 
 
 def _with_numbers(chart: Chart, table: _Table) -> Chart:
-    count, shown = len(table.rows), len(table.shown)
+    count, shown = table.count, len(table.shown)
     notes = [f"{shown:,} of {count:,} points are shown, evenly chosen, and the best."] if shown < count else []
     return Chart(chart.title, chart.description, chart.spec, notes=[*chart.notes, *notes], choices=chart.choices)
 
@@ -195,13 +222,13 @@ def _points(table: _Table) -> Iterator[Section]:
     headers = (">point", *map(_short, table.keys), *(f">{label_of(name)}" for name in shown))
     rows = [
         (str(row[POINT]), *(_text(row[key]) for key in table.keys), *(_number(row[name]) for name in shown))
-        for row in table.done
+        for row in table.best
     ]
-    more = [f"The best {_LISTED} of {format_count(len(rows))} points."] if len(rows) > _LISTED else []
-    few, rest = rows[:10], rows[:_LISTED]
+    more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
+    few = rows[:_FEW]
     blocks: list[Block] = [Grid(headers, few, f"The best by {label_of(table.figures[0])}")]
     if len(rows) > len(few):
-        blocks.append(Folded("More points", [Grid(headers, rest, notes=more)]))
+        blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
     yield Section("Points", blocks)
 
 
@@ -215,13 +242,13 @@ def _number(value: object) -> str:
 
 
 def _left_out(table: _Table) -> Iterator[Section]:
-    rows = [row for row in table.rows if row[STATUS] != DONE]
-    if rows:
-        cells = [
-            (str(row[POINT]), *(_text(row[key]) for key in table.keys), row[STATUS], str(row[REASON] or ""))
-            for row in rows[:_LISTED]
-        ]
-        more = [f"The first {_LISTED} of {len(rows):,}."] if len(rows) > _LISTED else []
-        headers = (">point", *map(_short, table.keys), "status", "reason")
-        grid = Grid(headers, cells, notes=more)
-        yield Section("What could not be simulated", [Folded(f"{len(rows):,} points, with the reason", [grid])])
+    count, listed = table.left_out_count, table.left_out
+    if not count:
+        return
+    cells = [
+        (str(row[POINT]), *(_text(row[key]) for key in table.keys), row[STATUS], str(row[REASON] or ""))
+        for row in listed
+    ]
+    more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
+    grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
+    yield Section("What could not be simulated", [Folded(f"{count:,} points, with the reason", [grid])])
