@@ -102,7 +102,9 @@ def _findings(verdict: Verdict) -> Iterator[Section]:
         rows = [_cells(each) for each in verdict.findings if each.kind == kind]
         if rows:
             more = [f"The first {_LISTED:,} of {len(rows):,}."] if len(rows) > _LISTED else []
-            blocks.append(Grid(headers, rows[:_LISTED], f"{kind.capitalize()}: {meaning}", more))
+            used = [place for place in range(len(headers)) if any(row[place] for row in rows)]
+            cells = [[row[place] for place in used] for row in rows[:_LISTED]]
+            blocks.append(Grid([headers[place] for place in used], cells, f"{kind.capitalize()}: {meaning}", more))
     if blocks:
         yield Section("Findings", blocks)
 
@@ -118,4 +120,4 @@ def _cases(now: Mapping[str, Measured]) -> Section:
         for name, each in now.items()
     ]
     headers = ("scenario", "status", ">figures", "reason")
-    return Section("Scenarios", [Folded(f"All {len(rows):,} that were simulated", [Grid(headers, rows)])])
+    return Section("Scenarios", [Folded(f"All {len(rows):,} that were looked at", [Grid(headers, rows)])])

@@ -17,6 +17,7 @@ _COLOURS: Final = "viridis"
 _HEIGHT: Final = 320
 _ROW_PIXELS: Final = 34
 _MOST_TEXTS: Final = 150
+_TEXT_PIXELS: Final = 42
 _FILLED: Final = 0.25
 _MOST_TICKS: Final = 9
 _LIGHT_FROM: Final = 0.6
@@ -60,7 +61,7 @@ def chart_over(keys: Sequence[Varied], values: Values, choices: Mapping[str, str
     if len(keys) == 1:
         return _chart("Line of the figure", names, _line(keys[0], values, tips), choices, [])
     if len(keys) == 2 and _is_full(keys, values):
-        notes = ["Grey: could not be simulated; empty: not part of the study."]
+        notes = ["Grey: could not be simulated, or has no such figure; empty: not part of the study."]
         return _chart("Heat map of the figure", names, _heat_map(keys, values, tips), choices, notes)
     notes = ["A line is a point of the study, its colour the figure; point at it to see its values."]
     return _chart(
@@ -117,7 +118,7 @@ def _heat_map(keys: Sequence[Varied], values: Values, tips: list[dict[str, str]]
         "field": _COLUMN,
         "type": "quantitative",
         "scale": {"scheme": _COLOURS, "zero": False},
-        "legend": {"title": _LABEL, "orient": "top", "gradientLength": 220, "format": ",.4~r"},
+        "legend": {"title": _LABEL, "orient": "top", "gradientLength": 220, "tickCount": 4, "format": ",.4~r"},
     }
     layers: list[Spec] = [
         {"mark": {"type": "rect", "fill": "#dddddd"}, "encoding": {"tooltip": [*tips, {"field": "status"}]}},
@@ -129,10 +130,11 @@ def _heat_map(keys: Sequence[Varied], values: Values, tips: list[dict[str, str]]
     ]
     if len(down.ordered) * len(across.ordered) <= _MOST_TEXTS:
         ends = [{"op": "min", "field": _COLUMN, "as": "least"}, {"op": "max", "field": _COLUMN, "as": "most"}]
+        wide = f"width / {len(across.ordered)} > {_TEXT_PIXELS}"
         ink = {"calculate": f"{scaled} > {_LIGHT_FROM} ? '#000000' : '#ffffff'", "as": "ink"}
         layers.append(
             {
-                "transform": [*known, {"joinaggregate": ends}, ink],
+                "transform": [*known, {"filter": wide}, {"joinaggregate": ends}, ink],
                 "mark": {"type": "text", "fontSize": 12},
                 "encoding": {
                     "text": {"field": _COLUMN, "type": "quantitative", "format": ",.4~r"},
@@ -171,7 +173,7 @@ def _parallel(keys: Sequence[Varied], values: Values, tips: list[dict[str, str]]
         "field": _COLUMN,
         "type": "quantitative",
         "scale": {"scheme": _COLOURS, "zero": False},
-        "legend": {"title": _LABEL, "orient": "bottom", "gradientLength": 220, "format": ",.4~r"},
+        "legend": {"title": _LABEL, "orient": "bottom", "gradientLength": 220, "tickCount": 4, "format": ",.4~r"},
     }
     lines = {
         "transform": [{"filter": f"isValid(datum.{_COLUMN})"}, {"fold": fields, "as": ["axis", "at"]}],

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
+from podsim.checks.show import counted
 from podsim.errors import PodsimError
 from podsim.pages.figures import label_of, words_of
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
@@ -161,8 +162,8 @@ def _short(key: str) -> str:
 
 
 def _text(value: object) -> str:
-    """A value of a key."""
-    return "none" if value is None else str(value)
+    """A value of a key; in tables of CSV there is a number that is none where there is nothing."""
+    return "none" if value is None or value != value else str(value)
 
 
 def shortened(texts: Iterable[str]) -> dict[str, str]:
@@ -251,4 +252,4 @@ def _left_out(table: _Table) -> Iterator[Section]:
     ]
     more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
     grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
-    yield Section("What could not be simulated", [Folded(f"{count:,} points, with the reason", [grid])])
+    yield Section("What could not be simulated", [Folded(f"{counted(count, 'point')}, with the reason", [grid])])

@@ -18,7 +18,7 @@ from podsim.errors import OutputError, PodsimError
 from podsim.pages import html, library, patterns, write
 from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
-from podsim.pages.parts import Chart, Grid, Page
+from podsim.pages.parts import Chart, Folded, Grid, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.timeline import MOST_MARKS, MOST_OF_CYCLES
@@ -27,6 +27,7 @@ from podsim.report.kinds import FAMILIES, KINDS, kind_of
 from podsim.report.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.report.windows import Window
 from podsim.specs.document import Document
+from podsim.sweeps import sweep
 from podsim.sweeps.run import Swept
 from podsim.sweeps.space import space_of
 from podsim.units import ps_to_seconds
@@ -470,22 +471,22 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
     assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
     assert page.tiles[0].value == "does not hold"
     (findings,) = [grid for grid in blocks_of(page, Grid) if grid.headers[0] == "scenario" and len(grid.headers) == 6]
-    assert findings.rows[0][:5] == ("one", "weight_update_s", "1", "1.1", "+10.00 %")
+    assert findings.rows[0][:5] == ["one", "weight_update_s", "1", "1.1", "+10.00 %"]
 
 
 def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(tmp_path: Path) -> None:
-    from podsim.pages.sweep_page import sweep_page
-    from podsim.sweeps import sweep
-
     content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [24, 48]}}
-    none = sweep_page(sweep(content, tmp_path / "none.csv", processes=1))
+    none = sweep_module.sweep_page(sweep(content, tmp_path / "none.csv", processes=1))
     assert [(tile.label, tile.value) for tile in none.tiles] == [("Points that do not fit", "2")]
     assert [section.title for section in none.sections] == ["What could not be simulated"]
+    (folded,) = none.sections[0].blocks
+    assert isinstance(folded, Folded)
+    assert folded.title == "2 points, with the reason"
     content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [2, 24]}}
     swept = sweep(content, tmp_path / "one.csv", processes=1)
     with pytest.raises(PodsimError, match="no column of numbers `speed`"):
-        sweep_page(swept, "speed")
-    page = sweep_page(swept, "mfu")
+        sweep_module.sweep_page(swept, "speed")
+    page = sweep_module.sweep_page(swept, "mfu")
     (chart,) = charts_of(page)
     assert next(iter(chart.choices.values())) == "mfu"
     values = {bar["k0"]: bar.get("m0") for bar in bars_of(chart)}
@@ -494,6 +495,12 @@ def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(
     assert values == {"2": pytest.approx(result.mfu, rel=1e-5), "24": None}
     with pytest.raises(OutputError, match="is not a format"):
         write.check_page_path(tmp_path / "page.md")
+
+
+def test_variants_of_a_study_have_their_names_and_the_file_itself_none(tmp_path: Path) -> None:
+    content = {"kind": "study", "scenario": "bert_base_c600", "all_variants": True}
+    (chart,) = charts_of(sweep_module.sweep_page(sweep(content, tmp_path / "variants.csv", processes=1)))
+    assert {bar["k0"] for bar in bars_of(chart)} == {"none", "batch_128"}
 
 
 def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
