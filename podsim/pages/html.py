@@ -25,6 +25,7 @@ _DRAWN_BY: Final = (
     "Charts are drawn by Vega, Vega-Lite and Vega-Embed, © University of Washington Interactive Data Lab, "
     "under the BSD 3-Clause licence."
 )
+_KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
@@ -164,7 +165,7 @@ def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
         yield f'<p class="tools"><label>Show <select>{options}</select></label></p>'
     if chart.stretches:
         yield _zoom(chart)
-    yield f'<div class="chart" role="group" aria-label="{escape(chart.description)}"{" tabindex=0" * bool(zoom)}></div>'
+    yield f'<div class="chart" role="group" aria-label="{escape(chart.description)}"{_KEYS * bool(zoom)}></div>'
     if chart.legend:
         yield f'<ul class="legend" aria-label="Legend">{"".join(map(_swatch, chart.legend))}</ul>'
     yield from (f'<p class="small">{escape(note)}</p>' for note in chart.notes)

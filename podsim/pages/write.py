@@ -38,4 +38,4 @@ def write_page(page: Page, path: str | Path) -> None:
     """
     check_page_path(path)
     check_not_read(path, "report", page.inputs)
-    write_atomically(path, as_html(page).encode())
+    write_atomically(path, as_html(page).encode(errors="replace"))
