@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from podsim import load, run
-from podsim.capacity import Goal, find_systems, read_goal
-from podsim.capacity.answer import Answer, Option
+from podsim.capacity import Goal, Option, find_systems, read_goal
+from podsim.capacity.answer import Answer
 from podsim.capacity.show import answer_tables
 from podsim.cli import main
 from podsim.errors import PodsimError, SpecError
