@@ -56,9 +56,9 @@ class Candidates:
         point = self.goal.space.point(place)
         if point is None:
             return None
-        return Candidate(
-            number, where, how, point.values, point.overrides, point.problem.message if point.problem else ""
-        )
+        derived, problem = self.goal.space.study.derived, point.problem.message if point.problem else ""
+        values = {key: value for key, value in point.values.items() if key not in derived}
+        return Candidate(number, where, how, values, point.overrides, problem)
 
     def all(self) -> Iterator[Candidate]:
         """Those that `where` lets through."""

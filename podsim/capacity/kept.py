@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,6 +23,8 @@ from podsim.sweeps.workers import spread
 
 _OPTION: Final = "option"
 _LONG_S: Final = 5.0
+_ENOUGH: Final = 8
+"""Candidates after which the time that the others take can be told; the first waits for processes to start."""
 _NOT_NAMED: Final = 24
 """As few candidates need no words."""
 
@@ -90,13 +91,14 @@ class Kept:
         wanted = [number for number in numbers if number not in self._known]
         left = [each for number in dict.fromkeys(wanted) if (each := self.candidates.candidate(number))]
         make = partial(option_for, self.candidates.goal)
-        started = time.monotonic()
+        first_s = 0.0
         with files_held():
             found = map(make, left) if self._processes == 1 else spread(make, left, self._processes)
             for count, option in enumerate(found, 1):
                 self._add(option)
-                if count == (os.cpu_count() or 1):
-                    self._estimate(time.monotonic() - started, count, len(left))
+                first_s = first_s or time.monotonic()
+                if count == _ENOUGH:
+                    self._estimate((time.monotonic() - first_s) / (count - 1), len(left) - count)
         return [self._known[number] for number in numbers if number in self._known]
 
     def _add(self, option: Option) -> None:
@@ -105,10 +107,9 @@ class Kept:
         self._known[option.number] = option
         self._tell(min(len(self._known), self._goal_count), self._goal_count)
 
-    def _estimate(self, took_s: float, done: int, count: int) -> None:
-        left_s = took_s / done * (count - done)
-        if left_s > _LONG_S:
-            self._say(f"looking at {count:,} candidates takes about {left_s:.0f} s")
+    def _estimate(self, each_s: float, left: int) -> None:
+        if each_s * left > _LONG_S:
+            self._say(f"{left:,} more candidates take about {each_s * left:.0f} s")
 
 
 def fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:

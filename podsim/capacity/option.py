@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from podsim.sweeps.names import short
 from podsim.sweeps.spec import Value
 
 
@@ -17,7 +18,7 @@ class Candidate:
         number: Its place among all of a goal.
         system: The pod or partition, as it was asked for.
         division: `as given`, or `chosen`.
-        values: Values of what varies.
+        values: Values of what varies, without those that follow from others.
         overrides: Those that are keys, as `--set` takes them.
         problem: Why it cannot be simulated, if an expression has no value at it.
     """
@@ -107,7 +108,7 @@ class Option:
         >>> Option("32 of ipu_pod64", "as given", values={"system.machine.ipu.clock": "1.5 GHz"}).name
         '32-of-ipu_pod64-as-given-clock-1.5-GHz'
         """
-        values = (f"{key.rpartition('.')[2]}-{value}" for key, value in self.values.items())
+        values = (f"{key.rpartition('.')[2]}-{short(value)}" for key, value in self.values.items())
         text = "-".join((self.system.removesuffix(".yaml").rpartition("/")[2], self.division, *values))
         return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in text)
 
@@ -118,7 +119,7 @@ class Option:
         >>> Option("a", "chosen", values={"system.machine.ipu.clock": "1.5 GHz", "replicas": 4}).varied
         'clock 1.5 GHz, replicas 4'
         """
-        return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.values.items())
+        return ", ".join(f"{key.rpartition('.')[2]} {short(value)}" for key, value in self.values.items())
 
     @property
     def label(self) -> str:

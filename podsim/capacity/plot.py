@@ -22,6 +22,9 @@ from podsim.report.format import format_energy_j
 _SIZE_INCHES: Final = (10.0, 5.5)
 _FRONT, _OTHER, _OUT = "#1b6ca8", "#888888", "#9a4a00"
 _MOST_LABELS: Final = 12
+"""Of more points, those of the front alone have names."""
+_RIGHT: Final = 0.7
+"""Labels of points further right stand to their left."""
 _SCALES: Final = (("_s", ((2 * 86400.0, "d", 86400.0), (7200.0, "h", 3600.0), (120.0, "min", 60.0))),)
 _J_PER_KWH: Final = 3.6e6
 
@@ -66,16 +69,30 @@ def _draw(axes: Axes, answer: Answer, first: str, second: str, placed: Sequence[
         label = "no other beats it in both"
         drawn = "steps-post" if not more_is_better(first) else "steps-pre"
         axes.plot(across, up, marker="o", color=_FRONT, label=label, drawstyle=drawn, zorder=3)
-    for option in placed[:_MOST_LABELS]:
-        (x,), (y,) = _places([option], first, second, scales)
-        axes.annotate(option.label, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8, color="#333333")
+    axes.margins(0.12)
+    labelled = front if len(placed) > _MOST_LABELS else placed
+    for (x, y), names in _labels(labelled, first, second, scales).items():
+        text = names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} more"
+        side = -1 if x > axes.get_xlim()[1] * _RIGHT else 1
+        aligned = "left" if side > 0 else "right"
+        shift = (6 * side, 5)
+        axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", ha=aligned, fontsize=8, color="#333333")
     axes.set_xlabel(_label(first, scales[0], answer.currency))
     axes.set_ylabel(_label(second, scales[1], answer.currency))
-    axes.set(xlim=(0, None), ylim=(0, None))
-    axes.margins(0.15)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    axes.figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+
+
+def _labels(
+    options: Sequence[Option], first: str, second: str, scales: Sequence[tuple[str, float]]
+) -> dict[tuple[float, float], list[str]]:
+    """Names of options by their place, those at the same place together."""
+    found: dict[tuple[float, float], list[str]] = {}
+    for option in options:
+        (x,), (y,) = _places([option], first, second, scales)
+        found.setdefault((float(f"{x:.3g}"), float(f"{y:.3g}")), []).append(option.label)
+    return found
 
 
 def _point(option: Option, first: str, second: str) -> bool:

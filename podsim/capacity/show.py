@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import RenderableType
@@ -16,8 +16,10 @@ from podsim.capacity.option import Option
 from podsim.capacity.wording import cell, heading, ratio
 from podsim.report.format import format_percent
 from podsim.report.tables import plain_table, titled
+from podsim.sweeps.names import short
 
-_NARROW: Final = 5
+_MOST_KEYS: Final = 3
+"""More that vary share a column."""
 _FIGURES: Final = 3
 """As many fit into 80 columns."""
 _MOST_ROWS: Final = 20
@@ -37,7 +39,7 @@ def answer_tables(answer: Answer) -> Iterator[RenderableType]:
     else:
         yield Text(f"{title}: nothing reaches the goal", style="bold")
     if answer.ruled_out:
-        yield from _ruled_out(answer)
+        yield _ruled_out(answer)
     if answer.second and len(answer.ranked) >= _FEW_POINTS and len(answer.front) > 1:
         yield front_chart(answer)
     if answer.doublings:
@@ -56,18 +58,42 @@ def headline(answer: Answer) -> str:
 
 
 def _ranked(answer: Answer) -> Table:
-    columns = _columns(answer)
-    varied = ["varied"] if any(option.values for option in answer.ranked) else []
-    table = plain_table(">", "system", "division", *varied, ">IPUs", *(f">{heading(name)}" for name in columns))
-    for number, column in enumerate(table.columns):
-        # Headers of figures, and values, may take several lines.
-        column.no_wrap = number < _NARROW - (not varied) and column.header != "varied"
+    figures = _columns(answer)
+    names = _names(answer, answer.ranked)
+    table = plain_table(">", *names, ">IPUs", *(f">{heading(name)}" for name in figures))
     for place, option in enumerate(answer.ranked[:_MOST_ROWS], 1):
-        figures = option.figures or {}
-        cells = (cell(name, figures.get(name), option.currency) for name in columns)
-        values = [option.varied] if varied else []
-        table.add_row(str(place), option.system, option.division, *values, option.arithmetic, *cells)
+        known = option.figures or {}
+        cells = (cell(name, known.get(name), option.currency) for name in figures)
+        table.add_row(str(place), *_named(option, names), option.arithmetic, *cells)
+    return _headers_wrap(table, len(table.columns))
+
+
+def _headers_wrap(table: Table, count: int) -> Table:
+    """Columns that are as wide as their cells; their heads take several lines instead."""
+    for column in table.columns[:count]:
+        if column.header != "varied":
+            column.no_wrap, column.min_width = False, max(map(len, map(str, column.cells)), default=0)
     return table
+
+
+def _names(answer: Answer, options: Sequence[Option]) -> dict[str, str]:
+    """Columns that tell options apart: heading, and attribute or key. Where keys vary, what is the same is left out."""
+    keys = list(dict.fromkeys(key for option in options for key in option.values))
+    if not keys:
+        return {"system": "system", "division": "division"}
+    goal = answer.goal
+    several = {"system": len(goal.candidates) > 1, "division": len(goal.divisions) > 1}
+    names = {name: name for name, differs in several.items() if differs}
+    if len(keys) > _MOST_KEYS:
+        return names | {"varied": "varied"}
+    ends = [key.rpartition(".")[2] for key in keys]
+    heads = (end.replace("_", " ") if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True))
+    return names | dict(zip(heads, keys, strict=True))
+
+
+def _named(option: Option, names: Mapping[str, str]) -> Iterator[str]:
+    own = {"system": option.system, "division": option.division, "varied": option.varied}
+    yield from (own[name] if name in own else short(option.values.get(name, "–")) for name in names.values())
 
 
 def _footer(answer: Answer) -> Iterator[str]:
@@ -87,21 +113,22 @@ def _columns(answer: Answer) -> list[str]:
     wanted = [answer.goal.figure, *([answer.second] if answer.goal.second and answer.second else [])]
     rest = [name for name in _SHOWN if name not in wanted]
     known = (name for name in rest if all(_has(each.figures, name) for each in answer.ranked))
-    return [*wanted, *known][:_FIGURES]
+    varies = any(option.values for option in answer.ranked)
+    return [*wanted, *known][: len(wanted) + (_FIGURES - len(wanted)) // (2 if varies else 1)]
 
 
 def _has(figures: Mapping[str, Any] | None, name: str) -> bool:
     return (figures or {}).get(name) is not None
 
 
-def _ruled_out(answer: Answer) -> Iterator[RenderableType]:
-    varied = any(option.values for option in answer.ruled_out)
-    table = plain_table("system", "division", *(["varied"] if varied else []), "why not")
+def _ruled_out(answer: Answer) -> RenderableType:
+    names = _names(answer, answer.ruled_out)
+    table = plain_table(*names, "why not")
     for option in answer.ruled_out[:_MOST_ROWS]:
-        table.add_row(option.system, option.division, *([option.varied] if varied else []), option.reason)
+        table.add_row(*_named(option, names), option.reason.partition(" (largest: ")[0])
+    table = _headers_wrap(table, len(names))
     rest = Counter(_kind_of(option) for option in answer.ruled_out[_MOST_ROWS:])
-    lines = [f"and {count:,} more: {reason}" for reason, count in rest.most_common()]
-    yield titled("Ruled out", table, *lines)
+    return titled("Ruled out", table, *(f"and {count:,} more: {reason}" for reason, count in rest.most_common()))
 
 
 def _kind_of(option: Option) -> str:
@@ -128,4 +155,5 @@ def _sureness(answer: Answer) -> tuple[str, Table]:
     table = plain_table("system", *(f">{head}" for head in shares))
     for each, *cells in zip(sure.contenders, *shares.values(), strict=True):
         table.add_row(each.option.label, *(format_percent(share, 0) for share in cells))
-    return f"How sure: {sure.draws} draws of what is assumed or calibrated, from its range", table
+    reached = "" if sure.reached == sure.draws else f"; in {sure.reached} of them one reaches the goal"
+    return f"How sure: {sure.draws} draws of what is assumed or calibrated{reached}", table

@@ -44,7 +44,7 @@ class Contender:
 
     Attributes:
         option: The option.
-        first: Share of the draws in which it is the best of those within all limits.
+        first: Of the draws in which one reaches the goal, the share in which this is the best of them.
         within: Share of the draws in which it keeps to all limits.
         possible: Share of the draws in which it can be run at all.
     """
@@ -62,11 +62,13 @@ class Sureness:
     Attributes:
         draws: How often inputs were drawn.
         seed: Seed of the draws.
-        contenders: The options that can come first, in the order of the ranking.
+        reached: In how many of them one of the options reaches the goal.
+        contenders: The options that can come first, the best first.
     """
 
     draws: int
     seed: int
+    reached: int
     contenders: Sequence[Contender]
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class Sureness:
             {"option": each.option.label, "first": each.first, "within": each.within, "possible": each.possible}
             for each in self.contenders
         ]
-        return {"draws": self.draws, "seed": self.seed, "contenders": contenders}
+        return {"draws": self.draws, "seed": self.seed, "reached": self.reached, "contenders": contenders}
 
 
 def sureness(
@@ -103,13 +105,13 @@ def sureness(
     counted = [
         Contender(
             option,
-            firsts.count(place) / goal.draws,
+            firsts.count(place) / max(1, len(firsts)),
             withins.count(place) / goal.draws,
             sum(each is not None for each in drawn[place]) / goal.draws,
         )
         for place, option in enumerate(contenders[: len(drawn)])
     ]
-    return Sureness(goal.draws, goal.seed, counted)
+    return Sureness(goal.draws, goal.seed, len(firsts), counted)
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
