@@ -11,11 +11,13 @@ from typing import Any
 from podsim.capacity.candidates import Candidates
 from podsim.capacity.figures import better_first, second_of
 from podsim.capacity.front import Doubling, doublings, pareto_front, value
-from podsim.capacity.goal import Goal
+from podsim.capacity.goal import Goal, Job
 from podsim.capacity.kept import Kept
 from podsim.capacity.limits import check_limits, currencies_of, misses
 from podsim.capacity.option import Option
+from podsim.capacity.shortfall import shortfall
 from podsim.capacity.sure import Sureness, sureness
+from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
 from podsim.specs import load_scenario
 
@@ -120,7 +122,7 @@ def find_systems(
     _check_currencies(goal, found)
     limited = [_limited(goal, option) for option in found]
     ranked = _without_repeats(sorted((each for each in limited if not each.reason), key=lambda each: _rank(goal, each)))
-    out = sorted((each for each in limited if each.reason), key=lambda each: (each.figures is None, each.name))
+    out = sorted((each for each in limited if each.reason), key=lambda each: _closeness(goal, each))
     second = goal.second_figure or next(
         (name for each in (*ranked, *out) if each.figures and (name := second_of(goal.figure, each.figures))), None
     )
@@ -130,14 +132,31 @@ def find_systems(
 
 def _inputs(goal: Goal) -> tuple[tuple[str, str], ...]:
     """Every file that the scenarios of a goal read; refuses a scenario that is wrong whatever it runs on."""
-    loaded = (load_scenario(job.scenario, job.variant, (*goal.overrides, *job.overrides)) for job in goal.work)
-    return tuple(dict.fromkeys(each for scenario in loaded for each in scenario.inputs))
+    return tuple(dict.fromkeys(each for job in goal.work for each in _read(goal, job)))
+
+
+def _read(goal: Goal, job: Job) -> tuple[tuple[str, str], ...]:
+    """Every file that a job reads, on its own pod or on the first that it goes with."""
+    wrong: PodsimError | None = None
+    for place in (None, *goal.candidates):
+        try:
+            system = () if place is None else place_named(place).overrides()
+            return load_scenario(job.scenario, job.variant, (*system, *goal.overrides, *job.overrides)).inputs
+        except PodsimError as error:
+            wrong = wrong or error
+    assert wrong is not None
+    raise wrong
 
 
 def _rank(goal: Goal, option: Option) -> tuple[float, int, str]:
     figure = value(option, goal.figure)
     assert figure is not None
     return better_first(goal.figure, figure), option.ipu_count, option.name
+
+
+def _closeness(goal: Goal, option: Option) -> tuple[bool, float, str]:
+    """A key for sorting that puts first what misses limits by least."""
+    return option.figures is None, shortfall(goal, option), option.name
 
 
 def _check_figures(goal: Goal, found: Iterable[Option]) -> None:

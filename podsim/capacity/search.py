@@ -8,7 +8,7 @@ not simulated again, a search that was killed goes through the same steps to whe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -17,8 +17,8 @@ from podsim.capacity.figures import better_first, second_of
 from podsim.capacity.front import value
 from podsim.capacity.goal import Goal
 from podsim.capacity.kept import Kept
-from podsim.capacity.limits import excess
 from podsim.capacity.option import Option
+from podsim.capacity.shortfall import shortfall
 from podsim.errors import PodsimError
 
 _BATCH: Final = 8
@@ -120,14 +120,12 @@ def _is_ordered(candidates: Candidates, place: int) -> bool:
 def _told(study: Any, trial: Any, goal: Goal, second: str | None, option: Option | None) -> None:
     """Tell a study what came of a candidate."""
     names = [goal.figure] if second is None else [goal.figure, second]
-    figures: Mapping[str, Any] = option.figures if option is not None and option.figures is not None else {}
     values = [None if option is None else value(option, name) for name in names]
-    short = excess(goal.limits, figures) if figures else _IMPOSSIBLE
-    if option is not None and figures:
-        short += sum(excess(job.limits, part.figures) for job, part in zip(goal.work, option.parts, strict=False))
-        short += 1.0 if option.reason else 0.0
-    impossible = values[0] is None
-    trial.set_user_attr(_EXCESS, _IMPOSSIBLE if impossible else short)
+    if option is None or values[0] is None:
+        missed = _IMPOSSIBLE
+    else:
+        missed = shortfall(goal, option) + (1.0 if option.reason else 0.0)
+    trial.set_user_attr(_EXCESS, missed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         told = [_IMPOSSIBLE if each is None else better_first(n, each) for n, each in zip(names, values, strict=True)]

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from podsim.capacity.answer import Answer
 from podsim.capacity.chart import front_chart
+from podsim.capacity.figures import more_is_better
 from podsim.capacity.option import Option
 from podsim.capacity.wording import cell, heading, ratio
 from podsim.report.format import format_percent
@@ -102,6 +103,9 @@ def _footer(answer: Answer) -> Iterator[str]:
     looked_at = len(answer.ranked) + len(answer.ruled_out)
     if answer.candidate_count > answer.goal.trials:
         yield f"{looked_at:,} of {answer.candidate_count:,} candidates were looked at (seed {answer.goal.seed})"
+    if answer.second and len(answer.front) == 1 and len(answer.ranked) > 1:
+        side = "more" if more_is_better(answer.second) else "less"
+        yield f"no other has {side} {heading(answer.second)} than the first"
     if answer.currency:
         parts = [part for option in answer.ranked for part in option.parts if part.bill]
         leased = "the whole pod" if any(part.bill.get("lease") == "pod" for part in parts) else "machines in use"

@@ -19,8 +19,8 @@ from podsim.activity import run
 from podsim.capacity.figures import COST, ENERGY, TIME, better_first
 from podsim.capacity.front import value
 from podsim.capacity.goal import Goal
-from podsim.capacity.limits import excess
 from podsim.capacity.option import Option, Part
+from podsim.capacity.shortfall import shortfall
 from podsim.capacity.simulate import is_served
 from podsim.capacity.systems import place_named
 from podsim.capacity.totals import totals
@@ -117,7 +117,7 @@ def sureness(
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
     """The best first; among them those that miss limits by little."""
     known = [each for each in out if each.parts and value(each, goal.figure) is not None]
-    near = [each for each in known if _excess(goal, each) <= _NEAR_MISS]
+    near = [each for each in known if shortfall(goal, each) <= _NEAR_MISS]
     placed = sorted(enumerate((*ranked, *near)), key=lambda each: (_key(goal, each[1]), each[0]))
     last = ranked[min(len(ranked), MOST_CONTENDERS) - 1] if ranked else None
     kept = [each for _, each in placed if last is None or _key(goal, each) <= _key(goal, last)]
@@ -141,12 +141,6 @@ def _key(goal: Goal, option: Option) -> float:
     return better_first(goal.figure, figure)
 
 
-def _excess(goal: Goal, option: Option) -> float:
-    assert option.figures is not None
-    of_jobs = (excess(job.limits, part.figures) for job, part in zip(goal.work, option.parts, strict=True))
-    return excess(goal.limits, option.figures) + sum(of_jobs)
-
-
 def _placed(
     goal: Goal, contenders: Sequence[Option], number: int, drawn: Sequence[_Drawn]
 ) -> Iterator[tuple[float, int]]:
@@ -160,7 +154,7 @@ def _placed(
         ]
         figures = parts[0].figures if len(parts) == 1 else _together(option, parts)
         moved = replace(option, parts=parts, figures=figures)
-        if value(moved, goal.figure) is not None and not _excess(goal, moved):
+        if value(moved, goal.figure) is not None and not shortfall(goal, moved):
             yield _key(goal, moved), place
 
 
