@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from podsim.capacity.goal import Goal
 from podsim.capacity.option import Candidate
 from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
+
+_NAMED: Final = ("system", "system.base")
 
 
 @dataclass(frozen=True)
@@ -73,5 +76,9 @@ class Candidates:
         """
         for name in self.goal.candidates:
             _ = place_named(name).system
+        for text in (*self.goal.overrides, *(each for job in self.goal.work for each in job.overrides)):
+            if text.partition("=")[0].strip() in _NAMED:
+                what = f"`{text}` names one pod for all candidates"
+                raise PodsimError(what, do="name pods with --system, or under `systems`")
         if self.goal.space is not None and next(self.goal.space.points(), None) is None:
             raise PodsimError(f"`where` leaves out all of {len(self):,} candidates", do="loosen a condition")

@@ -77,6 +77,8 @@ class Kept:
 
     def _announce(self) -> None:
         count, most = len(self.candidates), self.candidates.goal.trials
+        if len(self._known) >= min(count, most):
+            return
         if count > most:
             self._say(f"{count:,} candidates: a search looks at {most:,} of them (--trials)")
         elif count > _NOT_NAMED:

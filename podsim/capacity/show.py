@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import Any, Final
 
 from rich.console import RenderableType
@@ -24,6 +25,9 @@ _MOST_KEYS: Final = 3
 _FIGURES: Final = 3
 """As many fit into 80 columns."""
 _MOST_ROWS: Final = 20
+_WIDTH: Final = 80
+_LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
+_GAP: Final = 2
 _FEW_POINTS: Final = 3
 """Fewer points make no chart."""
 _SHOWN: Final = (
@@ -59,8 +63,8 @@ def headline(answer: Answer) -> str:
 
 
 def _ranked(answer: Answer) -> Table:
-    figures = _columns(answer)
     names = _names(answer, answer.ranked)
+    figures = _that_fit(answer, names)
     table = plain_table(">", *names, ">IPUs", *(f">{heading(name)}" for name in figures))
     for place, option in enumerate(answer.ranked[:_MOST_ROWS], 1):
         known = option.figures or {}
@@ -69,11 +73,27 @@ def _ranked(answer: Answer) -> Table:
     return _headers_wrap(table, len(table.columns))
 
 
+def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
+    """The figure that counts, and as many others as fit into a line beside the columns that tell options apart."""
+    options = answer.ranked[:_MOST_ROWS]
+    lines = [(str(place), *_named(each, names), each.arithmetic) for place, each in enumerate(options, 1)]
+    taken = sum(max(map(len, column)) + _GAP for column in zip(*lines, strict=True))
+    found: list[str] = []
+    for name in _columns(answer):
+        cells = (cell(name, (option.figures or {}).get(name), option.currency) for option in options)
+        taken += max(map(len, (*cells, *heading(name).split()))) + _GAP
+        if not found or taken <= _WIDTH:
+            found.append(name)
+    return found
+
+
 def _headers_wrap(table: Table, count: int) -> Table:
-    """Columns that are as wide as their cells; their heads take several lines instead."""
+    """Columns as wide as their cells, or the longest word of their heads, which take several lines."""
     for column in table.columns[:count]:
-        if column.header != "varied":
-            column.no_wrap, column.min_width = False, max(map(len, map(str, column.cells)), default=0)
+        head = str(column.header)
+        if head != "varied":
+            width = max(map(len, (*map(str, column.cells), *head.split(), "")))
+            column.header, column.no_wrap = fill(head, max(1, width), break_long_words=False), True
     return table
 
 
@@ -108,13 +128,14 @@ def _footer(answer: Answer) -> Iterator[str]:
         yield f"no other has {side} {heading(answer.second)} than the first"
     if answer.currency:
         parts = [part for option in answer.ranked for part in option.parts if part.bill]
-        leased = "the whole pod" if any(part.bill.get("lease") == "pod" for part in parts) else "machines in use"
-        yield f"cost: {leased} leased"
+        leases = dict.fromkeys(_LEASED[part.bill["lease"]] for part in parts)
+        yield f"cost: {' and '.join(leases)} leased"
 
 
 def _columns(answer: Answer) -> list[str]:
     """The figure that counts, what it is weighed against, then others that all options have."""
-    wanted = [answer.goal.figure, *([answer.second] if answer.goal.second and answer.second else [])]
+    is_shown = answer.second is not None and (answer.goal.second is not None or answer.second.startswith("cost_"))
+    wanted = [answer.goal.figure, *([answer.second] if is_shown and answer.second else [])]
     rest = [name for name in _SHOWN if name not in wanted]
     known = (name for name in rest if all(_has(each.figures, name) for each in answer.ranked))
     varies = any(option.values for option in answer.ranked)

@@ -38,13 +38,7 @@ def option_for(goal: Goal, candidate: Candidate) -> Option:
         return replace(option, reason=candidate.problem)
     place = place_named(candidate.system)
     try:
-        places = _places(goal, place)
-        parts = []
-        for job, own in zip(goal.work, places, strict=True):
-            try:
-                parts.append(_part(goal, job, own, candidate))
-            except PodsimError as error:
-                raise NoPlanError(f"{job.name}: {cause(error)}" if goal.jobs else cause(error)) from None
+        parts = _parts(goal, place, candidate)
     except PodsimError as error:
         return replace(option, reason=cause(error))
     refused = [f"{part.name}: {part.refused}" if goal.jobs else part.refused for part in parts if part.refused]
@@ -59,8 +53,23 @@ def option_for(goal: Goal, candidate: Candidate) -> Option:
         reason="; ".join(refused),
         written=first.written if len(parts) == 1 else "",
         currency=first.bill.get("currency") or "",
-        parts=tuple(parts),
+        parts=parts,
     )
+
+
+def _parts(goal: Goal, whole: Place, candidate: Candidate) -> list[Part]:
+    """All jobs; equal ones are simulated once."""
+    known: dict[tuple[Job, Place], Part] = {}
+    parts = []
+    for job, place in zip(goal.work, _places(goal, whole), strict=True):
+        same = replace(job, name="", limits=()), place
+        try:
+            known[same] = known.get(same) or _part(goal, job, place, candidate)
+        except PodsimError as error:
+            what = f"{job.name}: {cause(error)}" if goal.jobs else cause(error)
+            raise NoPlanError(what, do=error.do) from None
+        parts.append(replace(known[same], name=job.name))
+    return parts
 
 
 def cause(error: PodsimError) -> str:
@@ -79,7 +88,8 @@ def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
     sizes = [job.ipus or equal for job in goal.work]
     if sum(sizes) > whole.size:
         words = " + ".join(map(str, sizes))
-        raise NoPlanError(f"jobs side by side need {words} = {sum(sizes)} IPUs; {whole.system.name} has {whole.size}")
+        what = f"jobs side by side need {words} = {sum(sizes)} IPUs; {whole.text} has {whole.size}"
+        raise NoPlanError(what, do="use a larger pod, or smaller partitions")
     return tuple(whole.within(size) for size in sizes)
 
 
@@ -103,7 +113,7 @@ def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
     ipus, replicas = _divided(result)
     return Part(
         name=job.name,
-        system=place.pod if place.ipus is None else f"{place.ipus} of {place.pod}",
+        system=place.text,
         ipu_count=loaded.spec.system.ipu_count,
         ipus_per_replica=ipus,
         replicas=replicas,

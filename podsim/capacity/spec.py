@@ -71,8 +71,8 @@ class GoalSpec(Spec):
     """Pods to look at, by path or name, or partitions, `32 of ipu_pod64`; all shipped pods if left out."""
     divisions: Annotated[list[_Division], Field(min_length=1)] | None = None
     """Whether the scenario's own division is looked at, one that podsim chooses, or both."""
-    lease: Literal["machines", "pod"] | None = None
-    """Whether cost counts the machines in use or the whole pod; as the scenario says if left out."""
+    lease: Literal["machines", "partition", "pod"] | None = None
+    """Whether cost counts machines in use, the partition or the whole pod; as the scenario says if left out."""
     overrides: Annotated[list[str], Field(default_factory=list)]
     """`key.path=value` texts that hold for all of them."""
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]

@@ -40,6 +40,11 @@ class Place:
         return pod
 
     @property
+    def text(self) -> str:
+        """As it is written."""
+        return self.pod if self.ipus is None else f"{self.ipus} of {self.pod}"
+
+    @property
     def size(self) -> int:
         """IPUs."""
         return self.ipus or self.system.ipu_count
@@ -89,12 +94,13 @@ def refuse(ipus: int, system: System) -> None:
     """
     smallest, largest = int(system.machine.ipu_count), int(system.ipu_count)
     if ipus > largest:
-        raise NoPlanError(f"{ipus} IPUs are more than the {largest} of {system.name}")
+        raise NoPlanError(f"{ipus} IPUs are more than the {largest} of {system.name}", do=f"use {largest} or fewer")
     if ipus < smallest:
-        raise NoPlanError(f"{ipus} IPUs are less than a machine of {system.name}, which has {smallest}")
+        what = f"{ipus} IPUs are less than a machine of {system.name}, which has {smallest}"
+        raise NoPlanError(what, do=f"use {smallest} IPUs or more")
     if ipus & (ipus - 1):
         below = 1 << (ipus.bit_length() - 1)
         parts = " + ".join(str(1 << bit) for bit in reversed(range(ipus.bit_length())) if ipus >> bit & 1)
         above = f" and {2 * below}" if 2 * below <= largest else ""
         what = f"{ipus} IPUs are no partition: one has a power of two, {below}{above} here"
-        raise NoPlanError(f"{what}; jobs side by side may have {parts}")
+        raise NoPlanError(f"{what}; jobs side by side may have {parts}", do=f"use {below} of them")

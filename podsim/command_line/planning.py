@@ -6,15 +6,36 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from podsim.command_line.counting import counted
 from podsim.command_line.ending import print_data, say
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.plan_options import (
+    Budget,
+    Deadline,
+    Division,
+    DrawCount,
+    GoalName,
+    JournalFile,
+    Latency,
+    Leased,
+    Limits,
+    Objective,
+    OneDivision,
+    OutputFormat,
+    Overrides,
+    Plot,
+    Processes,
+    RackPower,
+    RequestRate,
+    SaveFolder,
+    Second,
+    Seed,
+    Systems,
+    Trials,
+)
 from podsim.command_line.running import Format, check_paths
 from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
@@ -26,95 +47,64 @@ _KEPT_FROM = 48
 """From so many candidates on, what was found is kept until the plan is made."""
 
 
-class Lease(StrEnum):
-    """What cost counts."""
-
-    MACHINES = "machines"
-    POD = "pod"
-
-
-class Division(StrEnum):
-    """Divisions to look at."""
-
-    GIVEN = "given"
-    CHOSEN = "chosen"
-
-
 def plan(
-    goal: Annotated[str, typer.Argument(metavar="GOAL", help="A goal file, or the scenario that is to run.")],
-    systems: Annotated[
-        list[str] | None,
-        typer.Option("--system", help="A pod, or '32 of ipu_pod64'; repeat. All shipped pods otherwise."),
-    ] = None,
-    objective: Annotated[
-        str | None, typer.Option(metavar="FIGURE", help="What counts: time, cost, energy, or a key of results.")
-    ] = None,
-    second: Annotated[
-        str | None, typer.Option(metavar="FIGURE", help="What it is weighed against in the chart.")
-    ] = None,
-    limits: Annotated[
-        list[str] | None, typer.Option("--limit", metavar="FIGURE=BOUND", help="E.g. 'mfu=> 10 %'; repeat.")
-    ] = None,
-    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="Most time to train: 12h.")] = None,
-    budget: Annotated[str | None, typer.Option(metavar="PRICE", help="Most cost of a run: '500 USD'.")] = None,
-    rack_power: Annotated[str | None, typer.Option(metavar="POWER", help="Most power of a rack: '20 kW'.")] = None,
-    latency: Annotated[str | None, typer.Option(metavar="TIME", help="Most P99 latency of requests: 2s.")] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Requests per second to serve; those of the scenario otherwise.")
-    ] = None,
-    division: Annotated[Division | None, typer.Option(help="Look at one division alone.")] = None,
-    lease: Annotated[Lease | None, typer.Option(help="Whether cost counts machines in use or the pod.")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key on all systems.")
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(min=1, show_default="200", help="Most candidates to look at; a search picks them.")
-    ] = None,
-    draws: Annotated[
-        int | None, typer.Option(min=0, show_default="50", help="Draws of uncertain inputs, to see how sure it is.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, show_default="0", help="Of search and draws.")] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, show_default="all cores", help="Candidates looked at at a time.")
-    ] = None,
-    journal: Annotated[Path | None, typer.Option(help="Keep what was found in this file, and go on from it.")] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
-    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save-dir", metavar="DIR", help="Write the best scenario there, ready to run.")
-    ] = None,
+    goal: GoalName,
+    systems: Systems = None,
+    objective: Objective = None,
+    second: Second = None,
+    limits: Limits = None,
+    deadline: Deadline = None,
+    budget: Budget = None,
+    rack_power: RackPower = None,
+    latency: Latency = None,
+    rate: RequestRate = None,
+    division: OneDivision = None,
+    lease: Leased = None,
+    overrides: Overrides = None,
+    trials: Trials = None,
+    draws: DrawCount = None,
+    seed: Seed = None,
+    processes: Processes = None,
+    journal: JournalFile = None,
+    output_format: OutputFormat = Format.TABLE,
+    plot: Plot = None,
+    save: SaveFolder = None,
 ) -> None:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
-    wanted = _read(goal)
-    given: dict[str, object] = {
-        "objective": objective,
-        "second": second,
-        "request_rate": rate,
-        "trials": trials,
-        "draws": draws,
-    }
-    given |= {"seed": seed, "systems": tuple(systems or ()) or None, "divisions": _divisions(division)}
-    wanted = replace(wanted, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
     leased = [f"cost.lease={lease.value}"] if lease else []
-    wanted = replace(
-        wanted,
-        overrides=(*wanted.overrides, *(overrides or ()), *leased),
-        limits=(*wanted.limits, *_limits(limits or (), deadline, budget, rack_power, latency)),
+    wanted = _with(
+        _read(goal),
+        (*_limits(limits or (), deadline, budget, rack_power, latency),),
+        (*(overrides or ()), *leased),
+        objective=objective,
+        second=second,
+        systems=tuple(systems or ()) or None,
+        divisions=_divisions(division),
+        request_rate=_possible(rate),
+        trials=trials,
+        draws=draws,
+        seed=seed,
     )
-    if save is not None and save.exists() and not save.is_dir():
-        raise PodsimError("this is a file, not a folder", where=str(save), do="name a folder")
-    _check_plot(plot, goal)
+    _check_outputs(plot, save, goal)
     answer = _found(wanted, goal, journal, processes)
     _show(answer, output_format)
-    if plot is not None:
-        from podsim.capacity.plot import plot_answer
-
-        plot_answer(answer, plot)
-        tell_written(plot)
-    if save is not None:
-        _save(answer, save)
+    _write(answer, plot, save)
     if not answer.ranked:
         raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
+
+
+def _possible(rate: float | None) -> float | None:
+    if rate is not None:
+        from podsim.serving.arrivals import check_rate
+
+        check_rate(rate)
+    return rate
+
+
+def _with(goal: Goal, limits: tuple[Limit, ...], overrides: tuple[str, ...], **given: Any) -> Goal:
+    """A goal with what was given beside it."""
+    known = {key: value for key, value in given.items() if value is not None}
+    return replace(goal, limits=(*goal.limits, *limits), overrides=(*goal.overrides, *overrides), **known)
 
 
 def _read(goal: str) -> Goal:
@@ -154,13 +144,14 @@ def _show(answer: Answer, output_format: Format) -> None:
         TableConsole().print(table)
 
 
-def _check_plot(plot: Path | None, goal: str) -> None:
-    if plot is None:
-        return
-    from podsim.report.files import check_outputs
+def _check_outputs(plot: Path | None, save: Path | None, goal: str) -> None:
+    if save is not None and save.exists() and not save.is_dir():
+        raise PodsimError("this is a file, not a folder", where=str(save), do="name a folder")
+    if plot is not None:
+        from podsim.report.files import check_outputs
 
-    check_paths(None, plot)
-    check_outputs({"plot": plot}, [("the goal", Path(goal))])
+        check_paths(None, plot)
+        check_outputs({"plot": plot}, [("the goal", Path(goal))])
 
 
 def _limits(
@@ -195,10 +186,15 @@ def _option(text: str) -> Iterator[None]:
         raise PodsimError(str(error), where=text, do=error.do) from None
 
 
-def _save(answer: Answer, folder: Path) -> None:
+def _write(answer: Answer, plot: Path | None, folder: Path | None) -> None:
     from podsim.report.files import write_atomically
 
-    if answer.best is not None:
+    if plot is not None:
+        from podsim.capacity.plot import plot_answer
+
+        plot_answer(answer, plot)
+        tell_written(plot)
+    if folder is not None and answer.best is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in answer.best.files.items():
             write_atomically(folder / name, text.encode())

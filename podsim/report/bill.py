@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from podsim.report.power import Energy, Meter, Work
-from podsim.specs.costs import LIST, POD, CostSpec
+from podsim.specs.costs import LIST, PARTITION, POD, CostSpec
 from podsim.specs.dates import last_day
 
 HOURS_PER_YEAR: Final = 12 * 730
@@ -63,11 +63,10 @@ class Cost:
 
     @property
     def leased_ipu_count(self) -> int:
-        """IPUs whose fixed price is paid: those of machines in use, or all of the pod."""
+        """IPUs whose fixed price is paid: those of machines in use, of the partition, or of the whole pod."""
         system = self.meter.system
-        if self.prices.lease == POD:
-            return system.whole_machine_count * int(system.machine.ipu_count)
-        return self.meter.ipu_count
+        counts = {PARTITION: int(system.machine_count), POD: system.whole_machine_count}
+        return counts.get(self.prices.lease, self.meter.machine_count) * int(system.machine.ipu_count)
 
     @property
     def fixed_per_hour(self) -> float | None:

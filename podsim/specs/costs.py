@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LIST: Final = "list"
 MACHINES: Final = "machines"
+PARTITION: Final = "partition"
 POD: Final = "pod"
 _RENT, _BUY, _ENERGY = "price_per_ipu_hour", "purchase", "energy_price"
 _NO_OVERHEAD: Any = "0 %"
@@ -42,8 +43,8 @@ class CostSpec(Spec):
     """What energy costs; left out where the rent includes it."""
     duty_cycle: _Share = _ALWAYS
     """Share of the time in which the machines have work; what is fixed is paid all the time."""
-    lease: Literal["machines", "pod"] = MACHINES
-    """Whose fixed price is paid: of the machines in use, as of a partition, or of all of the pod."""
+    lease: Literal["machines", "partition", "pod"] = MACHINES
+    """Whose fixed price is paid: of the machines in use, of the whole partition, or of all of its pod."""
     date: Day | None = None
     """When the prices held that have no date of their own."""
 

@@ -265,12 +265,9 @@ class System(HardwareSpec):
         count, whole = self.machine_count, self.pod_machine_count
         if whole is None:
             return self
-        if count > whole:
-            what = f"a partition of {count} machines is larger than its pod of {whole}"
-            raise BadValueError(what, "leave `pod_machine_count` out, or use fewer machines")
-        if count & (count - 1):
-            what = f"a partition of {count} machines is none: partitions are powers of two"
-            raise BadValueError(what, f"use {1 << (count.bit_length() - 1)} or {1 << count.bit_length()} machines")
+        if count > whole or count & (count - 1):
+            what = f"{count} machines are no partition of {whole}: partitions are powers of two"
+            raise BadValueError(what, f"use {1 << (min(count, whole).bit_length() - 1)} machines")
         if self.topology == "torus" and count < min(whole, self.link_domain_machine_count):
             what = f"the ends of a partition of {count} machines are not joined"
             raise BadValueError(what, "use `topology: ladder`")

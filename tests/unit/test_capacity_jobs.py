@@ -58,8 +58,9 @@ def test_a_purchase_of_the_pod_is_divided_among_all_its_ipus() -> None:
     place = place_named("32 of ipu_pod64").overrides()
     cost = run(BERT16, overrides=[*place, "parallelism.replication_factor=8", *bought]).cost
     assert cost is not None and cost.fixed_per_hour == pytest.approx(584_000 / (2 * 8760) / 2)
-    whole = run(BERT16, overrides=[*place, "parallelism.replication_factor=8", *bought, "cost.lease=pod"]).cost
-    assert whole is not None and whole.fixed_per_hour == pytest.approx(584_000 / (2 * 8760))
+    for lease, of_half in (("machines", 0.5), ("partition", 1), ("pod", 2)):
+        cost = run(BERT16, overrides=[*place, *bought, f"cost.lease={lease}"]).cost  # 16 IPUs of 32 of 64
+        assert cost is not None and cost.fixed_per_hour == pytest.approx(584_000 / (2 * 8760) / 2 * of_half)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_what_is_no_partition_says_what_is_one(place: str, words: str) -> None:
     [
         (["system.machine_count=8"], "ends of a partition of 8 machines are not joined"),
         (["system.machine_count=6", "system.topology=ladder"], "powers of two"),
-        (["system.machine_count=32", "system.link_domain_machine_count=32"], "larger than its pod of 16"),
+        (["system.machine_count=32", "system.link_domain_machine_count=32"], "32 machines are no partition of 16"),
     ],
 )
 def test_a_partition_in_a_file_is_checked(keys: list[str], words: str) -> None:
@@ -175,7 +176,7 @@ def test_jobs_side_by_side_have_partitions_of_their_own() -> None:
     assert found.figures is not None
     assert found.figures["time_to_train_s"] == small.figures["time_to_train_s"] > large.figures["time_to_train_s"]
     (out,) = answer.ruled_out
-    assert out.reason == "jobs side by side need 32 + 8 = 40 IPUs; Bow Pod16 has 16"
+    assert out.reason == "jobs side by side need 32 + 8 = 40 IPUs; bow_pod16 has 16"
 
 
 def test_each_job_is_saved_and_gives_the_same(twice: Answer, tmp_path: Path) -> None:

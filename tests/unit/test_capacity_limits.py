@@ -130,6 +130,8 @@ def test_the_pod_can_be_leased_instead(capsys: pytest.CaptureFixture[str]) -> No
         (["--budget", "9 USD"], "no `cost_per_run`: there is no price"),
         (["--objective", "samples_per_currency"], "there is no price"),
         (["--deadline", "1h", "--limit", "time=> 2 h"], "limits contradict each other"),
+        (["--rate", "-1"], "do: "),
+        (["--set", "system=bow_pod16"], "names one pod for all candidates"),
         (["--lease", "pod"], "no price is given"),
         (["--objective", "tokens_per_s"], "no figure `tokens_per_s`"),
         (["--second", "tokens_per_s"], "no figure `tokens_per_s`"),
