@@ -20,6 +20,7 @@ from podsim.capacity.sure import Sureness, sureness
 from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
 from podsim.specs import load_scenario
+from podsim.specs.expectations import Expectation
 
 Tell = Callable[[int, int], None]
 Say = Callable[[str], None]
@@ -76,7 +77,7 @@ class Answer:
             "order": self.goal.order if self.goal.jobs else None,
             "objective": self.goal.figure,
             "second": self.second,
-            "limits": {limit.metric: limit.text for limit in self.goal.limits},
+            "limits": _texts(self.goal.limits),
             "candidate_count": self.candidate_count,
             "ranked": [each.to_dict() for each in self.ranked],
             "ruled_out": [each.to_dict() for each in self.ruled_out],
@@ -84,6 +85,14 @@ class Answer:
             "doublings": [each.to_dict() for each in self.doublings],
             "sureness": None if self.sureness is None else self.sureness.to_dict(),
         }
+
+
+def _texts(limits: Sequence[Expectation]) -> dict[str, str]:
+    """Limits as they were written, those of one figure together."""
+    texts: dict[str, list[str]] = {}
+    for limit in limits:
+        texts.setdefault(limit.metric, []).append(limit.text)
+    return {metric: " and ".join(each) for metric, each in texts.items()}
 
 
 def find_systems(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from podsim.capacity.figures import figure_named, more_is_better
 from podsim.capacity.limits import Limit, at_most, check_limits, limits_of
 from podsim.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, TRIALS, GoalSpec, JobSpec
+from podsim.capacity.systems import place_named
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.specs import shipped_names
 from podsim.specs.document import Document, KeyPath
@@ -17,8 +18,9 @@ from podsim.specs.expectations import Expectation
 from podsim.specs.load import validated
 from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.space import Space, space_of
+from podsim.sweeps.spec import CombinedSpec
 
-_STUDIED: Final = ("names", "zipped", "derived", "where", "samples")
+_STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""
 
 
@@ -158,7 +160,7 @@ def read_goal(path: Path) -> Goal:
         variant=spec.variant,
         objective=spec.objective,
         limits=tuple(limits),
-        systems=tuple(spec.systems or ()),
+        systems=tuple(_found(name, path.parent) for name in spec.systems or ()),
         overrides=(*spec.overrides, *([f"cost.lease={spec.lease}"] if spec.lease else [])),
         description=spec.description,
         jobs=told_apart(jobs),
@@ -195,6 +197,12 @@ def _located(name: str, folder: Path) -> str:
     """A path as seen from the file of the goal; the name of a shipped scenario as it is."""
     beside = folder / name
     return str(beside) if Path(name).suffix and beside.is_file() else name
+
+
+def _found(system: str, folder: Path) -> str:
+    """A pod or partition, whose file is named as seen from that of the goal."""
+    place = place_named(system)
+    return replace(place, pod=_located(place.pod, folder)).text
 
 
 def _limits(given: Any, document: Document, at: KeyPath) -> tuple[list[Limit], list[Problem]]:

@@ -11,7 +11,7 @@ from podsim.draws import MOST_DRAWS
 from podsim.specs.base import Spec
 from podsim.specs.quantity import Count, CountOrZero
 from podsim.specs.serving import Rate
-from podsim.sweeps.spec import SamplesSpec, Varied
+from podsim.sweeps.spec import CombinedSpec, Varied
 
 GIVEN: Final = "as given"
 CHOSEN: Final = "chosen"
@@ -40,7 +40,7 @@ class JobSpec(Spec):
     """Its partition where jobs run side by side; equal parts of the pod if left out."""
 
 
-class GoalSpec(Spec):
+class GoalSpec(CombinedSpec):
     """A goal file."""
 
     kind: Literal["goal"]
@@ -77,16 +77,6 @@ class GoalSpec(Spec):
     """`key.path=value` texts that hold for all of them."""
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as the `keys` of a study."""
-    names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
-    """Values of names that are no keys, for expressions."""
-    zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
-    """Groups of keys that vary together."""
-    derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
-    """Keys that follow from others, with `${...}` for expressions."""
-    where: Annotated[list[str], Field(default_factory=list)]
-    """Expressions that a candidate has to meet."""
-    samples: SamplesSpec | None = None
-    """How ranges without a count are sampled."""
     trials: Count = TRIALS
     """Most candidates that are looked at; of more, a search picks so many."""
     draws: Annotated[int, Field(strict=True, ge=0, le=MOST_DRAWS)] = DRAWS

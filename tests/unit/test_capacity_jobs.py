@@ -265,3 +265,18 @@ def test_wrong_jobs_are_told(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(text)
     with pytest.raises(SpecError, match=words):
         read_goal(tmp_path / "g.yaml")
+
+
+def test_pods_and_scenarios_lie_beside_the_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "half.yaml").write_text("kind: pod\nbase: ipu_pod64\nname: Half\nhost_count: 1\n")
+    (tmp_path / "mine" / "bert.yaml").write_text(f"base: {BERT16}\ndescription: mine\n")
+    goal = "kind: goal\nscenario: bert.yaml\nsystems: [16 of half.yaml]\ndivisions: [as given]\ndraws: 0\n"
+    (tmp_path / "mine" / "g.yaml").write_text(goal)
+    monkeypatch.chdir(tmp_path)
+    (found,) = find_systems(read_goal(Path("mine/g.yaml")), processes=1).ranked
+    assert found.title == "Half" and found.arithmetic == "16 (= 4 × 4)"
+    (tmp_path / "saved.yaml").write_text(found.written)
+    monkeypatch.chdir("/")
+    assert found.figures is not None
+    assert run(tmp_path / "saved.yaml").time_to_train_s == found.figures["time_to_train_s"]
