@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from podsim.capacity.candidates import Candidates
 from podsim.capacity.figures import better_first, second_of
@@ -19,11 +20,13 @@ from podsim.capacity.shortfall import shortfall
 from podsim.capacity.sure import Sureness, sureness
 from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
-from podsim.specs import load_scenario
+from podsim.specs import load_hardware, load_scenario
 from podsim.specs.expectations import Expectation
 
 Tell = Callable[[int, int], None]
 Say = Callable[[str], None]
+_NOTES: Final = "warnings"
+_FILES: Final = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,8 @@ def find_systems(
         PodsimError: The goal or a scenario is wrong, limits contradict each other, or results have no such figure
             as the goal counts or limits.
     """
-    check_limits(goal.limits)
+    for limits in (goal.limits, *(job.limits for job in goal.work)):
+        check_limits(limits)
     candidates = Candidates(goal)
     candidates.check()
     inputs = _inputs(goal)
@@ -140,8 +144,13 @@ def find_systems(
 
 
 def _inputs(goal: Goal) -> tuple[tuple[str, str], ...]:
-    """Every file that the scenarios of a goal read; refuses a scenario that is wrong whatever it runs on."""
-    return tuple(dict.fromkeys(each for job in goal.work for each in _read(goal, job)))
+    """Every file that a goal reads; refuses a scenario that is wrong whatever it runs on."""
+    pods = (load_hardware(place_named(name).pod, "pod")[1].inputs for name in goal.candidates)
+    varied = goal.space.axes if goal.space is not None else ()
+    named = (str(each) for axis in varied for values in axis.values for each in values if str(each).endswith(_FILES))
+    own = ((name, sha256(Path(name).read_bytes()).hexdigest()) for name in named if Path(name).is_file())
+    read = (each for job in goal.work for each in _read(goal, job))
+    return tuple(dict.fromkeys((*read, *(each for inputs in pods for each in inputs), *own)))
 
 
 def _read(goal: Goal, job: Job) -> tuple[tuple[str, str], ...]:
@@ -170,18 +179,24 @@ def _closeness(goal: Goal, option: Option) -> tuple[bool, float, str]:
 
 def _check_figures(goal: Goal, found: Iterable[Option]) -> None:
     known = [each for each in found if each.figures is not None]
-    whole = {name: None for each in known for name in each.figures or {}}
-    of_jobs = {name: None for each in known for part in each.parts for name in part.figures}
+    whole = _numbers(each.figures or {} for each in known)
+    of_jobs = _numbers(part.figures for each in known for part in each.parts)
     second = [goal.second_figure] if goal.second_figure else []
     asked = [(name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))]
     asked += [(limit.metric, of_jobs) for job in goal.work for limit in job.limits]
     for metric, names in asked:
         if known and metric not in names:
-            raise _no_figure(goal, metric, [name for name in names if _is_number(known, name)])
+            raise _no_figure(goal, metric, [name for name, is_known in names.items() if is_known])
 
 
-def _is_number(known: Sequence[Option], name: str) -> bool:
-    return any(isinstance((each.figures or {}).get(name), (int, float)) for each in known)
+def _numbers(figures: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """Figures that may be numbers, each with whether one of them is."""
+    names: dict[str, bool] = {}
+    for each in figures:
+        for name, found in each.items():
+            if found is None or isinstance(found, (int, float)):
+                names[name] = names.get(name, False) or found is not None
+    return {name: is_known for name, is_known in names.items() if name != _NOTES}
 
 
 def _no_figure(goal: Goal, metric: str, names: Sequence[str]) -> PodsimError:
@@ -207,7 +222,7 @@ def _limited(goal: Goal, option: Option) -> Option:
     """An option with the limits that it misses."""
     if option.figures is None or option.reason:
         return option
-    if option.figures.get(goal.figure) is None:
+    if value(option, goal.figure) is None:
         warning = option.figures.get("warnings") or "none is simulated"
         return replace(option, reason=f"there is no {goal.figure}: {warning}")
     missed = list(misses(goal.limits, option.figures))

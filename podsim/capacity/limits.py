@@ -129,7 +129,7 @@ def misses(limits: Iterable[Expectation], figures: Mapping[str, Any], whose: str
     before = f"{whose}: " if whose else ""
     for each in limits:
         value = figures.get(each.metric)
-        if value is None:
+        if not isinstance(value, (int, float)):
             yield f"{before}no {each.metric}"
         elif not each.holds(value):
             yield f"{before}{each.metric} {each.text}{_by(value, each)}"
@@ -148,7 +148,7 @@ def excess(limits: Iterable[Expectation], figures: Mapping[str, Any]) -> float:
     total = 0.0
     for each in limits:
         value = figures.get(each.metric)
-        if value is None:
+        if not isinstance(value, (int, float)):
             total += 1.0
         elif not each.holds(value):
             bound = each.high if value >= each.high else each.low

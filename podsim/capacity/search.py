@@ -27,6 +27,8 @@ _MOST_STALE: Final = 25
 _IMPOSSIBLE: Final = 1e6
 """Excess over limits that stands for a candidate without a result."""
 _EXCESS: Final = "excess"
+_MANY: Final = 64
+"""Of more values neighbours are taken to be alike."""
 
 
 def searched(candidates: Candidates, kept: Kept) -> list[Option]:
@@ -100,7 +102,7 @@ def _first(candidates: Candidates) -> Iterator[tuple[int, ...]]:
 def _axis(optuna: Any, candidates: Candidates, place: int) -> Any:
     """Places on an axis: in order where its values are numbers, else without."""
     count = candidates.axes[place]
-    if place >= 2 and _is_ordered(candidates, place - 2):
+    if place >= 2 and (count > _MANY or _is_ordered(candidates, place - 2)):
         return optuna.distributions.IntDistribution(0, count - 1)
     return optuna.distributions.CategoricalDistribution(tuple(range(count)))
 

@@ -108,6 +108,8 @@ def is_served(goal: Goal) -> bool:
 def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
     overrides = overrides_for(goal, job, place, candidate)
     loaded = load_scenario(job.scenario, job.variant, overrides)
+    if is_served(goal):
+        loaded = _asked(goal, loaded)
     result: Any = _served(goal, loaded) if is_served(goal) else run(loaded)
     chosen = result.choice.chosen if result.choice is not None else None
     ipus, replicas = _divided(result)
@@ -125,13 +127,21 @@ def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
     )
 
 
+def _asked(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
+    """A scenario with the rate of requests that a goal gives; one of a file of requests is replaced while serving."""
+    serving: Any = getattr(loaded.spec, "serving", None)
+    known = serving is not None and (serving.rate is not None or serving.file is not None)
+    if goal.request_rate is None and not known:
+        what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
+        raise SpecError([Problem("", "request_rate", what, do)])
+    if goal.request_rate is None or (serving is not None and serving.file is not None):
+        return loaded
+    return load_scenario(loaded, overrides=[f"serving.rate={goal.request_rate}"])
+
+
 def _served(goal: Goal, loaded: LoadedScenario) -> ServingResult:
     from podsim.activity.serve import serve
 
-    serving: Any = getattr(loaded.spec, "serving", None)
-    if goal.request_rate is None and (serving is None or (serving.rate is None and serving.file is None)):
-        what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
-        raise SpecError([Problem("", "request_rate", what, do)])
     return serve(loaded, rate=goal.request_rate, loads=_ONE_LOAD)
 
 

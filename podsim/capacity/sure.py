@@ -31,6 +31,7 @@ from podsim.sweeps.workers import spread
 from podsim.uncertainty import draw, drawing_of, seen
 
 MOST_CONTENDERS: Final = 4
+MOST_NEAR_MISSES: Final = 2
 _WITHIN: Final = 1.5
 _NEAR_MISS: Final = 0.1
 _RATES: Final = ("throughput_samples_per_s", "tokens_per_s")
@@ -115,13 +116,15 @@ def sureness(
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
-    """The best first; among them those that miss limits by little."""
+    """The best of those within all limits, and a few that miss them by little and are better than some of these."""
+    best = list(ranked[:MOST_CONTENDERS])
     known = [each for each in out if each.parts and value(each, goal.figure) is not None]
     near = [each for each in known if shortfall(goal, each) <= _NEAR_MISS]
-    placed = sorted(enumerate((*ranked, *near)), key=lambda each: (_key(goal, each[1]), each[0]))
-    last = ranked[min(len(ranked), MOST_CONTENDERS) - 1] if ranked else None
-    kept = [each for _, each in placed if last is None or _key(goal, each) <= _key(goal, last)]
-    return kept[:MOST_CONTENDERS]
+    better = [each for each in near if not best or _key(goal, each) <= _key(goal, best[-1])]
+    better.sort(key=partial(_key, goal))
+    most = MOST_NEAR_MISSES if best else MOST_CONTENDERS
+    # Sorting keeps what is within limits before what is as good and is not.
+    return sorted([*best, *better[:most]], key=partial(_key, goal))
 
 
 def _is_far(goal: Goal, best: Option, other: Option) -> bool:

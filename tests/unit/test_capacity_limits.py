@@ -131,6 +131,8 @@ def test_the_pod_can_be_leased_instead(capsys: pytest.CaptureFixture[str]) -> No
         (["--objective", "samples_per_currency"], "there is no price"),
         (["--deadline", "1h", "--limit", "time=> 2 h"], "limits contradict each other"),
         (["--rate", "-1"], "do: "),
+        (["--objective", "warnings", "--set", "parallelism.micro_batch_size=2"], "no figure `warnings`"),
+        (["--limit", "warnings=< 3"], "no figure `warnings`"),
         (["--set", "system=bow_pod16"], "names one pod for all candidates"),
         (["--lease", "pod"], "no price is given"),
         (["--objective", "tokens_per_s"], "no figure `tokens_per_s`"),
@@ -154,7 +156,7 @@ def test_latency_is_that_of_requests_under_load(capsys: pytest.CaptureFixture[st
     assert found.figures is not None
     assert found.figures["latency_p99_s"] == served.outcome.latency.p99_s
     assert found.figures["energy_per_token_j"] == served.energy_per_token_j
-    assert found.arithmetic == "64 (= 32 × 2)"
+    assert found.arithmetic == "64 (= 32 × 2)" and "rate: 2.0" in found.written
     code, text = told(
         capsys,
         SERVING,

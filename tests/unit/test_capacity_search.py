@@ -177,6 +177,17 @@ def test_what_was_found_serves_other_limits_and_no_other_goal(tmp_path: Path, mo
     assert "--journal" in str(refused.value)
 
 
+def test_what_was_found_with_another_pod_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = Goal(BERT, systems=("mine.yaml",), divisions=("as given",), draws=0)
+    for hosts in (1, 2):
+        Path("mine.yaml").write_text(f"kind: pod\nbase: ipu_pod16\nname: Mine\nhost_count: {hosts}\n")
+        if hosts == 1:
+            find_systems(wanted, processes=1, journal=Path("kept.journal"))
+    with pytest.raises(OutputError, match="other inputs"):
+        find_systems(wanted, processes=1, journal=Path("kept.journal"))
+
+
 def test_without_optuna_a_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     with pytest.raises(PodsimError, match="optuna is not installed") as told:

@@ -68,6 +68,14 @@ def test_what_misses_a_limit_by_little_may_come_first(monkeypatch: pytest.Monkey
     assert found == [("late", 0.25, 0.25, 1.0), ("a", 0.75, 1.0, 1.0)]
 
 
+def test_the_best_is_drawn_however_many_miss_by_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [option(f"late{place}", 10.1, 1 + place, "late") for place in range(6)]
+    times: dict[str, list[float | None]] = {"a": [8] * 4, **{each.system: [10.1] * 4 for each in late}}
+    wanted = {"objective": "cost", "limits": (limit("time", "< 10 s"),)}
+    found, _ = sure_of(times, [option("a", 8, 9)], late, monkeypatch, **wanted)
+    assert [(name, first) for name, first, *_ in found] == [("late0", 0.0), ("late1", 0.0), ("a", 1.0)]
+
+
 def test_what_is_far_behind_is_drawn_only_if_it_can_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = [option("a", 10), option("b", 14), option("c", 16)]
     times: dict[str, list[float | None]] = {"a": [10] * 4, "b": [14] * 4, "c": [16] * 4}
