@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Final
 
 from rich.console import Group
@@ -16,6 +17,8 @@ _HEIGHT: Final = 12
 _LABELS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
 _OTHER: Final = "·"
 _MORE: Final = "+"
+_WIDE: Final = 8
+"""From this ratio of its ends on, an axis is logarithmic."""
 
 
 def front_chart(answer: Answer) -> Group:
@@ -28,8 +31,11 @@ def front_chart(answer: Answer) -> Group:
             is_best = option in answer.front
             label = (_LABELS[place] if place < len(_LABELS) else _MORE) if is_best else _OTHER
             points.append((x, y, label))
+    logarithmic = [min(each) > 0 and max(each) / min(each) > _WIDE for each in _axes(points)]
     lows, highs = [min(each) for each in _axes(points)], [max(each) for each in _axes(points)]
-    rows = drawn(points, (lows[0], highs[0]), (lows[1], highs[1]))
+    across, up = (log if is_log else float for is_log in logarithmic)
+    placed = [(across(x), up(y), label) for x, y, label in points]
+    rows = drawn(placed, (across(lows[0]), across(highs[0])), (up(lows[1]), up(highs[1])))
     ends = cell(second, highs[1], currency), cell(second, lows[1], currency)
     margin = max(map(len, ends))
     lines = [f"{ends[0]:>{margin}} ┤{rows[0]}"]
@@ -37,7 +43,10 @@ def front_chart(answer: Answer) -> Group:
     lines += [f"{ends[1]:>{margin}} ┤{rows[-1]}", f"{'':>{margin}} └{'─' * _WIDTH}"]
     left, right = cell(figure, lows[0], currency), cell(figure, highs[0], currency)
     lines += [f"{'':>{margin}}  {left}{right:>{_WIDTH - len(left)}}"]
-    title = f"{heading(second)} against {heading(figure)}; numbers: no other beats it in both"
+    words = [
+        heading(name) + " (logarithmic)" * is_log for name, is_log in zip((figure, second), logarithmic, strict=True)
+    ]
+    title = f"{words[1]} against {words[0]}; numbers: no other beats it in both"
     return Group(Text(title, style="bold"), *(Text(line.rstrip(), no_wrap=True) for line in lines))
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from podsim.sweeps.names import short
 from podsim.sweeps.spec import Value
+
+_LONGEST: Final = 120
+"""Letters of the name of a file."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Option:
         """
         values = (f"{key.rpartition('.')[2]}-{short(value)}" for key, value in self.values.items())
         text = "-".join((self.system.removesuffix(".yaml").rpartition("/")[2], self.division, *values))
-        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in text)
+        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in text)[:_LONGEST]
 
     @property
     def varied(self) -> str:

@@ -5,7 +5,7 @@ have the same numbers in common, and what is uncertain about all of them alike d
 are simulated anew; cost and energy follow them, at the power and the prices of the option.
 
 Only those are drawn that can come first: a few of the best, among them those that miss a limit by a tenth at most and
-would else be better. Those that are far behind are drawn if in some draw none of the others is possible.
+would else be better. Those that are behind are drawn if in some draw none of these reaches the goal.
 """
 
 from __future__ import annotations
@@ -96,11 +96,13 @@ def sureness(
     if not goal.draws or is_served(goal) or not contenders or (len(contenders) == 1 and not goal.asked):
         return None
     near = [each for each in contenders if not _is_far(goal, contenders[0], each)]
-    drawn = _all_drawn(goal, near, processes)
-    placed = [list(_placed(goal, near, number, drawn)) for number in range(goal.draws)]
-    if len(near) < len(contenders) and not all(placed):
-        drawn += _all_drawn(goal, contenders[len(near) :], processes)
-        placed = [list(_placed(goal, contenders, number, drawn)) for number in range(goal.draws)]
+    behind = [each for each in ranked[MOST_CONTENDERS:] if each not in contenders][:MOST_CONTENDERS]
+    options, drawn, placed = list[Option](), list[_Drawn](), list[list[tuple[float, int]]]()
+    for group in (near, contenders[len(near) :], behind):
+        if group and not (placed and all(placed)):
+            options += group
+            drawn += _all_drawn(goal, group, processes)
+            placed = [list(_placed(goal, options, number, drawn)) for number in range(goal.draws)]
     firsts = [min(each)[1] for each in placed if each]
     withins = [place for each in placed for _, place in each]
     counted = [
@@ -110,7 +112,8 @@ def sureness(
             withins.count(place) / goal.draws,
             sum(each is not None for each in drawn[place]) / goal.draws,
         )
-        for place, option in enumerate(contenders[: len(drawn)])
+        for place, option in enumerate(options)
+        if place < len(contenders) or place in firsts
     ]
     return Sureness(goal.draws, goal.seed, len(firsts), counted)
 
@@ -194,7 +197,9 @@ def _ratio(seen: Mapping[str, float], known: Mapping[str, Any], names: Sequence[
 def _numbered(goal: Goal, contender: tuple[int, Option]) -> tuple[int, _Drawn]:
     """The draws of a contender, with its place."""
     place, option = contender
-    of_jobs = [_drawn(part, goal) for part in option.parts]
+    known = {part.written: part for part in option.parts}  # equal jobs are drawn once
+    drawn = {text: _drawn(part, goal) for text, part in known.items()}
+    of_jobs = [drawn[part.written] for part in option.parts]
     return place, [None if None in each else list(each) for each in zip(*of_jobs, strict=True)]
 
 

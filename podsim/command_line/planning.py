@@ -187,7 +187,7 @@ def _option(text: str) -> Iterator[None]:
 
 
 def _write(answer: Answer, plot: Path | None, folder: Path | None) -> None:
-    from podsim.report.files import write_atomically
+    from podsim.report.files import check_outputs, files_read, write_atomically
 
     if plot is not None:
         from podsim.capacity.plot import plot_answer
@@ -195,6 +195,7 @@ def _write(answer: Answer, plot: Path | None, folder: Path | None) -> None:
         plot_answer(answer, plot)
         tell_written(plot)
     if folder is not None and answer.best is not None:
+        check_outputs({name: folder / name for name in answer.best.files}, files_read(answer.inputs))
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in answer.best.files.items():
             write_atomically(folder / name, text.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,17 @@ def test_wrong_wishes_are_told(arguments: list[str], words: str, capsys: pytest.
     assert code == 2 and words in text and "do: " in text
 
 
+def test_a_scenario_is_not_saved_over_what_it_is_based_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert told(capsys, BERT, "--system", "ipu_pod16", "--save-dir", "best")[0] == 0
+    saved = Path("best/ipu_pod16-as-given.yaml")
+    before = saved.read_text()
+    code, text = told(capsys, str(saved), "--system", "ipu_pod16", "--save-dir", "best")
+    assert code == 2 and "do: " in text and saved.read_text() == before
+
+
 def test_latency_is_that_of_requests_under_load(capsys: pytest.CaptureFixture[str]) -> None:
     """At two requests a second the 99th percentile is that of `podsim serve`; 1,000 a second are too many."""
     small = ("serving.request_count=300",)
@@ -180,7 +192,7 @@ def test_a_rate_of_requests_has_to_be_known() -> None:
     assert found.reason == "nothing says how many requests come"
 
 
-def test_budget_and_deadline_are_keys_of_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_budget_and_deadline_are_keys_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "g.yaml"
     path.write_text(
         f"kind: goal\nscenario: {BERT}\nbudget: 500 USD\ndeadline: 12 h\nlimits: {{time: ['> 1 min', < 13 h]}}\n"

@@ -86,6 +86,14 @@ def test_what_is_far_behind_is_drawn_only_if_it_can_come_first(monkeypatch: pyte
     assert [(name, first) for name, first, *_ in found] == [("a", 0.75), ("b", 0.0), ("c", 0.25)]
 
 
+def test_what_comes_after_the_first_four_is_drawn_where_none_of_them_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = [option(name, 10 + place) for place, name in enumerate("abcdef")]
+    times: dict[str, list[float | None]] = {each.system: [10, None, 10, 10] for each in ranked[:4]}
+    found, asked = sure_of({**times, "e": [14] * 4, "f": [15] * 4}, ranked, [], monkeypatch)
+    assert asked == ["a", "b", "c", "d", "e", "f"]
+    assert [(name, first) for name, first, *_ in found][3:] == [("d", 0.0), ("e", 0.25)]
+
+
 def test_shares_are_of_draws_in_which_something_reaches_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
     times: dict[str, list[float | None]] = {"a": [None, None, 10, 10], "b": [None, None, 9, 12]}
     found, _ = sure_of(times, [option("a", 10), option("b", 11)], [], monkeypatch)
