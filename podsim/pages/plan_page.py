@@ -1,194 +1,194 @@
-"""The page of a plan: what reaches a goal, ranked, what rules the others out, and the figure that counts."""
+"""The page of a plan: what reaches a goal, ranked, what rules the others out, and the figures that are weighed."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from podsim._version import __version__
-from podsim.capacity.answer import Answer, Option
-from podsim.capacity.goal import Goal
-from podsim.capacity.show import answer_tables
-from podsim.errors import PodsimError
+from podsim.capacity.answer import Answer
+from podsim.capacity.figures import better_first
+from podsim.capacity.front import value
+from podsim.capacity.option import Option
+from podsim.capacity.show import answer_tables, headline
+from podsim.capacity.wording import axis_label, cell, heading
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.figures import in_title, label_of, words_of
+from podsim.pages.figures import in_title
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile
 from podsim.pages.patterns import FOLDED, TOTAL, colour_of, fill_of, legend_of
 from podsim.pages.rich_tables import blocks_of
-from podsim.report.format import format_duration_s, format_significant
-from podsim.specs import load_scenario
 
 _MOST_BARS: Final = 30
+_MOST_LISTED: Final = 500
+_FEW_TICKS: Final = {"tickCount": 6}
 _HEIGHT: Final = 320
 _ROOM: Final = 1.02
-_DIGITS: Final = 4
 _WITHIN, _BEYOND = "within all limits", "ruled out by a limit"
 _FILLS: Final = {_WITHIN: fill_of(TOTAL), _BEYOND: fill_of(FOLDED)}
 
 
-def plan_page(answer: Answer, goal_file: Path | None = None) -> Page:
-    """A page of an answer to a goal.
-
-    Args:
-        answer: What was found.
-        goal_file: The file that asks for it, if there is one.
-    """
+def plan_page(answer: Answer) -> Page:
+    """A page of an answer to a goal."""
     goal = answer.goal
-    limits = "; ".join(f"{limit.metric} {limit.text}" for limit in goal.limits) or "none"
-    wanted = f"{'Most' if goal.more_is_better else 'Least'} {words_of(goal.objective)}"
     overrides = f"; changed: {', '.join(goal.overrides)}" if goal.overrides else ""
-    tables = list(answer_tables(answer))
-    ranked = list(blocks_of(tables[0]))
+    variant = f", variant {goal.variant}" if goal.variant else ""
     found = _with_figures(answer)
+    ranking, *others = _tables(answer)
+    if found:
+        ranking = Section(ranking.title, [*ranking.blocks, _bars(answer, found)])
     return Page(
-        title=goal.description or f"{wanted}: {goal.scenario}",
-        about=(
-            f"{goal.scenario}{f', variant {goal.variant}' if goal.variant else ''}, podsim {__version__}{overrides}",
-            f"Wanted: {wanted[:1].lower()}{wanted[1:]}; limits: {limits}",
-        ),
+        title=goal.description or in_title(f"{_wanted(answer)}: {goal.title}"),
+        about=(f"{goal.title}{variant}, podsim {__version__}{overrides}", f"Wanted: {headline(answer)}"),
         version=__version__,
-        inputs=list(dict.fromkeys(_inputs(goal, goal_file))),
+        inputs=answer.inputs,
         warnings=[] if answer.ranked else ["nothing reaches the goal; see what rules each system out"],
         tiles=list(_tiles(answer)),
-        sections=[
-            Section("Ranking", [*ranked, *([_bars(answer, found)] if found else [])]),
-            *([Section("Against size", [_scatter(answer, found)])] if _differ_in_size(found) else []),
-            *(Section("Ruled out", list(blocks_of(table))) for table in tables[1:]),
-            Section("Figures", list(_figures(found))),
-        ],
+        sections=[ranking, *_weighed(answer, found), *others, *_figures(answer, found)],
     )
 
 
-def _inputs(goal: Goal, goal_file: Path | None) -> Iterator[tuple[str, str]]:
-    """Files read, each with its hash: the goal, and the scenario on each of the systems."""
-    if goal_file is not None:
-        yield str(goal_file), hashlib.sha256(goal_file.read_bytes()).hexdigest()
-    for system in goal.candidates:
-        with suppress(PodsimError):  # one that rules the system out, as its option says
-            yield from load_scenario(goal.scenario, goal.variant, (f"system={system}", *goal.overrides)).inputs
+def _wanted(answer: Answer) -> str:
+    return f"{'most' if answer.goal.more_is_better else 'least'} {heading(answer.goal.figure)}"
+
+
+def _tables(answer: Answer) -> Iterator[Section]:
+    """The tables of the terminal, without its chart."""
+    titles = ["Ranking"]
+    titles += ["Ruled out"] * bool(answer.ruled_out)
+    titles += ["Twice the IPUs"] * bool(answer.doublings)
+    titles += ["How sure"] * (answer.sureness is not None)
+    each = [list(blocks_of(table)) for table in answer_tables(answer)]
+    kept = [blocks for number, blocks in enumerate(each) if not number or any(isinstance(one, Grid) for one in blocks)]
+    for title, blocks in zip(titles, kept, strict=True):
+        yield Section(title, blocks)
 
 
 def _with_figures(answer: Answer) -> list[Option]:
-    """Options that have the figure that counts, those within all limits first."""
-    return [each for each in (*answer.ranked, *answer.ruled_out) if _value(each, answer.goal.objective) is not None]
-
-
-def _value(option: Option, figure: str) -> float | None:
-    value = (option.figures or {}).get(figure)
-    return float(value) if isinstance(value, (int, float)) else None
+    """Options that have the figure that counts, those within all limits first, the best first."""
+    figure = answer.goal.figure
+    found = [each for each in (*answer.ranked, *answer.ruled_out) if value(each, figure) is not None]
+    return sorted(found, key=lambda each: (bool(each.reason), better_first(figure, value(each, figure) or 0.0)))
 
 
 def _tiles(answer: Answer) -> Iterator[Tile]:
-    count = f"{len(answer.ranked)} of {len(answer.ranked) + len(answer.ruled_out)} options"
-    if answer.ranked:
-        best, figure = answer.ranked[0], answer.goal.objective
-        value = _value(best, figure)
-        yield Tile("Best", best.system, (best.division,))
-        unit = f" {best.currency}" if figure.startswith("cost_") and best.currency else ""
-        if value is not None:
-            yield Tile(in_title(words_of(figure)), f"{_shown(figure, value)}{unit}")
+    if answer.best is not None:
+        best, figures = answer.best, [answer.goal.figure, *([answer.second] if answer.second else [])]
+        yield Tile("Best", best.system, tuple(text for text in (best.division, best.varied) if text))
+        for figure in figures:
+            yield Tile(in_title(heading(figure)), cell(figure, value(best, figure), best.currency))
         yield Tile("IPUs", best.arithmetic)
-    yield Tile("Within all limits", count)
+    count = len(answer.ranked) + len(answer.ruled_out)
+    yield Tile("Within all limits", f"{len(answer.ranked):,} of {count:,} options")
 
 
-def _differ_in_size(found: Sequence[Option]) -> bool:
-    return len({each.ipu_count for each in found}) > 1
-
-
-def _shown(figure: str, value: float) -> str:
-    """A value of a figure: a time in the unit that suits it."""
-    is_time = figure.endswith("_s") and not figure.endswith("_per_s")
-    return format_duration_s(value, _DIGITS) if is_time else format_significant(value, _DIGITS)
-
-
-def _name(option: Option) -> str:
-    return f"{option.system}, {option.division}"
-
-
-def _fill(option: Option) -> str:
-    return _FILLS[_BEYOND if option.reason else _WITHIN]
-
-
-def _tip(option: Option, figure: str) -> dict[str, str]:
-    value = _value(option, figure)
-    return {
-        "system": option.title or option.system,
-        "division": option.division,
-        "IPUs": option.arithmetic,
-        label_of(figure): "" if value is None else _shown(figure, value),
-        "ruled out by": option.reason or "nothing",
-    }
+def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
+    shown = {heading(figure): cell(figure, value(option, figure), option.currency) for figure in figures}
+    return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
 def _bars(answer: Answer, found: Sequence[Option]) -> Chart:
-    figure = answer.goal.objective
-    sign = -1 if answer.goal.more_is_better else 1
-    ranked = sorted(found, key=lambda each: (bool(each.reason), sign * (_value(each, figure) or 0.0), each.name))
-    shown = ranked[:_MOST_BARS]
-    values = [_value(each, figure) or 0.0 for each in shown]
+    figure, shown = answer.goal.figure, found[:_MOST_BARS]
+    values = [value(each, figure) or 0.0 for each in shown]
     spans = [
-        Span(_name(each), 0.0, value, _fill(each), _shown(figure, value), tip=_tip(each, figure))
-        for each, value in zip(shown, values, strict=True)
+        Span(
+            each.label,
+            0.0,
+            number,
+            _FILLS[_BEYOND if each.reason else _WITHIN],
+            cell(figure, number, each.currency),
+            tip=_tip(each, [figure]),
+        )
+        for each, number in zip(shown, values, strict=True)
     ]
-    more = [f"{len(ranked) - len(shown)} more options are in the tables."] if len(ranked) > len(shown) else []
+    more = [f"{len(found) - len(shown):,} more options are in the tables."] if len(found) > len(shown) else []
+    axis = axis_label(figure, answer.currency)
     return Chart(
-        title=f"{in_title(words_of(figure))} of each option",
-        description=f"Bars of {label_of(figure)}; the best within all limits first.",
-        spec=spans_chart(spans, label_of(figure), (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)),
+        title=f"{in_title(heading(figure))} of each option",
+        description=f"Bars of {axis}; the best within all limits first.",
+        spec=spans_chart(spans, axis, (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)),
         legend=legend_of(_FILLS),
         notes=more,
     )
 
 
-def _scatter(answer: Answer, found: Sequence[Option]) -> Chart:
-    """What more IPUs buy."""
-    figure = answer.goal.objective
-    tips = list(_tip(found[0], figure))
+def _weighed(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
+    """The figure that counts against the second, or against the size of the pod."""
+    second = answer.second
+    placed = [each for each in found if second and value(each, second) is not None]
+    if second and len(placed) > 1:
+        title = f"{in_title(heading(answer.goal.figure))} against {heading(second)}"
+        yield Section("Weighed", [_scatter(answer, placed, second, title)])
+    if len({each.ipu_count for each in found}) > 1:
+        title = f"{in_title(heading(answer.goal.figure))} against the size of the pod"
+        yield Section("Against size", [_scatter(answer, found, None, title)])
+
+
+def _scatter(answer: Answer, found: Sequence[Option], second: str | None, title: str) -> Chart:
+    """Options by two figures, with the front that no option beats; or by their IPUs."""
+    figure, front = answer.goal.figure, answer.front if second else ()
+    figures = [figure, *([second] if second else [])]
+    tips = list(_tip(found[0], figures))
     values: list[dict[str, Any]] = []
     for each in found:
-        tip = {f"t{number}": text for number, text in enumerate(_tip(each, figure).values())}
-        point = {"ipus": each.ipu_count, "value": _value(each, figure), "state": _BEYOND if each.reason else _WITHIN}
-        values.append(point | tip)
+        place = {"x": each.ipu_count if second is None else value(each, second), "y": value(each, figure)}
+        state = {"state": _BEYOND if each.reason else _WITHIN, "front": each in front}
+        tip = {f"t{number}": text for number, text in enumerate(_tip(each, figures).values())}
+        values.append(place | state | tip)
+    notes = ["The line joins the options within all limits that none beats in both figures."] if front else []
+    x = (
+        _sizes(found)
+        if second is None
+        else {"title": axis_label(second, answer.currency), "scale": {"zero": False}, "axis": _FEW_TICKS}
+    )
+    return Chart(
+        title=title,
+        description=f"{title}: a point for each option.",
+        spec=_points(values, x, axis_label(figure, answer.currency), tips),
+        notes=notes,
+    )
+
+
+def _sizes(found: Sequence[Option]) -> Spec:
     sizes = sorted({each.ipu_count for each in found})
+    scale = {"type": "log", "base": 2, "nice": False, "padding": 24}
+    return {"title": "IPUs of the pod", "scale": scale, "axis": {"values": sizes}}
+
+
+def _points(values: list[dict[str, Any]], x: Spec, y: str, tips: Sequence[str]) -> Spec:
     states = {"domain": list(_FILLS), "range": ["circle", "triangle-up"]}
     colours = {"domain": list(_FILLS), "range": [colour_of(fill_of(TOTAL)), "#e08214"]}
-    spec: Spec = {
-        "width": "container",
-        "height": _HEIGHT,
-        "data": {"values": values},
+    line = {
+        "transform": [{"filter": "datum.front"}],
+        "mark": {"type": "line", "stroke": "#1b5e92", "strokeWidth": 2, "interpolate": "step-after"},
+    }
+    points = {
         "mark": {"type": "point", "filled": True, "size": 110, "opacity": 0.9},
         "encoding": {
-            "x": {
-                "field": "ipus",
-                "type": "quantitative",
-                "title": "IPUs of the pod",
-                "scale": {"type": "log", "base": 2, "nice": False, "padding": 24},
-                "axis": {"values": sizes},
-            },
-            "y": {"field": "value", "type": "quantitative", "title": label_of(figure)},
             "shape": {"field": "state", "title": None, "scale": states},
             "fill": {"field": "state", "title": None, "scale": colours},
             "tooltip": [{"field": f"t{number}", "title": name} for number, name in enumerate(tips)],
         },
     }
-    return Chart(
-        title=f"{in_title(words_of(figure))} against the size of the pod",
-        description=f"Points of {label_of(figure)} over the IPUs of the pod, one for each option.",
-        spec=spec,
-    )
+    return {
+        "width": "container",
+        "height": _HEIGHT,
+        "data": {"values": values},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative", **x},
+            "y": {"field": "y", "type": "quantitative", "title": y},
+        },
+        "layer": [*([line] if any(each["front"] for each in values) else []), points],
+    }
 
 
-def _figures(found: Sequence[Option]) -> Iterator[Block]:
+def _figures(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     """All figures of all options, folded away."""
-    names = list(dict.fromkeys(name for each in found for name, _ in (each.figures or {}).items()))
-    shown = [name for name in names if any(_value(each, name) is not None for each in found)]
-    rows = [(_name(each), *(_figure(_value(each, name)) for name in shown)) for each in found]
+    shown = found[:_MOST_LISTED]
+    names = list(dict.fromkeys(name for each in shown for name in each.figures or {}))
+    known = [name for name in names if any(value(each, name) is not None for each in shown)]
+    rows = [(each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown]
     if rows:
-        yield Folded("All figures of all options", [Grid(("option", *(f">{label_of(name)}" for name in shown)), rows)])
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else format_significant(value, _DIGITS)
+        more = [f"The best {len(shown)} of {len(found):,}."] if len(shown) < len(found) else []
+        headers = ("option", *(f">{heading(name)}" for name in known))
+        blocks: list[Block] = [Folded("All figures of all options", [Grid(headers, rows, notes=more)])]
+        yield Section("Figures", blocks)

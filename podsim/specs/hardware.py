@@ -218,6 +218,9 @@ class System(HardwareSpec):
     """The servers, all alike."""
     power: PodPower | None = None
     """What it draws beside machines and servers; nothing if left out."""
+    pod_machine_count: Count | None = None
+    """Machines of the whole pod, where these are a partition of it: `host_count`, `power` and a purchase are then
+    those of the pod, of which the partition has its part."""
 
     @model_validator(mode="after")
     def _domains_are_whole(self) -> System:
@@ -256,6 +259,29 @@ class System(HardwareSpec):
             what = f"{self.ipu_count} IPUs are more than a pod can have"
             raise BadValueError(what, f"use at most {_MOST_IPUS} IPUs")
         return self
+
+    @model_validator(mode="after")
+    def _partition_is_possible(self) -> System:
+        count, whole = self.machine_count, self.pod_machine_count
+        if whole is None:
+            return self
+        if count > whole or count & (count - 1):
+            what = f"{count} machines are no partition of {whole}: partitions are powers of two"
+            raise BadValueError(what, f"use {1 << (min(count, whole).bit_length() - 1)} machines")
+        if self.topology == "torus" and count < min(whole, self.link_domain_machine_count):
+            what = f"the ends of a partition of {count} machines are not joined"
+            raise BadValueError(what, "use `topology: ladder`")
+        return self
+
+    @property
+    def whole_machine_count(self) -> int:
+        """Machines of the pod, also where this is a partition of it."""
+        return self.pod_machine_count or self.machine_count
+
+    @property
+    def own_host_count(self) -> int:
+        """Host servers that a run has to itself: those of the pod, of which a partition has its part, or one."""
+        return max(1, self.host_count * self.machine_count // self.whole_machine_count)
 
     @property
     def ipu_count(self) -> int:

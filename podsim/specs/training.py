@@ -74,7 +74,7 @@ class TrainingLayoutSpec(Spec):
             return self.replicas_per_process
         if spec.model.reads_images:
             return max(1, _IPUS_FED_WITH_IMAGES // self.ipus_per_replica)
-        return -(-self.replication_factor // spec.system.host_count)
+        return -(-self.replication_factor // spec.system.own_host_count)
 
     def host_process_count(self, spec: TrainingScenario) -> int:
         """Processes on all hosts."""
@@ -291,7 +291,7 @@ class TrainingScenario(Scenario):
             )
 
     def _hosts(self) -> Iterator[Finding]:
-        hosts, replicas = self.system.host_count, self.parallelism.replication_factor
+        hosts, replicas = self.system.own_host_count, self.parallelism.replication_factor
         if replicas % hosts and hosts % replicas:
             yield (
                 ("system", "host_count"),

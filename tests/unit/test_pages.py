@@ -446,23 +446,29 @@ def test_each_command_writes_its_page_and_says_so(
     assert "good.yaml" in written or BERT in written
 
 
-def test_a_plan_shows_what_rules_a_system_out(with_script: None) -> None:
+def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: None) -> None:
     page = plan_page(answer())
     assert [(tile.label, tile.value) for tile in page.tiles] == [
         ("Best", "bow_pod64"),
         ("Weight update", "500 ms"),
+        ("Mfu", "20.0 %"),
         ("IPUs", "64 (= 4 × 16)"),
         ("Within all limits", "2 of 4 options"),
     ]
-    bars, points = charts_of(page)
+    bars, weighed, by_size = charts_of(page)
     assert [(bar["row"], bar["end"]) for bar in bars_of(bars)] == [
         ("bow_pod64, as given", 0.5),
         ("bow_pod16, as given", 1.0),
         ("ipu_pod16, as given", 2.0),
     ]
-    assert [(bar["ipus"], bar["state"]) for bar in bars_of(points)][2] == (16, "ruled out by a limit")
+    assert [(bar["x"], bar["y"], bar["front"]) for bar in bars_of(weighed)] == [
+        (0.2, 0.5, True),
+        (0.3, 1.0, True),
+        (0.2, 2.0, False),
+    ]
+    assert [(bar["x"], bar["state"]) for bar in bars_of(by_size)][2] == (16, "ruled out by a limit")
     assert "16 IPUs are needed" in html.as_html(page)
-    assert dict(page.inputs).keys() >= {"hardware_specs/ipu_pod16.yaml", "scenarios/mlperf/bert_v1.1_pod16_open.yaml"}
+    assert [section.title for section in page.sections][:2] == ["Ranking", "Weighed"]
 
 
 def test_a_check_shows_how_far_each_figure_has_moved() -> None:
