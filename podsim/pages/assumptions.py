@@ -83,20 +83,20 @@ def _bars(rows: Sequence[Mapping[str, object]]) -> Iterator[_Bar]:
 
 
 def _chart(bars: Sequence[_Bar], rows: Sequence[Mapping[str, object]], count: int) -> Chart:
-    metric = moved_figure(rows)
-    reach = max(abs(end) for _, *ends in bars for end in ends if end is not None) * _PERCENT * _ROOM
-    lowest = min(0.0, *(end for _, *ends in bars for end in ends if end is not None)) * _PERCENT * _ROOM
-    highest = max(0.0, *(end for _, *ends in bars for end in ends if end is not None)) * _PERCENT * _ROOM
-    key, largest = str(bars[0][0]["key"]), reach / _ROOM
+    metric, key = moved_figure(rows), str(bars[0][0]["key"])
+    ends = [_PERCENT * end for _, *both in bars for end in both if end is not None] or [0.0]
+    reach = max(map(abs, ends)) or 1.0
+    domain = (min(0.0, *ends) * _ROOM, max(0.0, *ends) * _ROOM) if any(ends) else (-reach, reach)
     fills = {"at the lower end of its range": fill_of(FASTER), "at the upper end": fill_of(SLOWER)}
+    names = _names([str(row["key"]) for row, *_ in bars])
     more = [f"{count - len(bars)} more inputs move it less; the table below has them all."] if count > len(bars) else []
     return Chart(
         title=f"Measure this next: {key} moves {metric} most",
-        description=f"Bars of how far each input moves {metric}; {key} moves it most, by up to {largest:.3g} %.",
+        description=f"Bars of how far each input moves {metric}; {key} moves it most, by up to {reach:.3g} %.",
         spec=spans_chart(
-            [span for bar in bars for span in _spans(bar, fills)],
+            [span for bar in bars for span in _spans(bar, fills, names)],
             f"change of {metric} [%]",
-            (lowest, highest),
+            domain,
             {"no change": 0.0},
         ),
         legend=legend_of(fills),
@@ -104,18 +104,23 @@ def _chart(bars: Sequence[_Bar], rows: Sequence[Mapping[str, object]], count: in
     )
 
 
-def _spans(bar: _Bar, fills: Mapping[str, str]) -> Iterator[Span]:
+def _spans(bar: _Bar, fills: Mapping[str, str], names: Mapping[str, str]) -> list[Span]:
+    """Both ends, the one that is further away first, so that it does not hide the other."""
     row, *ends = bar
     tip = {name: str(row.get(name) or "") for name in ("key", "value", "basis", "source")}
+    spans = []
     for end, (name, fill) in zip(ends, fills.items(), strict=True):
         change = "impossible" if end is None else format_error(end)
-        shown = {"where": name, "change": change, **tip}
-        yield Span(_name(str(row["key"])), 0.0, _PERCENT * (end or 0.0), fill, change if end is None else "", tip=shown)
+        shown, text = {"where": name, "change": change, **tip}, change if end is None else ""
+        spans.append(Span(names[str(row["key"])], 0.0, _PERCENT * (end or 0.0), fill, text, tip=shown))
+    return sorted(spans, key=lambda span: -abs(span.end))
 
 
-def _name(key: str) -> str:
-    """A key without the way to it, which the tip shows."""
-    return ".".join(key.split(".")[-2:])
+def _names(keys: Sequence[str]) -> dict[str, str]:
+    """Keys without the way to them, which the tip shows, but for those that would be taken for one another."""
+    short = {key: ".".join(key.split(".")[-2:]) for key in keys}
+    counts = Counter(short.values())
+    return {key: name if counts[name] == 1 else key for key, name in short.items()}
 
 
 def _numbers(rows: Sequence[Mapping[str, object]]) -> Grid:

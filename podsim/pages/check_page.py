@@ -92,7 +92,7 @@ def _chart(moved: Sequence[Finding], count: int) -> Chart:
 
 
 def _name(finding: Finding) -> str:
-    return f"{finding.metric}, {finding.case.rpartition('/')[2]}"
+    return f"{finding.metric}, {finding.case}"
 
 
 def _findings(verdict: Verdict) -> Iterator[Section]:

@@ -167,8 +167,7 @@ def _parallel(keys: Sequence[Varied], values: Values, tips: list[dict[str, str]]
         "axis": {"labelExpr": f"{names}[+slice(datum.value, 1)]", "grid": True, "labelAngle": 0, "orient": "top"}
         | {"labelOverlap": False, "labelLimit": {"expr": f"width / {len(keys)} - 4"}, "domain": False},
     }
-    pointed = {"name": "pointed", "select": {"type": "point", "on": "pointerover", "clear": "pointerout"}}
-    pointed["select"] |= {"fields": ["point"]}  # type: ignore[operator]
+    when = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["point"]}
     colour = {
         "field": _COLUMN,
         "type": "quantitative",
@@ -177,7 +176,7 @@ def _parallel(keys: Sequence[Varied], values: Values, tips: list[dict[str, str]]
     }
     lines = {
         "transform": [{"filter": f"isValid(datum.{_COLUMN})"}, {"fold": fields, "as": ["axis", "at"]}],
-        "params": [pointed],
+        "params": [{"name": "pointed", "select": when}],
         "mark": {"type": "line", "strokeJoin": "round", "opacity": 0.75},
         "encoding": {
             "x": x,

@@ -77,7 +77,8 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
         PodsimError: There is no such column.
     """
     study = swept.space.study
-    table = _table(swept.frame(), swept.space.keys, tuple(study.derived), metric)
+    frame = swept.frame().replace([math.inf, -math.inf], math.nan)  # no place on an axis
+    table = _table(frame, swept.space.keys, tuple(study.derived), metric)
     scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
     varying = [f"{key} with {table.keys[key]:,} values" for key in table.crossed]
     return Page(
@@ -166,6 +167,10 @@ def _text(value: object) -> str:
     return "none" if value is None or value != value else str(value)
 
 
+def _rounded(text: str, digits: int) -> str:
+    return _NUMBER.sub(lambda match: f"{float(match[0]):.{digits}g}", text)
+
+
 def shortened(texts: Iterable[str]) -> dict[str, str]:
     """Values of a key with as few digits as tell them apart.
 
@@ -176,7 +181,7 @@ def shortened(texts: Iterable[str]) -> dict[str, str]:
     """
     given = list(dict.fromkeys(texts))
     for digits in (_FEWEST_DIGITS, _FEWEST_DIGITS + 2):
-        short = [_NUMBER.sub(lambda match, digits=digits: f"{float(match[0]):.{digits}g}", text) for text in given]  # type: ignore[misc]
+        short = [_rounded(text, digits) for text in given]
         if len(set(short)) == len(given):
             return dict(zip(given, short, strict=True))
     return dict(zip(given, given, strict=True))

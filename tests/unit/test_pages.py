@@ -109,10 +109,31 @@ def test_assumptions_are_shown_as_far_as_they_move_the_result(bert: RunResult, p
     influence = first["influence"]
     assert isinstance(influence, Mapping)
     bars = [bar for bar in bars_of(chart) if str(first["key"]).endswith(bar["row"])]
-    assert [bar["end"] / 100 for bar in bars] == pytest.approx([influence["low"], influence["high"]])
+    ends = sorted((influence["low"], influence["high"]), key=lambda end: -abs(end))
+    assert [bar["end"] / 100 for bar in bars] == pytest.approx(ends)
     grids = blocks_of(page, Grid)
     (table,) = [each for each in grids if each.headers[0] == "input"]
     assert [row[0] for row in table.rows] == [each["key"] for each in bert.assumptions]
+
+
+def assumed(key: str, low: float | None, high: float | None) -> dict[str, object]:
+    influence = {"metric": "time_to_train_s", "low": low, "high": high}
+    return {"key": key, "value": "1", "basis": "assumed", "source": "estimate", "note": None, "influence": influence}
+
+
+def test_ends_of_ranges_hide_neither_one_another_nor_what_is_impossible() -> None:
+    rows = (assumed("one.a.x", 0.1, 0.3), assumed("two.a.x", None, -0.2), assumed("b.y", 0.0001, 0.0))
+    chart = charts_of(result_page(make_result(assumptions=rows)))[-1]
+    assert [(bar["row"], bar["end"], bar.get("text")) for bar in bars_of(chart)] == [
+        ("one.a.x", pytest.approx(30), None),
+        ("one.a.x", pytest.approx(10), None),
+        ("two.a.x", pytest.approx(-20), None),
+        ("two.a.x", 0, "impossible"),
+    ]
+    nothing = charts_of(result_page(make_result(assumptions=(assumed("a.x", None, None),))))[-1]
+    assert [bar["text"] for bar in bars_of(nothing)] == ["impossible"] * 2
+    low, high = nothing.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < 0 < high
 
 
 def test_tiles_are_the_headline_of_the_terminal_with_what_was_measured() -> None:
@@ -512,11 +533,12 @@ def test_variants_of_a_study_have_their_names_and_the_file_itself_none(tmp_path:
 def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Points of 1 to 20, of which every seventh is drawn from the first on; the best by hand is the twentieth."""
+    """Points 0 to 19, of which every seventh is drawn from the first on; the last is the best, and 5 is infinite."""
     rows = [{"point": number, "status": "done", "scenario": BERT, "variant": None, "k": number} for number in range(20)]
     frame = pd.DataFrame([row | {"reason": None, "mfu": (1 + row["point"]) / 100} for row in rows])  # type: ignore[operator]
     space = space_of(Document({"kind": "study", "scenario": BERT, "names": {"k": list(range(20))}}))
     swept = Swept(space, tmp_path / "table.csv", 20, {"done": 20}, ())
+    frame.loc[5, "mfu"] = float("inf")
     frame.to_csv(swept.output, index=False)
     monkeypatch.setattr(sweep_module, "MOST_POINTS", 3)
     page = sweep_module.sweep_page(swept, "mfu")
@@ -525,7 +547,7 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
     assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
     tables = blocks_of(page, Grid)
-    assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1)]
+    assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1) if number != 5]
 
 
 def test_the_makespan_of_the_example_is_shown_whole() -> None:
