@@ -16,6 +16,7 @@ from podsim.command_line.cost import cost_app
 from podsim.command_line.ending import print_data, run_to_the_end, say
 from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.pages import Report, check_report, write_result
 from podsim.command_line.planning import plan
 from podsim.command_line.running import (
     EngineChoice,
@@ -109,6 +110,7 @@ def run(
     plot: Plot = None,
     influence: Influence = False,
     tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
+    report: Report = None,
     draw_count: Annotated[
         int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
     ] = None,
@@ -123,15 +125,17 @@ def run(
     from podsim.specs import load_scenario
 
     check_paths(trace, plot, tornado)
+    check_report(report)
     draws = None
     if draw_count is not None:
         from podsim.draws import Draws
 
         draws = Draws(draw_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
-    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
+    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, engine))
+    options = RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, report, engine)
+    run_scenario(loaded, options)
 
 
 @app.command()
@@ -149,6 +153,7 @@ def serve(
     output_format: OutputFormat = Format.TABLE,
     plot: Plot = None,
     influence: Influence = False,
+    report: Report = None,
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.activity.serve import serve as serve_scenario
@@ -157,8 +162,9 @@ def serve(
     from podsim.specs import load_scenario
 
     check_paths(None, plot)
+    check_report(report)
     loaded = load_scenario(scenario, variant, overrides or ())
-    check_not_inputs(scenario, loaded, arrivals, plot=plot)
+    check_not_inputs(scenario, loaded, arrivals, plot=plot, report=report)
     result = serve_scenario(
         loaded,
         rate=rate,
@@ -174,6 +180,7 @@ def serve(
 
         write_chart(result, plot, plot_serving)
     tell_written(plot)
+    write_result(report, result)
     show_result(result, serving_tables, output_format)
 
 

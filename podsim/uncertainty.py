@@ -104,7 +104,7 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
     """
     task = drawing_of(stands_on)
     found = _on_all_cores(task, draws, watch)
-    runs = [_seen(each) for each in found if each is not None]
+    runs = [seen(each) for each in found if each is not None]
     if not runs:
         what = f"none of {draws.count:,} draws of the uncertain inputs has a run that is possible"
         raise PodsimError(what, do="narrow the ranges of the inputs, or use fewer samples at once")
@@ -168,8 +168,12 @@ def _generator(seed: int, number: int, key: str) -> Generator:
     return np.random.default_rng((seed, number, zlib.crc32(key.encode())))
 
 
-def _seen(drawn: Drawn) -> _Metrics:
-    """The figures of a draw with what the model itself gets wrong."""
+def seen(drawn: Drawn) -> _Metrics:
+    """The figures of a draw with what the model itself gets wrong.
+
+    Args:
+        drawn: The draw.
+    """
     ends = {} if drawn.time_to_train_s is None else {TIME_TO_TRAIN: drawn.time_to_train_s}
     return {name: off_by(drawn.factor, name, value) for name, value in (drawn.metrics | ends).items()}
 

@@ -1,75 +1,32 @@
-"""The answer to a goal: every system with the scenario's own division and with one that podsim chooses, ranked."""
+"""The answer to a goal: systems and divisions, ranked; what rules the others out; how sure that is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from podsim.activity import run
-from podsim.capacity.goal import CHOSEN, GIVEN, Goal
+from podsim.capacity.candidates import Candidates
+from podsim.capacity.figures import better_first, second_of
+from podsim.capacity.front import Doubling, doublings, pareto_front, value
+from podsim.capacity.goal import Goal, Job
+from podsim.capacity.kept import Kept
+from podsim.capacity.limits import check_limits, currencies_of, misses
+from podsim.capacity.option import Option
+from podsim.capacity.shortfall import shortfall
+from podsim.capacity.sure import Sureness, sureness
+from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
-from podsim.parallelism.choice import Candidate
-from podsim.report.choice_text import choice_yaml
-from podsim.specs import LoadedScenario, load_scenario
+from podsim.specs import load_hardware, load_scenario
 from podsim.specs.expectations import Expectation
-from podsim.sweeps.rows import figures_of
-from podsim.sweeps.workers import spread
-
-if TYPE_CHECKING:
-    from podsim.activity import Result
 
 Tell = Callable[[int, int], None]
-_AUTO: Final = "parallelism=auto"
-
-
-@dataclass(frozen=True)
-class Option:
-    """A system with a division.
-
-    Attributes:
-        system: The pod, as it was asked for.
-        division: `as given`, or `chosen`.
-        title: Name of the pod.
-        ipu_count: IPUs of the pod.
-        ipus_per_replica: IPUs of one copy of the model.
-        replicas: Copies of the model.
-        figures: Figures of the result by key; none where there is no result.
-        reason: Why it is ruled out; empty if it is not.
-        written: The scenario that gives the same, as a file.
-        currency: Of its cost, where prices are given.
-    """
-
-    system: str
-    division: str
-    title: str = ""
-    ipu_count: int = 0
-    ipus_per_replica: int = 0
-    replicas: int = 0
-    figures: Mapping[str, Any] | None = None
-    reason: str = ""
-    written: str = ""
-    currency: str = ""
-
-    @property
-    def name(self) -> str:
-        """System and division in a word."""
-        return f"{self.system}-{self.division.replace(' ', '-')}"
-
-    @property
-    def arithmetic(self) -> str:
-        """IPUs of the pod, and how they are divided.
-
-        >>> Option("ipu_pod64", "chosen", ipu_count=64, ipus_per_replica=4, replicas=16).arithmetic
-        '64 (= 4 × 16)'
-        """
-        if not self.ipus_per_replica:
-            return f"{self.ipu_count}"
-        used = self.ipus_per_replica * self.replicas
-        sign = "=" if used == self.ipu_count else f"{used} used,"
-        return f"{self.ipu_count} ({sign} {self.ipus_per_replica} × {self.replicas})"
+Say = Callable[[str], None]
+_NOTES: Final = "warnings"
+_FILES: Final = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -80,154 +37,204 @@ class Answer:
         goal: What was wanted.
         ranked: Options within all limits, the best first.
         ruled_out: The others, each with its reason; those that come closest first.
+        second: Figure that the objective is weighed against.
+        candidate_count: How many there were to look at.
+        sureness: How often each of the best comes first with inputs drawn from their ranges.
+        inputs: (path, SHA-256) of every file read.
     """
 
     goal: Goal
     ranked: Sequence[Option]
     ruled_out: Sequence[Option]
+    second: str | None = None
+    candidate_count: int = 0
+    sureness: Sureness | None = None
+    inputs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def best(self) -> Option | None:
+        """The best; None where nothing reaches the goal."""
+        return self.ranked[0] if self.ranked else None
+
+    @property
+    def currency(self) -> str:
+        """Of all costs."""
+        return next((each.currency for each in (*self.ranked, *self.ruled_out) if each.currency), "")
+
+    @cached_property
+    def front(self) -> Sequence[Option]:
+        """Options within all limits that no other beats in the objective and in the second figure."""
+        return pareto_front(self.ranked, self.goal.figure, self.second) if self.second else ()
+
+    @cached_property
+    def doublings(self) -> Sequence[Doubling]:
+        """What twice the IPUs give, of pairs of which the smaller one has a result."""
+        known = [each for each in (*self.ranked, *self.ruled_out) if each.figures is not None]
+        return tuple(doublings(known, self.goal.figure))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
         return {
-            "scenario": self.goal.scenario,
-            "objective": self.goal.objective,
-            "limits": {limit.metric: limit.text for limit in self.goal.limits},
-            "ranked": [_plain(each) for each in self.ranked],
-            "ruled_out": [_plain(each) for each in self.ruled_out],
+            "scenario": self.goal.scenario or None,
+            "jobs": [job.name for job in self.goal.jobs],
+            "order": self.goal.order if self.goal.jobs else None,
+            "objective": self.goal.figure,
+            "second": self.second,
+            "limits": _texts(self.goal.limits),
+            "candidate_count": self.candidate_count,
+            "ranked": [each.to_dict() for each in self.ranked],
+            "ruled_out": [each.to_dict() for each in self.ruled_out],
+            "front": [each.label for each in self.front],
+            "doublings": [each.to_dict() for each in self.doublings],
+            "sureness": None if self.sureness is None else self.sureness.to_dict(),
         }
 
 
-def find_systems(goal: Goal, tell: Tell = lambda _done, _total: None, processes: int | None = None) -> Answer:
-    """Simulate a goal's scenario on every system, with its own division and with one that podsim chooses.
+def _texts(limits: Sequence[Expectation]) -> dict[str, str]:
+    """Limits as they were written, those of one figure together."""
+    texts: dict[str, list[str]] = {}
+    for limit in limits:
+        texts.setdefault(limit.metric, []).append(limit.text)
+    return {metric: " and ".join(each) for metric, each in texts.items()}
+
+
+def find_systems(
+    goal: Goal,
+    tell: Tell = lambda _done, _total: None,
+    processes: int | None = None,
+    *,
+    journal: Path | None = None,
+    say: Say = lambda _text: None,
+) -> Answer:
+    """Simulate what a goal asks on its candidates, rank them, and say what rules the others out.
 
     Args:
         goal: What is wanted.
         tell: Is told of progress.
-        processes: How many systems are looked at at a time; as many as there are cores by default.
+        processes: How many candidates are looked at at a time; as many as there are cores by default.
+        journal: A file that keeps what was found, from which the next call goes on.
+        say: Takes a line about how many candidates there are, and how long that takes.
 
     Raises:
-        PodsimError: The scenario is wrong, or its results have no such figure as the goal counts or limits.
+        PodsimError: The goal or a scenario is wrong, limits contradict each other, or results have no such figure
+            as the goal counts or limits.
     """
-    load_scenario(goal.scenario, goal.variant, goal.overrides)
-    wanted = [(system, division) for system in goal.candidates for division in (GIVEN, CHOSEN)]
-    tell(0, len(wanted))
-    found: list[Option] = []
-    for option in spread(partial(_option, goal), wanted, processes):
-        found.append(option)
-        tell(len(found), len(wanted))
+    for limits in (goal.limits, *(job.limits for job in goal.work)):
+        check_limits(limits)
+    candidates = Candidates(goal)
+    candidates.check()
+    inputs = _inputs(goal)
+    with Kept(candidates, journal, inputs, tell, say, processes) as kept:
+        if len(candidates) <= goal.trials:
+            found = kept.options([each.number for each in candidates.all()])
+        else:
+            from podsim.capacity.search import searched
+
+            found = searched(candidates, kept)
     _check_figures(goal, found)
+    _check_currencies(goal, found)
     limited = [_limited(goal, option) for option in found]
-    kept = [each for each in limited if not each.reason]
-    sign = -1 if goal.more_is_better else 1
-    ranked = sorted(kept, key=lambda each: (sign * _value(each, goal.objective), each.ipu_count, each.name))
-    out = sorted((each for each in limited if each.reason), key=lambda each: (each.figures is None, each.name))
-    return Answer(goal, _without_repeats(ranked), out)
-
-
-def _option(goal: Goal, wanted: tuple[str, str]) -> Option:
-    system, division = wanted
-    overrides = (f"system={system}", *goal.overrides, *((_AUTO,) if division == CHOSEN else ()))
-    try:
-        loaded = load_scenario(goal.scenario, goal.variant, overrides)
-        result = run(loaded)
-    except PodsimError as error:
-        return Option(system, division, reason=_cause(error))
-    pod = loaded.spec.system
-    chosen = result.choice.chosen if result.choice is not None else None
-    ipus, replicas = _divided(result)
-    return Option(
-        system,
-        division,
-        title=pod.name,
-        ipu_count=pod.ipu_count,
-        ipus_per_replica=ipus,
-        replicas=replicas,
-        figures=dict(figures_of(result)),
-        written=_written(goal, loaded, chosen),
-        currency=result.cost.currency if result.cost is not None else "",
+    ranked = _without_repeats(sorted((each for each in limited if not each.reason), key=lambda each: _rank(goal, each)))
+    out = sorted((each for each in limited if each.reason), key=lambda each: _closeness(goal, each))
+    second = goal.second_figure or next(
+        (name for each in (*ranked, *out) if each.figures and (name := second_of(goal.figure, each.figures))), None
     )
+    sure = sureness(goal, ranked, out, processes)
+    return Answer(goal, ranked, out, second, len(candidates), sure, inputs)
 
 
-def _divided(result: Result) -> tuple[int, int]:
-    """IPUs of a copy, and copies."""
-    division = result.scenario.get("parallelism")
-    replicas = division.get("replication_factor", 1) if isinstance(division, Mapping) else 1
-    used = result.simulated.ipus_used
-    return used // replicas, replicas
+def _inputs(goal: Goal) -> tuple[tuple[str, str], ...]:
+    """Every file that a goal reads; refuses a scenario that is wrong whatever it runs on."""
+    pods = (load_hardware(place_named(name).pod, "pod")[1].inputs for name in goal.candidates)
+    varied = goal.space.axes if goal.space is not None else ()
+    named = (str(each) for axis in varied for values in axis.values for each in values if str(each).endswith(_FILES))
+    own = ((name, sha256(Path(name).read_bytes()).hexdigest()) for name in named if Path(name).is_file())
+    read = (each for job in goal.work for each in _read(goal, job))
+    return tuple(dict.fromkeys((*read, *(each for inputs in pods for each in inputs), *own)))
 
 
-def _cause(error: PodsimError) -> str:
-    """What is wrong, without place and cure."""
-    problems = getattr(error, "problems", None)
-    text: str = problems[0].message if problems else error.message
-    return text.partition("\n")[0]
+def _read(goal: Goal, job: Job) -> tuple[tuple[str, str], ...]:
+    """Every file that a job reads, on its own pod or on the first that it goes with."""
+    wrong: PodsimError | None = None
+    for place in (None, *goal.candidates):
+        try:
+            system = () if place is None else place_named(place).overrides()
+            return load_scenario(job.scenario, job.variant, (*system, *goal.overrides, *job.overrides)).inputs
+        except PodsimError as error:
+            wrong = wrong or error
+    assert wrong is not None
+    raise wrong
 
 
-def _written(goal: Goal, loaded: LoadedScenario, chosen: Candidate | None) -> str:
-    """The option as a file that names what it is based on."""
-    path, system = Path(goal.scenario), loaded.overrides[0].partition("=")[2]
-    base = str(path.resolve()) if path.is_file() else goal.scenario
-    lines = [f"base: {base}", f"description: {path.stem} on {system}, planned", f"system: {system}"]
-    return "\n".join([*lines, choice_yaml(chosen)] if chosen else lines) + "\n"
+def _rank(goal: Goal, option: Option) -> tuple[float, int, str]:
+    figure = value(option, goal.figure)
+    assert figure is not None
+    return better_first(goal.figure, figure), option.ipu_count, option.name
 
 
-def _check_figures(goal: Goal, found: Sequence[Option]) -> None:
-    known = next((each.figures for each in found if each.figures is not None), None)
-    if known is None:
-        return
-    for metric in (goal.objective, *(limit.metric for limit in goal.limits)):
-        if metric not in known:
-            numbers = [name for name, value in known.items() if isinstance(value, (int, float))]
-            raise PodsimError(
-                f"results of {goal.scenario} have no figure `{metric}`", do=f"use one of: {', '.join(numbers)}"
-            )
+def _closeness(goal: Goal, option: Option) -> tuple[bool, float, str]:
+    """A key for sorting that puts first what misses limits by least."""
+    return option.figures is None, shortfall(goal, option), option.name
+
+
+def _check_figures(goal: Goal, found: Iterable[Option]) -> None:
+    known = [each for each in found if each.figures is not None]
+    whole = _numbers(each.figures or {} for each in known)
+    of_jobs = _numbers(part.figures for each in known for part in each.parts)
+    second = [goal.second_figure] if goal.second_figure else []
+    asked = [(name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))]
+    asked += [(limit.metric, of_jobs) for job in goal.work for limit in job.limits]
+    for metric, names in asked:
+        if known and metric not in names:
+            raise _no_figure(goal, metric, [name for name, is_known in names.items() if is_known])
+
+
+def _numbers(figures: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """Figures that may be numbers, each with whether one of them is."""
+    names: dict[str, bool] = {}
+    for each in figures:
+        for name, found in each.items():
+            if found is None or isinstance(found, (int, float)):
+                names[name] = names.get(name, False) or found is not None
+    return {name: is_known for name, is_known in names.items() if name != _NOTES}
+
+
+def _no_figure(goal: Goal, metric: str, names: Sequence[str]) -> PodsimError:
+    whose = goal.scenario or "these jobs together"
+    if metric.startswith("cost_") or metric.endswith("_per_currency"):
+        do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
+        return PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
+    return PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {', '.join(names)}")
+
+
+def _check_currencies(goal: Goal, found: Iterable[Option]) -> None:
+    """Refuse a budget in another currency than prices, since no rate of exchange is known."""
+    paid = {part.bill["currency"] for each in found for part in each.parts if part.bill}
+    if len(paid) > 1:
+        raise PodsimError(f"prices are in {' and '.join(sorted(paid))}", do="give all prices in one currency")
+    for asked in currencies_of(goal.asked):
+        if paid and asked not in paid:
+            what = f"a limit is in {asked}, and prices are in {''.join(paid)}"
+            raise PodsimError(what, do="give it in the currency of the prices: no rate of exchange is known")
 
 
 def _limited(goal: Goal, option: Option) -> Option:
     """An option with the limits that it misses."""
-    if option.figures is None:
+    if option.figures is None or option.reason:
         return option
-    if option.figures[goal.objective] is None:
-        return replace(
-            option, reason=f"there is no {goal.objective}: {option.figures.get('warnings') or 'none is simulated'}"
-        )
-    missed = list(_missed(goal.limits, option.figures))
+    if value(option, goal.figure) is None:
+        warning = option.figures.get("warnings") or "none is simulated"
+        return replace(option, reason=f"there is no {goal.figure}: {warning}")
+    missed = list(misses(goal.limits, option.figures))
+    for job, part in zip(goal.work, option.parts, strict=False):
+        missed += misses(job.limits, part.figures, job.name)
     return replace(option, reason="; ".join(missed)) if missed else option
-
-
-def _missed(limits: Sequence[Expectation], figures: Mapping[str, Any]) -> Iterator[str]:
-    for limit in limits:
-        value = figures.get(limit.metric)
-        if value is None:
-            yield f"no {limit.metric}"
-        elif not limit.holds(value):
-            bound = limit.high if value >= limit.high else limit.low
-            yield f"{limit.metric} {limit.text}: {value / bound - 1:+.1%}" if bound else f"{limit.metric} {limit.text}"
-
-
-def _value(option: Option, metric: str) -> float:
-    assert option.figures is not None
-    return float(option.figures[metric])
 
 
 def _without_repeats(ranked: Sequence[Option]) -> list[Option]:
     """A chosen division that is the given one is listed once."""
-    seen: dict[tuple[str, object], Option] = {}
+    seen: dict[tuple[object, ...], Option] = {}
     for option in ranked:
-        assert option.figures is not None
-        seen.setdefault(
-            (option.system, tuple(sorted((key, str(value)) for key, value in option.figures.items()))), option
-        )
+        figures = tuple(sorted((key, str(each)) for key, each in (option.figures or {}).items()))
+        seen.setdefault((option.system, tuple(option.values.items()), figures), option)
     return list(seen.values())
-
-
-def _plain(option: Option) -> dict[str, Any]:
-    return {
-        "system": option.system,
-        "division": option.division,
-        "ipus": option.ipu_count,
-        "ipus_per_replica": option.ipus_per_replica,
-        "replicas": option.replicas,
-        "figures": None if option.figures is None else dict(option.figures),
-        "reason": option.reason or None,
-    }

@@ -1,70 +1,184 @@
-"""An answer as tables: what reaches the goal, ranked, and what rules the others out."""
+"""An answer as tables: what reaches the goal, ranked, what rules the others out, and how sure that is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from podsim.capacity.answer import Answer, Option
-from podsim.report.format import format_duration_s, format_significant
+from podsim.capacity.answer import Answer
+from podsim.capacity.chart import front_chart
+from podsim.capacity.figures import more_is_better
+from podsim.capacity.option import Option
+from podsim.capacity.wording import cell, heading, ratio
+from podsim.report.format import format_percent
 from podsim.report.tables import plain_table, titled
+from podsim.sweeps.names import short
 
-_DIGITS: Final = 4
-_NARROW: Final = 4
+_MOST_KEYS: Final = 3
+"""More that vary share a column."""
 _FIGURES: Final = 3
 """As many fit into 80 columns."""
-_SHOWN: Final = ("time_to_train_s", "throughput_samples_per_s", "tokens_per_s", "latency_s", "weight_update_s", "mfu")
+_MOST_ROWS: Final = 20
+_WIDTH: Final = 80
+_LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
+_GAP: Final = 2
+_FEW_POINTS: Final = 3
+"""Fewer points make no chart."""
+_SHOWN: Final = (
+    *("time_to_train_s", "throughput_samples_per_s", "tokens_per_s", "latency_s", "latency_p99_s", "cost_per_run"),
+    *("energy_per_run_j", "weight_update_s", "mfu", "mean_power_w"),
+)
 
 
 def answer_tables(answer: Answer) -> Iterator[RenderableType]:
-    """The ranked options, then those that are ruled out."""
-    goal = answer.goal
-    limits = ", ".join(f"{limit.metric} {limit.text}" for limit in goal.limits) or "no limits"
-    title = f"{goal.scenario}: {'most' if goal.more_is_better else 'least'} {goal.objective}, {limits}"
+    """The ranked options, those that are ruled out, what twice the IPUs give, and how sure the ranking is."""
+    title = headline(answer)
     if answer.ranked:
-        yield titled(title, _ranked(answer))
+        yield titled(title, _ranked(answer), *_footer(answer))
     else:
         yield Text(f"{title}: nothing reaches the goal", style="bold")
     if answer.ruled_out:
-        table = plain_table("system", "division", "why not")
-        for option in answer.ruled_out:
-            table.add_row(option.system, option.division, option.reason)
-        yield titled("Ruled out", table)
+        yield _ruled_out(answer)
+    if answer.second and len(answer.ranked) >= _FEW_POINTS and len(answer.front) > 1:
+        yield front_chart(answer)
+    if answer.doublings:
+        yield titled("Twice the IPUs", _doublings(answer))
+    if answer.sureness is not None:
+        yield titled(*_sureness(answer))
+
+
+def headline(answer: Answer) -> str:
+    """What was wanted, in a line."""
+    goal = answer.goal
+    limits = [f"{limit.metric} {limit.text}" for limit in goal.limits]
+    limits += [f"{job.name}: {limit.metric} {limit.text}" for job in goal.work for limit in job.limits]
+    words = ", ".join(limits) or "no limits"
+    return f"{goal.title}: {'most' if goal.more_is_better else 'least'} {goal.figure}, {words}"
 
 
 def _ranked(answer: Answer) -> Table:
-    columns = _columns(answer.ranked, answer.goal.objective)
-    table = plain_table(">", "system", "division", ">IPUs", *(f">{_title(name)}" for name in columns))
-    for number, column in enumerate(table.columns):
-        column.no_wrap = number < _NARROW  # headers of figures may take several lines
-    for place, option in enumerate(answer.ranked, 1):
-        figures = option.figures or {}
-        cells = (_cell(name, figures[name], option.currency) for name in columns)
-        table.add_row(str(place), option.system, option.division, option.arithmetic, *cells)
+    names = _names(answer, answer.ranked)
+    figures = _that_fit(answer, names)
+    table = plain_table(">", *names, ">IPUs", *(f">{heading(name)}" for name in figures))
+    for place, option in enumerate(answer.ranked[:_MOST_ROWS], 1):
+        known = option.figures or {}
+        cells = (cell(name, known.get(name), option.currency) for name in figures)
+        table.add_row(str(place), *_named(option, names), option.arithmetic, *cells)
+    return _headers_wrap(table, len(table.columns))
+
+
+def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
+    """The figure that counts, and as many others as fit into a line beside the columns that tell options apart."""
+    options = answer.ranked[:_MOST_ROWS]
+    lines = [(str(place), *_named(each, names), each.arithmetic) for place, each in enumerate(options, 1)]
+    taken = sum(max(map(len, column)) + _GAP for column in zip(*lines, strict=True))
+    found: list[str] = []
+    for name in _columns(answer):
+        cells = (cell(name, (option.figures or {}).get(name), option.currency) for option in options)
+        taken += max(map(len, (*cells, *heading(name).split()))) + _GAP
+        if not found or taken <= _WIDTH:
+            found.append(name)
+    return found
+
+
+def _headers_wrap(table: Table, count: int) -> Table:
+    """Columns as wide as their cells, or the longest word of their heads, which take several lines."""
+    for column in table.columns[:count]:
+        head = str(column.header)
+        if head != "varied":
+            width = max(map(len, (*map(str, column.cells), *head.split(), "")))
+            column.header, column.no_wrap = fill(head, max(1, width), break_long_words=False), True
     return table
 
 
-def _columns(ranked: Sequence[Option], objective: str) -> list[str]:
-    """The figure that counts, then others that all options have."""
-    rest = [name for name in _SHOWN if name != objective]
-    return [objective, *(name for name in rest if all((each.figures or {}).get(name) is not None for each in ranked))][
-        :_FIGURES
-    ]
+def _names(answer: Answer, options: Sequence[Option]) -> dict[str, str]:
+    """Columns that tell options apart: heading, and attribute or key. Where keys vary, what is the same is left out."""
+    keys = list(dict.fromkeys(key for option in options for key in option.values))
+    if not keys:
+        return {"system": "system", "division": "division"}
+    goal = answer.goal
+    several = {"system": len(goal.candidates) > 1, "division": len(goal.divisions) > 1}
+    names = {name: name for name, differs in several.items() if differs}
+    if len(keys) > _MOST_KEYS:
+        return names | {"varied": "varied"}
+    ends = [key.rpartition(".")[2] for key in keys]
+    heads = (end.replace("_", " ") if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True))
+    return names | dict(zip(heads, keys, strict=True))
 
 
-def _title(name: str) -> str:
-    return name.removesuffix("_per_s").removesuffix("_s").replace("throughput_", "").replace("_", " ") + (
-        "/s" if name.endswith("_per_s") else ""
-    )
+def _named(option: Option, names: Mapping[str, str]) -> Iterator[str]:
+    own = {"system": option.system, "division": option.division, "varied": option.varied}
+    yield from (own[name] if name in own else short(option.values.get(name, "–")) for name in names.values())
 
 
-def _cell(name: str, value: float, currency: str) -> str:
-    if name.startswith("cost_"):
-        return f"{value:,.4g} {currency}"
-    if name.endswith("_per_s"):
-        return format_significant(value, _DIGITS)
-    return format_duration_s(value, _DIGITS) if name.endswith("_s") else f"{value:.3g}"
+def _footer(answer: Answer) -> Iterator[str]:
+    if len(answer.ranked) > _MOST_ROWS:
+        yield f"and {len(answer.ranked) - _MOST_ROWS:,} more; --format json has all"
+    looked_at = len(answer.ranked) + len(answer.ruled_out)
+    if answer.candidate_count > answer.goal.trials:
+        yield f"{looked_at:,} of {answer.candidate_count:,} candidates were looked at (seed {answer.goal.seed})"
+    if answer.second and len(answer.front) == 1 and len(answer.ranked) > 1:
+        side = "more" if more_is_better(answer.second) else "less"
+        yield f"no other has {side} {heading(answer.second)} than the first"
+    if answer.currency:
+        parts = [part for option in answer.ranked for part in option.parts if part.bill]
+        leases = dict.fromkeys(_LEASED[part.bill["lease"]] for part in parts)
+        yield f"cost: {' and '.join(leases)} leased"
+
+
+def _columns(answer: Answer) -> list[str]:
+    """The figure that counts, what it is weighed against, then others that all options have."""
+    is_shown = answer.second is not None and (answer.goal.second is not None or answer.second.startswith("cost_"))
+    wanted = [answer.goal.figure, *([answer.second] if is_shown and answer.second else [])]
+    rest = [name for name in _SHOWN if name not in wanted]
+    known = (name for name in rest if all(_has(each.figures, name) for each in answer.ranked))
+    varies = any(option.values for option in answer.ranked)
+    return [*wanted, *known][: len(wanted) + (_FIGURES - len(wanted)) // (2 if varies else 1)]
+
+
+def _has(figures: Mapping[str, Any] | None, name: str) -> bool:
+    return (figures or {}).get(name) is not None
+
+
+def _ruled_out(answer: Answer) -> RenderableType:
+    names = _names(answer, answer.ruled_out)
+    table = plain_table(*names, "why not")
+    for option in answer.ruled_out[:_MOST_ROWS]:
+        table.add_row(*_named(option, names), option.reason.partition(" (largest: ")[0])
+    table = _headers_wrap(table, len(names))
+    rest = Counter(_kind_of(option) for option in answer.ruled_out[_MOST_ROWS:])
+    return titled("Ruled out", table, *(f"and {count:,} more: {reason}" for reason, count in rest.most_common()))
+
+
+def _kind_of(option: Option) -> str:
+    """A reason without by how much."""
+    return option.reason.partition(": +")[0].partition(": -")[0]
+
+
+def _doublings(answer: Answer) -> Table:
+    names = list(dict.fromkeys(name for each in answer.doublings for name in each.ratios))
+    table = plain_table("from", "to", *(f">{heading(name)}" for name in names))
+    for each in answer.doublings[:_MOST_ROWS]:
+        table.add_row(each.small.label, each.large.label, *(ratio(each.ratios.get(name)) for name in names))
+    return table
+
+
+def _sureness(answer: Answer) -> tuple[str, Table]:
+    sure = answer.sureness
+    assert sure is not None
+    shares = {"first in": [each.first for each in sure.contenders]}
+    if answer.goal.asked:
+        shares["within limits in"] = [each.within for each in sure.contenders]
+    if any(each.possible < 1 for each in sure.contenders):
+        shares["fits in"] = [each.possible for each in sure.contenders]
+    table = plain_table("system", *(f">{head}" for head in shares))
+    for each, *cells in zip(sure.contenders, *shares.values(), strict=True):
+        table.add_row(each.option.label, *(format_percent(share, 0) for share in cells))
+    reached = "" if sure.reached == sure.draws else f"; in {sure.reached} of them one reaches the goal"
+    return f"How sure: {sure.draws} draws of what is assumed or calibrated{reached}", table

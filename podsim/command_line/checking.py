@@ -11,6 +11,7 @@ import typer
 
 from podsim.command_line.counting import counted
 from podsim.command_line.ending import print_data, say
+from podsim.command_line.pages import Report, check_report, write_report
 from podsim.errors import PodsimError
 
 if TYPE_CHECKING:
@@ -43,13 +44,15 @@ def check(
     accept: Annotated[bool, typer.Option("--accept", help="Agree on what is given now: rewrite the baseline.")] = False,
     reason: Annotated[str, typer.Option(help="Why; kept in the baseline.")] = "",
     output_format: Annotated[CheckFormat, typer.Option("--format", help="What to print.")] = CheckFormat.TEXT,
+    report: Report = None,
 ) -> None:
     """Compare what scenarios give with a baseline, and with what they expect; exit code 1 if that does not hold."""
     from podsim.checks.cases import cases_of
     from podsim.checks.run import measure_all
     from podsim.checks.verdict import check as verdict_on
 
-    _check_wishes(against, reason, accept=accept, baseline=baseline)
+    _check_wishes(against, reason, accept=accept, baseline=baseline, report=report)
+    check_report(report)
     file = baseline or _beside(paths[0])
     cases = list(cases_of(paths, file.parent))
     known = None if accept else _known(file, paths, against, given=baseline is not None)
@@ -60,17 +63,26 @@ def check(
         return
     verdict = verdict_on(now, known)
     _show(verdict, cases, output_format)
+    if report is not None:
+        from podsim.pages.check_page import check_page
+
+        compared_with = f"revision {against}" if against else str(file) if known else "what scenarios expect"
+        write_report(report, lambda: check_page(verdict, now, compared_with))
     if not verdict.holds:
         raise typer.Exit(_DOES_NOT_HOLD)
 
 
-def _check_wishes(against: str | None, reason: str, *, accept: bool, baseline: Path | None) -> None:
+def _check_wishes(
+    against: str | None, reason: str, *, accept: bool, baseline: Path | None, report: Path | None
+) -> None:
     if baseline is not None and against is not None:
         raise PodsimError("`--against` does without a baseline", do="leave `--against` or `--baseline` out")
     if accept and against is not None:
         raise PodsimError("`--accept` writes a baseline, which `--against` does without", do="leave one of them out")
     if accept and not reason.strip():
         raise PodsimError("a baseline needs a reason", do='add `--reason "…"`, for those who review the change')
+    if accept and report is not None:
+        raise PodsimError("`--report` shows a verdict, and `--accept` gives none", do="leave one of them out")
     if reason and not accept:
         raise PodsimError("`--reason` belongs to `--accept`", do="add `--accept`, or leave it out")
 

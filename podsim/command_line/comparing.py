@@ -11,6 +11,7 @@ import typer
 from podsim.command_line import completion
 from podsim.command_line.ending import BEYOND_LIMITS, print_data
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import check_paths
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def compare(
         int | None, typer.Option("--uncertainty", help="Repeat each so often with inputs drawn from their ranges.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+    report: Report = None,
     fail_on: Annotated[
         FailOn | None, typer.Option(help="Exit with 4 if a metric is worse than that of A, beyond their ranges.")
     ] = None,
@@ -58,12 +60,17 @@ def compare(
     from podsim.report.progress import track
 
     check_paths(None, plot)
+    check_report(report)
     found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
     if plot is not None:
         from podsim.comparisons.plot import plot_comparison
 
         plot_comparison(found, plot)
         tell_written(plot)
+    if report is not None:
+        from podsim.pages.comparison_page import comparison_page
+
+        write_report(report, lambda: comparison_page(found))
     _print(found, output_format, unchanged=unchanged, precision=precision)
     if fail_on is FailOn.WORSE and found.is_worse:
         raise typer.Exit(BEYOND_LIMITS)

@@ -11,6 +11,7 @@ import typer
 
 from podsim.command_line.ending import print_data, say
 from podsim.command_line.outputs import inputs_of, tell_written
+from podsim.command_line.pages import write_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,7 @@ class RunOptions:
         draws: How often the run is repeated with inputs drawn from their ranges.
         fit: What becomes of a division that does not fit.
         log: What is asked of result files of MLPerf, if any are.
+        report: Where the page goes.
         engine: Which engine runs it.
     """
 
@@ -103,12 +105,13 @@ class RunOptions:
     draws: Draws | None = None
     fit: Misfit = Misfit.REFUSE
     log: LogRequest | None = None
+    report: Path | None = None
     engine: EngineChoice = EngineChoice.AUTO
 
     @property
     def records(self) -> bool:
         """Whether a timeline is kept."""
-        return self.trace is not None or self.plot is not None
+        return any(path is not None for path in (self.trace, self.plot, self.report))
 
     @property
     def is_compiled(self) -> bool:
@@ -166,6 +169,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
 
         write_trace(result, options.trace)
         tell_written(options.trace)
+    write_result(options.report, result)
     if options.log is not None:
         from podsim.command_line.mlperf import write_log
 

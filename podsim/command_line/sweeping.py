@@ -9,6 +9,7 @@ import typer
 
 from podsim.command_line.counting import counted
 from podsim.command_line.outputs import tell_written
+from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import check_paths
 from podsim.errors import PodsimError
 
@@ -29,14 +30,20 @@ def sweep(
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
-    metric: Annotated[str | None, typer.Option(help="Column that the chart shows; throughput if left out.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Column that the chart, or the page at first, shows; throughput if left out.")
+    ] = None,
+    report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.report.files import check_outputs
     from podsim.sweeps import sweep as sweep_study
 
     check_paths(None, plot)
-    _check_metric(study, plot, metric)
+    check_report(report)
+    _check_metric(study, plot or report, metric)
     table = output or Path(study.with_suffix(".parquet").name)
+    check_outputs({"table": table, "plot": plot, "report": report}, [("the study", study)])
     with counted("points") as tell:
         swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
     tell_written(table)
@@ -46,6 +53,10 @@ def sweep(
 
         plot_study(swept, plot, metric)
         tell_written(plot)
+    if report is not None:
+        from podsim.pages.sweep_page import sweep_page
+
+        write_report(report, lambda: sweep_page(swept, metric))
     if "failed" in swept.by_status:
         raise typer.Exit(1)
 
@@ -53,7 +64,7 @@ def sweep(
 def _check_metric(study: Path, plot: Path | None, metric: str | None) -> None:
     """Refuse a wish that the chart cannot meet, before the work."""
     if metric is not None and plot is None:
-        raise PodsimError("`--metric` belongs to `--plot`", do="add `--plot chart.png`, or leave it out")
+        raise PodsimError("`--metric` belongs to `--plot` and `--report`", do="add `--plot chart.png`, or leave it out")
     if metric is not None:
         from podsim.sweeps.plot import check_metric
         from podsim.sweeps.space import read_study

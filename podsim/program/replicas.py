@@ -51,7 +51,7 @@ class Replicas:
         count = self.layout.replication_factor
         if count > self._period and count % self._period:
             return False
-        even = count % self.system.host_count == 0 and self._per_host % self._period == 0
+        even = count % self.system.own_host_count == 0 and self._per_host % self._period == 0
         return even or not self.decodes
 
     @property
@@ -61,7 +61,7 @@ class Replicas:
 
     @property
     def _per_host(self) -> int:
-        return -(-self.layout.replication_factor // self.system.host_count)
+        return -(-self.layout.replication_factor // self.system.own_host_count)
 
     def ipu(self, replica: int, local: int) -> int:
         """Number of an IPU in the pod."""

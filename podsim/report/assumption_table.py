@@ -30,15 +30,15 @@ def assumption_table(assumptions: Sequence[Mapping[str, object]]) -> Group | Non
     counts = Counter(str(each.get("basis", "")) for each in assumptions)
     title = f"Stands on {', '.join(f'{count} {basis}' for basis, count in counts.items())} inputs"
     moving = [each for each in assumptions if _influence(each)]
-    table = plain_table("input", "value", "basis", f">{_metric(assumptions)}")
+    table = plain_table("input", "value", "basis", f">{moved_figure(assumptions)}")
     for each in moving[:_MOST]:
         cells = (_broken(str(each["key"])), str(each["value"]), str(each["basis"]), _influence(each))
         table.add_row(*map(Text, cells))
     return titled(title, table, *_lines(assumptions, moving))
 
 
-def _metric(assumptions: Sequence[Mapping[str, object]]) -> str:
-    """The headline by which influences are measured."""
+def moved_figure(assumptions: Sequence[Mapping[str, object]]) -> str:
+    """The headline by which influences are measured, in words."""
     names = [str(found["metric"]) for each in assumptions if isinstance(found := each.get("influence"), Mapping)]
     return _METRICS.get(names[0], names[0]) if names else "influence"
 
@@ -70,5 +70,5 @@ def _lines(assumptions: Sequence[Mapping[str, object]], moving: Sequence[Mapping
         lines.append(f"and {more} more; `--format json` lists them all")
     if (others := len(assumptions) - len(moving)) > 0:
         verb = "moves" if others == 1 else "move"
-        lines.append(f"{others} of them {verb} {_metric(assumptions)} by less than 0.05 %, or other figures alone")
+        lines.append(f"{others} of them {verb} {moved_figure(assumptions)} by less than 0.05 %, or other figures alone")
     return lines

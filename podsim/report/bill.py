@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from podsim.report.power import Energy, Meter, Work
-from podsim.specs.costs import LIST, CostSpec
+from podsim.specs.costs import LIST, PARTITION, POD, CostSpec
 from podsim.specs.dates import last_day
 
 HOURS_PER_YEAR: Final = 12 * 730
@@ -57,14 +57,22 @@ class Cost:
         if prices.purchase is None or prices.years is None:
             return None
         bought = float(prices.prices_on(system)["purchase"])
-        whole = bought * (int(system.machine_count) if prices.purchase == LIST else 1)
-        return whole * (1 + float(prices.overhead)) / (prices.years * HOURS_PER_YEAR * system.ipu_count)
+        whole = bought * (system.whole_machine_count if prices.purchase == LIST else 1)
+        ipu_count = system.whole_machine_count * int(system.machine.ipu_count)
+        return whole * (1 + float(prices.overhead)) / (prices.years * HOURS_PER_YEAR * ipu_count)
+
+    @property
+    def leased_ipu_count(self) -> int:
+        """IPUs whose fixed price is paid: those of machines in use, of the partition, or of the whole pod."""
+        system = self.meter.system
+        counts = {PARTITION: int(system.machine_count), POD: system.whole_machine_count}
+        return counts.get(self.prices.lease, self.meter.machine_count) * int(system.machine.ipu_count)
 
     @property
     def fixed_per_hour(self) -> float | None:
         """What is fixed, for an hour of work."""
         price = self.price_per_ipu_hour
-        return None if price is None else price * self.meter.ipu_count / float(self.prices.duty_cycle)
+        return None if price is None else price * self.leased_ipu_count / float(self.prices.duty_cycle)
 
     @property
     def energy_per_hour(self) -> float | None:
@@ -119,12 +127,12 @@ class Cost:
         return {
             "currency": self.currency,
             "price_per_ipu_hour": self.price_per_ipu_hour,
-            "ipu_count": self.meter.ipu_count,
+            "ipu_count": self.leased_ipu_count,
             "duty_cycle": float(self.prices.duty_cycle),
             "fixed_per_hour": self.fixed_per_hour,
             "energy_per_hour": self.energy_per_hour,
             "per_hour": self.per_hour,
-            "run_ipu_hours": None if self.run_hours is None else self.run_hours * self.meter.ipu_count,
+            "run_ipu_hours": None if self.run_hours is None else self.run_hours * self.leased_ipu_count,
             "fixed_per_run": self.fixed_per_run,
             "energy_per_run": self.energy_per_run,
             "per_run": self.per_run,

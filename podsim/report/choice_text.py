@@ -22,10 +22,16 @@ def choice_yaml(candidate: Candidate) -> str:
     memory:
       weights: resident
     """
-    return "\n".join((*_lines("parallelism", candidate.parallelism), *_lines("memory", candidate.memory)))
+    return "\n".join((*section_lines("parallelism", candidate.parallelism), *section_lines("memory", candidate.memory)))
 
 
-def _lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
+def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
+    """A section of a scenario as it is written.
+
+    Args:
+        title: Its name.
+        keys: What it holds.
+    """
     yield f"{title}:"
     for key, value in keys.items():
         if isinstance(value, list | tuple) and value and isinstance(value[0], dict):

@@ -19,7 +19,7 @@ def forward_tables(result: ForwardResult, *, ascii_only: bool) -> Tables:
     one = f"Where one batch goes: {format_duration_s(batch.time_s, _DIGITS)}, bound by {batch.bound}"
     many = f"Where a call of {result.batches_per_call} batches goes: {format_duration_s(call.time_s, _DIGITS)}"
     return (
-        headline(result, _headline(result)),
+        headline(result, forward_headline(result)),
         breakdown_table(one, batch.breakdown, batch.sources, ascii_only=ascii_only),
         breakdown_table(f"{many}, bound by {call.bound}", call.breakdown, call.sources, ascii_only=ascii_only),
         _stages(result),
@@ -28,7 +28,8 @@ def forward_tables(result: ForwardResult, *, ascii_only: bool) -> Tables:
     )
 
 
-def _headline(result: ForwardResult) -> list[tuple[str, str, str]]:
+def forward_headline(result: ForwardResult) -> list[tuple[str, str, str]]:
+    """Label, name of the quantity and value of the numbers that matter most."""
     latency = format_duration_s(result.latency_s, _DIGITS)
     return [
         ("Latency", "latency_s", f"{latency} for a batch of {format_count(result.samples_per_batch)}"),

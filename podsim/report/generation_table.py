@@ -18,14 +18,15 @@ _DIGITS = 4
 def generation_tables(result: GenerationResult, *, ascii_only: bool) -> Tables:
     """The headline, the division that was chosen, where the time of both steps goes, and memory."""
     return (
-        headline(result, _headline(result)),
+        headline(result, generation_headline(result)),
         choice_table(result.choice) if result.choice else None,
         *(_step(step, ascii_only=ascii_only) for step in (result.prefill, result.decode)),
         memory_lines(result.memory),
     )
 
 
-def _headline(result: GenerationResult) -> list[tuple[str, str, str]]:
+def generation_headline(result: GenerationResult) -> list[tuple[str, str, str]]:
+    """Label, name of the quantity and value of the numbers that matter most."""
     sequences = result.batch_size * result.batches_in_flight
     first, later, whole = (
         format_duration_s(time_s, _DIGITS)

@@ -97,7 +97,7 @@ class Meter:
     @property
     def share(self) -> float:
         """Their share of the pod's machines, and so of its host servers and switches."""
-        return self.machine_count / self.system.machine_count
+        return self.machine_count / self.system.whole_machine_count
 
     @cached_property
     def numbers(self) -> dict[str, tuple[Sourced, str]]:

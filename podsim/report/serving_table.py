@@ -44,9 +44,24 @@ def sparkline(counts: Sequence[int], *, ascii_only: bool = False, width: int = _
 
 
 def _headline(result: ServingResult) -> RenderableType:
-    outcome = result.outcome
     table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
-    rows = (
+    for row in serving_headline(result):
+        table.add_row(*map(Text, row))
+    spent = spent_rows(result)
+    tables = (
+        (table, headline(result, [(label.ljust(_LABELS), key, value) for label, key, value in spent]))
+        if spent
+        else (table,)
+    )
+    if not result.sources.text:
+        return Group(*tables)
+    return Group(*tables, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
+
+
+def serving_headline(result: ServingResult) -> tuple[tuple[str, str, str], ...]:
+    """Label, value and remark of the numbers that matter most; power, energy and cost stand apart."""
+    outcome = result.outcome
+    return (
         ("Requests", format_count(result.request_count), _offered(result)),
         ("Copies", format_count(result.copy_count), _in_flight(result)),
         (
@@ -66,17 +81,6 @@ def _headline(result: ServingResult) -> RenderableType:
         ),
         ("Saturation", f"{_number(result.saturation.rate_per_s)} requests/s", "beyond it the queue grows"),
     )
-    for row in rows:
-        table.add_row(*map(Text, row))
-    spent = spent_rows(result)
-    tables = (
-        (table, headline(result, [(label.ljust(_LABELS), key, value) for label, key, value in spent]))
-        if spent
-        else (table,)
-    )
-    if not result.sources.text:
-        return Group(*tables)
-    return Group(*tables, Text(f"Sources of a decode step of a full batch: {result.sources.text}", style="dim"))
 
 
 def _offered(result: ServingResult) -> str:

@@ -36,7 +36,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
     """The headline, the division that was chosen, where time goes, faults, IPUs, operations and memory."""
     return (
-        headline(result, _headline(result)),
+        headline(result, training_headline(result)),
         choice_table(result.choice) if result.choice else None,
         _breakdown(result, ascii_only=ascii_only),
         None if result.faults is None else fault_tables(result.faults, result.simulated.ipus_used),
@@ -47,7 +47,8 @@ def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
     )
 
 
-def _headline(result: RunResult) -> list[tuple[str, str, str]]:
+def training_headline(result: RunResult) -> list[tuple[str, str, str]]:
+    """Label, name of the quantity and value of the numbers that matter most."""
     return [
         ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),

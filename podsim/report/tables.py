@@ -53,13 +53,13 @@ def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> Renderable
     """The numbers that matter most: label, name of the quantity, value; beside them what was measured."""
     table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
     for label, quantity, value in rows:
-        table.add_row(Text(label), Text(value), Text(_compared(result, quantity)))
+        table.add_row(Text(label), Text(value), Text(compared(result, quantity)))
     shown = [each for each in result.references if result.error_of(each) is not None]
     sources = "; ".join(dict.fromkeys(_source(each) for each in shown))
     return Group(table, Text(f"Measured: {sources}", style="dim")) if sources else table
 
 
-def _compared(result: Result, quantity: str) -> str:
+def compared(result: Result, quantity: str) -> str:
     """What was measured, and how far the number is from it."""
     return "\n".join(
         f"measured {_measured(quantity, each.measured)}, error {format_error(error)}"

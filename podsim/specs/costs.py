@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from podsim.specs.scenario import Finding
 
 LIST: Final = "list"
+MACHINES: Final = "machines"
+PARTITION: Final = "partition"
+POD: Final = "pod"
 _RENT, _BUY, _ENERGY = "price_per_ipu_hour", "purchase", "energy_price"
 _NO_OVERHEAD: Any = "0 %"
 _ALWAYS: Any = "100 %"
@@ -40,6 +43,8 @@ class CostSpec(Spec):
     """What energy costs; left out where the rent includes it."""
     duty_cycle: _Share = _ALWAYS
     """Share of the time in which the machines have work; what is fixed is paid all the time."""
+    lease: Literal["machines", "partition", "pod"] = MACHINES
+    """Whose fixed price is paid: of the machines in use, of the whole partition, or of all of its pod."""
     date: Day | None = None
     """When the prices held that have no date of their own."""
 

@@ -9,30 +9,27 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.specs.base import HardwareSpec
+from podsim.specs.host import Host
 from podsim.specs.ipu import Ipu
 from podsim.specs.money import Price, Priced
-from podsim.specs.power import HostPower, MachinePower, PodPower
-from podsim.specs.quantity import Count, Quantity, Real, Whole
+from podsim.specs.power import MachinePower, PodPower
+from podsim.specs.quantity import Count, Quantity, Whole
+from podsim.specs.rates import Bandwidth, Efficiency, Latency, Links
 
 _MOST_IPUS = 2**16
 """As many as an IPU-POD64K, the largest pod that Graphcore has named."""
-
-_Bandwidth = Annotated[Real, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("1 GB/s", "10 TB/s"))]
-_Efficiency = Annotated[Real, Quantity("share", ("1 %", "100 %"), usual=("50 %", "100 %"))]
-_Latency = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "100 us"))]
-_Links = Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "32"))]
 
 
 class IpuLink(HardwareSpec):
     """One IPU-Link."""
 
-    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth of one link in one direction."""
-    efficiency: _Efficiency
+    efficiency: Efficiency
     """Share left for data after the protocol."""
-    first_hop_latency_s: _Latency
+    first_hop_latency_s: Latency
     """Before the first byte arrives, one hop."""
-    hop_latency_s: _Latency
+    hop_latency_s: Latency
     """What each further hop adds."""
 
     @property
@@ -44,11 +41,11 @@ class IpuLink(HardwareSpec):
 class GatewayLink(HardwareSpec):
     """An IPU's link to the gateway of its machine, over which all goes that it exchanges with anything but IPUs."""
 
-    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth in one direction."""
-    efficiency: _Efficiency
+    efficiency: Efficiency
     """Share left for data after the protocol."""
-    latency_s: _Latency
+    latency_s: Latency
     """Before the first byte arrives."""
 
     @property
@@ -62,30 +59,30 @@ class StreamingMemory(HardwareSpec):
 
     capacity_per_ipu_bytes: Annotated[Whole, Quantity("bytes", ("1 kB", "1000000 TB"), usual=("1 GB", "4 TB"))]
     """Share of one IPU."""
-    read_bytes_per_s: _Bandwidth = Field(alias="read_bandwidth_per_ipu")
+    read_bytes_per_s: Bandwidth = Field(alias="read_bandwidth_per_ipu")
     """To one IPU."""
-    write_bytes_per_s: _Bandwidth = Field(alias="write_bandwidth_per_ipu")
+    write_bytes_per_s: Bandwidth = Field(alias="write_bandwidth_per_ipu")
     """From one IPU."""
-    machine_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_machine")
+    machine_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_machine")
     """Of all IPUs of a machine together."""
-    latency_s: _Latency
+    latency_s: Latency
     """Before the first byte arrives."""
 
 
 class GwLink(HardwareSpec):
     """GW-Links between link domains."""
 
-    port_count: _Links
+    port_count: Links
     """Ports of a machine."""
-    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth of one port in one direction."""
-    efficiency: _Efficiency
+    efficiency: Efficiency
     """Share left for data after the protocol."""
-    latency_s: _Latency
+    latency_s: Latency
     """Before the first byte arrives."""
-    buffer_write_bytes_per_s: _Bandwidth = Field(alias="buffer_write_bandwidth_per_ipu")
+    buffer_write_bytes_per_s: Bandwidth = Field(alias="buffer_write_bandwidth_per_ipu")
     """From an IPU into the gateway's buffer."""
-    buffer_read_bytes_per_s: _Bandwidth = Field(alias="buffer_read_bandwidth_per_ipu")
+    buffer_read_bytes_per_s: Bandwidth = Field(alias="buffer_read_bandwidth_per_ipu")
     """From the gateway's buffer to an IPU."""
 
     @property
@@ -97,11 +94,11 @@ class GwLink(HardwareSpec):
 class HostLink(HardwareSpec):
     """A machine's link to its host server."""
 
-    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth in one direction."""
-    efficiency: _Efficiency
+    efficiency: Efficiency
     """Share left for data after the protocol."""
-    latency_s: _Latency
+    latency_s: Latency
     """Before the first byte arrives."""
 
     @property
@@ -130,9 +127,9 @@ class Machine(HardwareSpec):
     """Its chip."""
     ipu_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "16"))]
     """IPUs; two per rung, or one alone."""
-    rung_link_count: _Links | None = None
+    rung_link_count: Links | None = None
     """IPU-Links between the partners of a rung."""
-    rail_link_count: _Links | None = None
+    rail_link_count: Links | None = None
     """IPU-Links to the neighbouring rung, per side and direction."""
     ipu_link: IpuLink | None = None
     """One IPU-Link."""
@@ -178,44 +175,6 @@ class Machine(HardwareSpec):
         return self
 
 
-class HostNetwork(HardwareSpec):
-    """The network cards of a host server, which all machines that it feeds share."""
-
-    port_count: _Links
-    """Ports that lead to machines."""
-    raw_bytes_per_s: _Bandwidth = Field(alias="bandwidth_per_direction")
-    """Raw bandwidth of one port in one direction."""
-    efficiency: _Efficiency
-    """Share left for data after the protocol."""
-
-    @property
-    def bandwidth_bytes_per_s(self) -> float:
-        """What all ports together have left for data. [B/s]"""
-        return self.port_count * self.raw_bytes_per_s * self.efficiency
-
-
-class Host(HardwareSpec):
-    """A host server."""
-
-    kind: Literal["host"] = "host"
-    """What the file describes."""
-    name: str
-    """Its name."""
-    core_count: Annotated[Whole, Quantity("count", ("1", "100000"), usual=("4", "1024"))]
-    """Cores that prepare data."""
-    image_decode_time_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
-    """One core decodes, crops and flips one image of ImageNet's size."""
-    network: HostNetwork | None = None
-    """Its network cards; left out, only the links of machines set bounds."""
-    power: HostPower | None = None
-    """What it draws."""
-
-    @property
-    def decode_s_per_image(self) -> float:
-        """Time per image with all cores at work. [s]"""
-        return self.image_decode_time_s / self.core_count
-
-
 class System(HardwareSpec):
     """A pod."""
 
@@ -238,6 +197,9 @@ class System(HardwareSpec):
     """The servers, all alike."""
     power: PodPower | None = None
     """What it draws beside machines and servers; nothing if left out."""
+    pod_machine_count: Count | None = None
+    """Machines of the whole pod, where these are a partition of it: `host_count`, `power` and a purchase are then
+    those of the pod, of which the partition has its part."""
 
     @model_validator(mode="after")
     def _domains_are_whole(self) -> System:
@@ -276,6 +238,29 @@ class System(HardwareSpec):
             what = f"{self.ipu_count} IPUs are more than a pod can have"
             raise BadValueError(what, f"use at most {_MOST_IPUS} IPUs")
         return self
+
+    @model_validator(mode="after")
+    def _partition_is_possible(self) -> System:
+        count, whole = self.machine_count, self.pod_machine_count
+        if whole is None:
+            return self
+        if count > whole or count & (count - 1):
+            what = f"{count} machines are no partition of {whole}: partitions are powers of two"
+            raise BadValueError(what, f"use {1 << (min(count, whole).bit_length() - 1)} machines")
+        if self.topology == "torus" and count < min(whole, self.link_domain_machine_count):
+            what = f"the ends of a partition of {count} machines are not joined"
+            raise BadValueError(what, "use `topology: ladder`")
+        return self
+
+    @property
+    def whole_machine_count(self) -> int:
+        """Machines of the pod, also where this is a partition of it."""
+        return self.pod_machine_count or self.machine_count
+
+    @property
+    def own_host_count(self) -> int:
+        """Host servers that a run has to itself: those of the pod, of which a partition has its part, or one."""
+        return max(1, self.host_count * self.machine_count // self.whole_machine_count)
 
     @property
     def ipu_count(self) -> int:

@@ -24,7 +24,8 @@ from podsim.specs.auto import (
 from podsim.specs.changes import Change, changes
 from podsim.specs.document import Document
 from podsim.specs.families import form_of
-from podsim.specs.hardware import Host, Machine, System
+from podsim.specs.hardware import Machine, System
+from podsim.specs.host import Host
 from podsim.specs.ipu import Ipu
 from podsim.specs.library import SCENARIOS, data_root, is_as_shipped
 from podsim.specs.pins import BATCH, PARALLELISM

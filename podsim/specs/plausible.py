@@ -18,6 +18,6 @@ def unusual(spec: Scenario) -> Iterator[str]:
             what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"
             yield f"{what}; the result stands on it as it is written"
     system = spec.system
-    if system.host_count > system.machine_count:
-        servers, machines = counted(system.host_count, "host server"), counted(system.machine_count, "machine")
+    if system.host_count > system.whole_machine_count:
+        servers, machines = counted(system.host_count, "host server"), counted(system.whole_machine_count, "machine")
         yield f"system.host_count: {servers} for {machines} are more than any pod has; the result counts on all of them"

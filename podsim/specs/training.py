@@ -6,20 +6,19 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from podsim.errors import BadValueError
 from podsim.specs.activity import Activity
 from podsim.specs.auto import AutoTrainingSpec
 from podsim.specs.base import Spec
 from podsim.specs.checks import replica_findings
 from podsim.specs.faults import FaultSpec, fault_findings
 from podsim.specs.models.base import BuiltModelSpec
+from podsim.specs.precision import PrecisionSpec
 from podsim.specs.quantity import Count, Flag, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory, Reserve
 from podsim.workload.layers import Formats
-from podsim.workload.op import DTYPE_BYTES
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 _IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transformers
@@ -75,7 +74,7 @@ class TrainingLayoutSpec(Spec):
             return self.replicas_per_process
         if spec.model.reads_images:
             return max(1, _IPUS_FED_WITH_IMAGES // self.ipus_per_replica)
-        return -(-self.replication_factor // spec.system.host_count)
+        return -(-self.replication_factor // spec.system.own_host_count)
 
     def host_process_count(self, spec: TrainingScenario) -> int:
         """Processes on all hosts."""
@@ -173,37 +172,6 @@ class TrainingOptimizerSpec(Spec):
         return False
 
 
-class PrecisionSpec(Spec):
-    """Number formats."""
-
-    weights: NumberFormat = "fp16"
-    """Weights."""
-    activations: NumberFormat = "fp16"
-    """Activations and their gradients."""
-    gradient_accumulation: NumberFormat = "fp16"
-    """Accumulated gradients."""
-    matmul_partials: NumberFormat = "fp16"
-    """Partial results of matrix products."""
-    stash: Literal["fp8", "fp16", "fp32"] | None = None
-    """Activations kept from the forward to the backward pass; as `activations` if left out."""
-
-    @model_validator(mode="after")
-    def _stash_is_no_wider(self) -> PrecisionSpec:
-        if self.stash is not None and DTYPE_BYTES[self.stash] > DTYPE_BYTES[self.activations]:
-            what = f"a stash in {self.stash} for activations in {self.activations}"
-            raise BadValueError(what, "use a format that is no wider, or leave `stash` out")
-        return self
-
-    @model_validator(mode="after")
-    def _one_format(self) -> PrecisionSpec:
-        if self.weights != self.activations:
-            raise BadValueError(
-                f"weights in {self.weights} with activations in {self.activations} are not modelled",
-                "give both the same format; optimizer.master_weights keeps a single-precision copy of half weights",
-            )
-        return self
-
-
 class TrainingRunSpec(Spec):
     """How long the run goes on."""
 
@@ -296,7 +264,7 @@ class TrainingScenario(Scenario):
             )
 
     def _hosts(self) -> Iterator[Finding]:
-        hosts, replicas = self.system.host_count, self.parallelism.replication_factor
+        hosts, replicas = self.system.own_host_count, self.parallelism.replication_factor
         if replicas % hosts and hosts % replicas:
             yield (
                 ("system", "host_count"),

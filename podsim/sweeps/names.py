@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -14,10 +15,20 @@ SCENARIO, VARIANT = "scenario", "variant"
 POINT, STATUS, REASON = "point", "status", "reason"
 COLUMNS: Final = (POINT, SCENARIO, VARIANT, STATUS, REASON)
 """What every row begins with, or says of itself."""
+_FRACTION: Final = re.compile(r"\d+\.\d+")
 _CURES: Final = {
     SCENARIO: "list several scenarios at the top of the file, `scenario: [a, b]`",
     VARIANT: "write `all_variants: true` at the top of the file",
 }
+
+
+def short(value: object) -> str:
+    """A value with few digits.
+
+    >>> short("52.9762012 GB/s"), short(1536)
+    ('52.98 GB/s', '1536')
+    """
+    return _FRACTION.sub(lambda match: f"{float(match[0]):.4g}", str(value))
 
 
 def wrong_names(study: StudySpec, document: Document) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from podsim.errors import PodsimError
 from podsim.report.chart_frame import write_figure
 from podsim.specs.wording import known_here
 from podsim.sweeps.expression import number_of
-from podsim.sweeps.names import COLUMNS, STATUS
+from podsim.sweeps.names import COLUMNS, STATUS, short
 from podsim.sweeps.rows import DONE, Row, row_of
 from podsim.sweeps.run import Swept
 from podsim.sweeps.space import Space
@@ -33,7 +32,6 @@ _LIGHT: Final = 0.6
 _MOST_TICKS: Final = 10
 _FEW_POINTS: Final = 24
 _NO_FIGURES: Final = (*COLUMNS, "warnings")
-_NUMBER: Final = re.compile(r"\d+\.\d+")
 
 
 def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> None:
@@ -126,7 +124,7 @@ def _line(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) -> Non
         color="#9a4a00",
         clip_on=False,
     )
-    axes.set_xticks(places, [_short(each) for each in frame[key]], rotation=45 if len(frame) > 8 else 0)
+    axes.set_xticks(places, [short(each) for each in frame[key]], rotation=45 if len(frame) > 8 else 0)
     axes.set(xlabel=key, ylabel=_label(metric), ylim=(0, None))
     axes.grid(alpha=0.3)
 
@@ -138,8 +136,8 @@ def _heat_map(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) ->
     cells = [[best.get((row, column), float("nan")) for column in columns] for row in rows]
     axes.set_facecolor(_LEFT_OUT)
     image = axes.imshow(cells, aspect="auto", cmap=_COLOURS, origin="lower")
-    axes.set_xticks(range(len(columns)), [_short(each) for each in columns], rotation=45 if len(columns) > 8 else 0)
-    axes.set_yticks(range(len(rows)), [_short(each) for each in rows])
+    axes.set_xticks(range(len(columns)), [short(each) for each in columns], rotation=45 if len(columns) > 8 else 0)
+    axes.set_yticks(range(len(rows)), [short(each) for each in rows])
     axes.set(xlabel=across, ylabel=down)
     axes.figure.colorbar(image, ax=axes, label=_label(metric))
     if len(rows) * len(columns) <= _MOST_CELLS_WITH_TEXT:
@@ -168,7 +166,7 @@ def _parallel_axes(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: st
         axes.plot(range(len(keys)), heights, color=colours(norm(value)), alpha=0.6, linewidth=1)
     for place, key in enumerate(keys):
         axes.axvline(place, color="#888888", linewidth=0.8)
-        ticks = sorted(dict(zip(frame[key].map(_short), shares[place], strict=True)).items(), key=lambda tick: tick[1])
+        ticks = sorted(dict(zip(frame[key].map(short), shares[place], strict=True)).items(), key=lambda tick: tick[1])
         for text, height in ticks[:: -(-len(ticks) // _MOST_TICKS)]:
             axes.text(place, height, f" {text}", fontsize=8, va="center")
     axes.set_xticks(range(len(keys)), [key.rpartition(".")[2] for key in keys])
@@ -178,11 +176,6 @@ def _parallel_axes(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: st
 
 def _is_number(value: object) -> bool:
     return isinstance(number_of(value), (int, float))
-
-
-def _short(value: object) -> str:
-    """A value with few digits."""
-    return _NUMBER.sub(lambda match: f"{float(match[0]):.4g}", str(value))
 
 
 def _mappable(norm: Normalize):  # type: ignore[no-untyped-def]  # noqa: ANN202

@@ -63,7 +63,22 @@ Varied = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("ra
 """A list of values, or a range."""
 
 
-class StudySpec(Spec):
+class CombinedSpec(Spec):
+    """How keys that vary go together."""
+
+    names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
+    """Values of names that are no keys, for expressions."""
+    zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
+    """Groups of keys and names that vary together; all others are crossed."""
+    derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
+    """Keys that follow from others, with `${...}` for expressions."""
+    where: Annotated[list[str], Field(default_factory=list)]
+    """Expressions that a point has to meet."""
+    samples: SamplesSpec | None = None
+    """How ranges without a count are sampled."""
+
+
+class StudySpec(CombinedSpec):
     """A study: every combination of the values of its keys, simulated."""
 
     kind: Literal["study"]
@@ -76,13 +91,3 @@ class StudySpec(Spec):
     """Whether every variant of the file is run as well as the file itself."""
     keys: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as `--set` names it."""
-    names: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
-    """Values of names that are no keys, for expressions."""
-    zipped: Annotated[list[Annotated[list[str], Field(min_length=2)]], Field(default_factory=list)]
-    """Groups of keys and names that vary together; all others are crossed."""
-    derived: Annotated[Mapping[str, str], Field(default_factory=dict)]
-    """Keys that follow from others, with `${...}` for expressions."""
-    where: Annotated[list[str], Field(default_factory=list)]
-    """Expressions that a point has to meet."""
-    samples: SamplesSpec | None = None
-    """How ranges without a count are sampled."""

@@ -33,6 +33,7 @@ ORDER = [
     "validation",
     "mlperf",
     "comparisons",
+    "pages",
     "command_line",
     "cli",
     "__main__",

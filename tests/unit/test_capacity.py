@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from podsim import load, run
-from podsim.capacity import Goal, find_systems, read_goal
-from podsim.capacity.answer import Answer, Option
+from podsim.capacity import Goal, Option, find_systems, read_goal
+from podsim.capacity.answer import Answer
 from podsim.capacity.show import answer_tables
 from podsim.cli import main
 from podsim.errors import PodsimError, SpecError
@@ -23,7 +23,7 @@ BERT = "bert_v1.1_pod16_open"
 @pytest.fixture(scope="module")
 def answer() -> object:
     limits = (expectation("time_to_train_s", "< 26 min"), expectation("memory.fullest_ipu_bytes", "> 1 MiB"))
-    return find_systems(Goal(BERT, systems=("ipu_pod4", "ipu_pod16", "bow_pod16"), limits=limits), processes=2)
+    return find_systems(Goal(BERT, systems=("ipu_pod4", "ipu_pod16", "bow_pod16"), limits=limits, draws=0), processes=2)
 
 
 def test_the_best_comes_first_and_the_given_division_is_ranked(answer) -> None:  # type: ignore[no-untyped-def]
@@ -83,7 +83,9 @@ def test_rates_are_maximised_and_times_minimised() -> None:
     assert not Goal(BERT, objective="weight_update_s").more_is_better
 
 
-GOAL = "kind: goal\nscenario: bert_v1.1_pod16_open\nsystems: [ipu_pod16]\nlimits: {time_to_train_s: < 60 min}\n"
+GOAL = (
+    "kind: goal\ndraws: 0\nscenario: bert_v1.1_pod16_open\nsystems: [ipu_pod16]\nlimits: {time_to_train_s: < 60 min}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 def test_an_answer_is_never_empty(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, text = told(capsys, BERT, "--system", "ipu_pod16", "--deadline", "1min")
+    code, text = told(capsys, BERT, "--system", "ipu_pod16", "--deadline", "1min", "--draws", "0")
     assert code == 3
     assert "nothing reaches the goal" in text and "time_to_train_s <= 1min: +" in text
     for wrong in (["--limit", "mfu"], ["--limit", "mfu=0.4"], ["--deadline", "soon"], ["--save-dir", __file__]):
@@ -127,7 +129,7 @@ def test_flags_and_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_pa
     answers: list[Mapping[str, object]] = []
     for arguments in (
         [str(tmp_path / "g.yaml")],
-        [BERT, "--system", "ipu_pod16", "--limit", "time_to_train_s=< 60 min"],
+        [BERT, "--system", "ipu_pod16", "--limit", "time_to_train_s=< 60 min", "--draws", "0"],
     ):
         code, text = told(capsys, *arguments, "--format", "json", "--save-dir", str(tmp_path / "best"))
         assert code == 0

@@ -1,0 +1,117 @@
+"""The figures that a goal can count or limit: those of a result, and a few that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from podsim.report import base
+from podsim.report.power import Meter
+from podsim.sweeps.rows import figures_of
+
+if TYPE_CHECKING:
+    from podsim.activity import Result
+    from podsim.report.serving import ServingResult
+
+TIME, COST, ENERGY = "time_to_train_s", "cost_per_run", "energy_per_run_j"
+POWER, RACK_POWER = "mean_power_w", "rack_power_w"
+RATES: Final = {
+    "samples": ("throughput_samples_per_s",),
+    "tokens": ("tokens_per_s", "throughput_tokens_per_s"),
+    "requests": ("throughput_requests_per_s",),
+}
+"""What is done in a second, and the figures that say how much of it."""
+SHORT: Final = {
+    "time": TIME,
+    "deadline": TIME,
+    "cost": COST,
+    "budget": COST,
+    "energy": ENERGY,
+    "power": POWER,
+    "rack_power": RACK_POWER,
+    "throughput": "throughput_samples_per_s",
+    "p99_latency": "latency_p99_s",
+}
+"""Short names of figures."""
+_TIMES: Final = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
+_SHARES: Final = ("p50", "p95", "p99", "mean")
+SERVED: Final = (
+    *(f"{name}_{share}_s" for name in _TIMES for share in _SHARES),
+    *("throughput_requests_per_s", "throughput_tokens_per_s", "load", "saturation_per_s"),
+)
+"""Figures of requests that are served: one of them in a goal asks for serving."""
+_SECONDS_PER_HOUR: Final = 3600
+_PER = ("_per_s_per_w", "_per_currency")
+
+
+def figure_named(name: str) -> str:
+    """The key of a figure by a short name.
+
+    >>> figure_named("cost"), figure_named("mfu")
+    ('cost_per_run', 'mfu')
+    """
+    return SHORT.get(name.strip(), name.strip())
+
+
+def more_is_better(figure: str) -> bool:
+    """Whether a figure is better if there is more of it.
+
+    >>> more_is_better("samples_per_s_per_w"), more_is_better("cost_per_run")
+    (True, False)
+    """
+    return figure.endswith(_PER) or base.more_is_better(figure)
+
+
+def better_first(figure: str, value: float) -> float:
+    """A key for sorting that puts the better first."""
+    return -value if more_is_better(figure) else value
+
+
+def figures(result: Result) -> dict[str, Any]:
+    """The figures of a result."""
+    return _with_made(dict(figures_of(result)), result.meter)
+
+
+def served_figures(result: ServingResult) -> dict[str, Any]:
+    """The figures of requests that are served."""
+    return _with_made(dict(_served(result)), result.meter)
+
+
+def _served(result: ServingResult) -> Iterator[tuple[str, Any]]:
+    for name in _TIMES:
+        of = getattr(result.outcome, name)
+        yield from ((f"{name}_{share}_s", None if of is None else getattr(of, f"{share}_s")) for share in _SHARES)
+    for name in ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization"):
+        yield name, getattr(result.outcome, name)
+    yield "load", result.load
+    yield "saturation_per_s", result.saturation.rate_per_s
+    yield from result.figures()
+    yield "warnings", "; ".join(result.warnings) or None
+
+
+def _with_made(known: dict[str, Any], meter: Meter | None) -> dict[str, Any]:
+    """With the power of a rack, and with what is done for a watt and for a unit of the currency."""
+    power_w, hourly = known.get(POWER), known.get("cost_per_hour")
+    if power_w and meter is not None:
+        racked = min(meter.machine_count, int(meter.system.link_domain_machine_count))
+        known[RACK_POWER] = power_w * racked / meter.machine_count
+    for what, names in RATES.items():
+        rate = next((known[name] for name in names if known.get(name)), None)
+        if rate and power_w:
+            known[f"{what}_per_s_per_w"] = rate / power_w
+        if rate and hourly:
+            known[f"{what}_per_currency"] = rate * _SECONDS_PER_HOUR / hourly
+    return known
+
+
+def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
+    """The figure that an objective is weighed against: time, or cost or energy, as far as they are known.
+
+    >>> second_of("time_to_train_s", {"energy_per_run_j": 1.0}), second_of("cost_per_run", {"time_to_train_s": 1.0})
+    ('energy_per_run_j', 'time_to_train_s')
+    """
+    spent = ("cost_per_run", "energy_per_run_j", "cost_per_hour", "mean_power_w")
+    speed = (TIME, "tokens_per_s", "throughput_samples_per_s", "throughput_requests_per_s")
+    is_spent = objective.startswith(("cost_", "energy_", "mean_power", "rack_power")) or objective.endswith(_PER)
+    order = speed if is_spent else spent
+    return next((name for name in order if name != objective and known.get(name) is not None), None)

@@ -1,0 +1,217 @@
+"""A page as HTML: one file that asks the network for nothing, the same bytes for the same answer.
+
+Whatever a user may have written is escaped. Should that ever fail, a browser still runs no script of it, since the page
+names the hashes of its own two scripts and forbids all others, and all requests.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from itertools import count
+from typing import Final
+
+from podsim.pages.library import script
+from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Swatch, Tile
+from podsim.pages.patterns import definitions
+
+_SHORT_HASH: Final = 12
+_DRAWN_BY: Final = (
+    "Charts are drawn by Vega, Vega-Lite and Vega-Embed, © University of Washington Interactive Data Lab, "
+    "under the BSD 3-Clause licence."
+)
+_KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
+_NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
+
+
+def as_html(page: Page) -> str:
+    """A page as text of HTML."""
+    style, own = _resource("page.css"), _resource("page.js")
+    drawing = script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    body = "\n".join(_body(page))
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_policy(drawing, own)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="podsim {escape(page.version)}">
+<title>{escape(page.title)}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>{definitions()}</defs></svg>
+{body}
+<script>{drawing}</script>
+<script>{own}</script>
+</body>
+</html>
+"""
+
+
+def _resource(name: str) -> str:
+    return files("podsim.pages").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(*scripts: str) -> str:
+    allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _body(page: Page) -> Iterator[str]:
+    yield '<a class="skip" href="#content">Skip to the content</a>'
+    yield f"<header><h1>{escape(page.title)}</h1>"
+    yield from (f'<p class="about">{escape(line)}</p>' for line in page.about)
+    yield from (f'<p class="warning"><strong>Warning:</strong> {escape(text)}</p>' for text in page.warnings)
+    yield from (f'<p class="note"><strong>Note:</strong> {escape(text)}</p>' for text in page.notes)
+    yield "</header>"
+    links = (f'<li><a href="#{_anchor(each)}">{escape(each.title)}</a></li>' for each in page.sections)
+    yield f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
+    yield '<main id="content">'
+    yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
+    if page.tiles:
+        yield f'<dl class="tiles">{"".join(map(_tile, page.tiles))}</dl>'
+    numbers = count(1)
+    for section in page.sections:
+        yield f'<section id="{_anchor(section)}"><h2>{escape(section.title)}</h2>'
+        for block in section.blocks:
+            yield from _block(block, numbers)
+        yield "</section>"
+    yield "</main>"
+    yield from _footer(page)
+
+
+def _anchor(section: Section) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-")
+
+
+def _tile(tile: Tile) -> str:
+    notes = "".join(f'<dd class="more">{escape(note)}</dd>' for note in tile.notes)
+    return f'<div><dt>{escape(tile.label)}</dt><dd class="value">{escape(tile.value)}</dd>{notes}</div>'
+
+
+def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
+    match block:
+        case str() if "\n" in block:
+            yield f'<pre tabindex="0">{escape(block)}</pre>'
+        case str():
+            yield f"<p>{_linked(block)}</p>"
+        case Grid():
+            yield from _grid(block)
+        case Chart():
+            yield from _chart(block, next(numbers), numbers)
+        case Folded():
+            yield f"<details><summary>{escape(block.title)}</summary>"
+            for each in block.blocks:
+                yield from _block(each, numbers)
+            yield "</details>"
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    name = escape(grid.title or "Table")
+    caption = f"<caption>{escape(grid.title)}</caption>" if grid.title else ""
+    right = [header.startswith(">") for header in grid.headers]
+    head = "".join(
+        f'<th scope="col"{_class(is_right)}>{_linked(header.removeprefix(">"))}</th>'
+        for header, is_right in zip(grid.headers, right, strict=True)
+    )
+    rows = "\n".join(f"<tr>{_cells(row, right)}</tr>" for row in grid.rows)
+    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    yield f'<div class="scroll" role="region" aria-label="{name}" tabindex="0">{table}</div>'
+    yield from (f'<p class="small">{_linked(note)}</p>' for note in grid.notes)
+
+
+def _cells(row: Sequence[str], right: Sequence[bool]) -> str:
+    return "".join(f"<td{_class(is_right)}>{_linked(cell)}</td>" for cell, is_right in zip(row, right, strict=True))
+
+
+def _class(is_right: bool) -> str:
+    return ' class="number"' if is_right else ""
+
+
+def _linked(text: str) -> str:
+    """Escaped text in which addresses are links and lines are kept."""
+    parts, end = [], 0
+    for found in _ADDRESS.finditer(text):
+        address = escape(found[0])
+        parts += [escape(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
+        end = found.end()
+    return "".join([*parts, escape(text[end:])]).replace("\n", "<br>")
+
+
+def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
+    name = f"chart-{number}"
+    zoom = ' data-zoom="yes"' if chart.stretches else ""
+    yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
+    yield f'<figcaption><h3 id="{name}-title">{escape(chart.title)}</h3></figcaption>'
+    if chart.choices:
+        options = "".join(
+            f'<option value="{escape(key)}">{escape(text)}</option>' for key, text in chart.choices.items()
+        )
+        yield f'<p class="tools"><label>Show <select>{options}</select></label></p>'
+    if chart.stretches:
+        yield _zoom(chart)
+    yield f'<div class="chart" role="group" aria-label="{escape(chart.description)}"{_KEYS * bool(zoom)}></div>'
+    if chart.legend:
+        yield f'<ul class="legend" aria-label="Legend">{"".join(map(_swatch, chart.legend))}</ul>'
+    yield from (f'<p class="small">{escape(note)}</p>' for note in chart.notes)
+    spec = {"description": chart.description, **chart.spec}
+    yield f'<script type="application/json">{_json(spec)}</script>'
+    if chart.numbers:
+        yield from _block(Folded("The numbers of this chart", [chart.numbers]), numbers)
+    yield "</figure>"
+
+
+def _zoom(chart: Chart) -> str:
+    parts = "".join(
+        f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">{escape(each.title)}</button>'
+        for each in chart.stretches
+    )
+    steps = "".join(
+        f'<button type="button" data-step="{step}" aria-label="{label}">{sign}</button>'
+        for step, label, sign in (
+            ("in", "Zoom in", "+"),
+            ("out", "Zoom out", "−"),
+            ("back", "Earlier", "←"),
+            ("on", "Later", "→"),
+        )
+    )
+    return (
+        f'<div class="tools" role="toolbar" aria-label="Zoom"><span class="group">{parts}</span>'
+        f'<span class="group">{steps}</span></div>'
+    )
+
+
+def _swatch(swatch: Swatch) -> str:
+    size = 'width="22" height="14"'
+    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{escape(swatch.fill)}"/></svg>'
+    return f"<li>{box}{escape(swatch.text)}</li>"
+
+
+def _json(spec: object) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _footer(page: Page) -> Iterator[str]:
+    files = [
+        f'<li>{escape(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
+        for path, digest in page.inputs
+    ]
+    listed = f" from these files:</p><ul>{''.join(files)}</ul>" if files else ".</p>"
+    yield f"<footer><p>Made by podsim {escape(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"

@@ -1,0 +1,260 @@
+"""The page of a study: a figure over the keys that vary, which figure a reader chooses, and the points."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from podsim._version import __version__
+from podsim.checks.show import counted
+from podsim.errors import PodsimError
+from podsim.pages.figures import label_of, words_of
+from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
+from podsim.pages.sweep_charts import Varied, chart_over
+from podsim.report.base import more_is_better
+from podsim.report.format import format_significant
+from podsim.specs.wording import known_here
+from podsim.sweeps.expression import number_of
+from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
+from podsim.sweeps.rows import DONE
+from podsim.sweeps.run import Swept
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_POINTS: Final = 1500
+_MOST_NUMBERS: Final = 60_000
+_MOST_FIGURES: Final = 40
+_LISTED: Final = 500
+_FEW: Final = 10
+_DIGITS: Final = 6
+_HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
+_COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
+_NUMBER: Final = re.compile(r"\d+\.\d+")
+_FEWEST_DIGITS: Final = 4
+_NO_FIGURES: Final = {*COLUMNS, "warnings"}
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What a page shows of the table of a study.
+
+    Attributes:
+        count: Points of the study.
+        keys: Columns that vary, with how many values each has.
+        crossed: Those of them that do not follow from others.
+        figures: Columns that can be shown, the first of them first; none where no point has figures.
+        best: Points that have the first of the figures, the best first, as many as are listed.
+        done_count: Points that have it.
+        shown: Points of the chart, the lowest first: all, or some evenly chosen ones and the best.
+        left_out: Points that could not be simulated, as many as are listed.
+        left_out_count: How many there are.
+    """
+
+    count: int
+    keys: Mapping[str, int]
+    crossed: Sequence[str]
+    figures: Sequence[str]
+    best: Sequence[Row]
+    done_count: int
+    shown: Sequence[Row]
+    left_out: Sequence[Row]
+    left_out_count: int
+
+
+def sweep_page(swept: Swept, metric: str | None = None) -> Page:
+    """A page of a study.
+
+    Args:
+        swept: The study.
+        metric: Column that is shown first; samples or tokens per second by default.
+
+    Raises:
+        PodsimError: There is no such column.
+    """
+    study = swept.space.study
+    frame = swept.frame().replace([math.inf, -math.inf], math.nan)  # no place on an axis
+    table = _table(frame, swept.space.keys, tuple(study.derived), metric)
+    scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
+    varying = [f"{key} with {table.keys[key]:,} values" for key in table.crossed]
+    return Page(
+        title=study.description or f"A study of {scenarios}",
+        about=(f"{scenarios}, podsim {__version__}", f"Varies: {'; '.join(varying) or 'nothing'}"),
+        version=__version__,
+        inputs=swept.inputs,
+        tiles=list(_tiles(swept, table)),
+        sections=[*_figures(table), *_points(table), *_left_out(table)],
+    )
+
+
+def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], metric: str | None) -> _Table:
+    names = [name for name in frame.columns if name not in {*_NO_FIGURES, *study_keys}]
+    numbers = [name for name in names if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
+    if metric is not None and metric not in numbers:
+        do = known_here(metric, numbers, "use another")
+        raise PodsimError(f"the table has no column of numbers `{metric}`", where="--metric", do=do)
+    first = metric or next((name for name in (*_HEADLINES, *numbers) if name in numbers), None)
+    most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // min(MOST_POINTS, len(frame))))
+    keys = {key: frame[key].nunique(dropna=False) for key in ("scenario", "variant", *study_keys)}
+    keys = {key: count for key, count in keys.items() if count > 1}
+    for key in keys:
+        texts = [_text(value) for value in frame[key]]
+        frame = frame.assign(**{key: list(map(shortened(texts).__getitem__, texts))})
+    left_out, done = frame[frame[STATUS] != DONE], _ranked(frame, first)
+    return _Table(
+        count=len(frame),
+        keys=keys,
+        crossed=[key for key in keys if key not in derived],
+        figures=list(dict.fromkeys((first, *numbers)))[:most] if first else [],
+        best=_rows(done[:_LISTED]),
+        done_count=len(done),
+        shown=_rows(_chosen(frame, done, first)) if first else [],
+        left_out=_rows(left_out[:_LISTED]),
+        left_out_count=len(left_out),
+    )
+
+
+def _ranked(frame: DataFrame, figure: str | None) -> DataFrame:
+    """Points that have a figure, the best first."""
+    if figure is None:
+        return frame[:0]
+    known = frame[frame[figure].notna()]
+    return known.sort_values([figure, POINT], ascending=[not more_is_better(figure), True])
+
+
+def _chosen(frame: DataFrame, done: DataFrame, figure: str) -> DataFrame:
+    """Points of a chart, those without the figure first, then by the figure."""
+    step = -(-len(frame) // MOST_POINTS)
+    numbers = {*frame[POINT][::step], *done[POINT][:1]}
+    some = frame[frame[POINT].isin(numbers)]
+    return some.sort_values([figure, POINT], na_position="first")
+
+
+def _rows(frame: DataFrame) -> list[Row]:
+    return [_plain(row) for row in frame.to_dict("records")]
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of a frame in which what is missing is None and numbers are those of Python."""
+    plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in plain.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
+    if table.figures:
+        figure, best = table.figures[0], table.best[0]
+        at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
+        which, value = "Most" if more_is_better(figure) else "Least", format_significant(float(best[figure]), 4)
+        yield Tile(f"{which} {words_of(figure)}", value, (f"at {at}",) if at else ())
+    for status, count in swept.by_status.items():
+        yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {swept.count:,}",))
+
+
+def _short(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _text(value: object) -> str:
+    """A value of a key; in tables of CSV there is a number that is none where there is nothing."""
+    return "none" if value is None or value != value else str(value)
+
+
+def _rounded(text: str, digits: int) -> str:
+    return _NUMBER.sub(lambda match: f"{float(match[0]):.{digits}g}", text)
+
+
+def shortened(texts: Iterable[str]) -> dict[str, str]:
+    """Values of a key with as few digits as tell them apart.
+
+    >>> shortened(["1.23456 GHz", "1.9 GHz"])
+    {'1.23456 GHz': '1.235 GHz', '1.9 GHz': '1.9 GHz'}
+    >>> shortened(["1.23456", "1.23461"])
+    {'1.23456': '1.23456', '1.23461': '1.23461'}
+    """
+    given = list(dict.fromkeys(texts))
+    for digits in (_FEWEST_DIGITS, _FEWEST_DIGITS + 2):
+        short = [_rounded(text, digits) for text in given]
+        if len(set(short)) == len(given):
+            return dict(zip(given, short, strict=True))
+    return dict(zip(given, given, strict=True))
+
+
+def _figures(table: _Table) -> Iterator[Section]:
+    if not table.crossed or not table.figures:
+        return
+    varied = [_varied(table, number, key) for number, key in enumerate(table.crossed)]
+    fields = {figure: f"m{number}" for number, figure in enumerate(table.figures)}
+    values = []
+    for row in table.shown:
+        point: dict[str, Any] = {"point": row[POINT], "status": row[STATUS]}
+        for number, each in enumerate(varied):
+            text = _text(row[each.key])
+            point |= {f"k{number}": text, f"p{number}": each.places[text], f"n{number}": each.numbers.get(text)}
+        known = {name: row[figure] for figure, name in fields.items() if _is_number(row[figure])}
+        values.append(point | {name: float(f"{value:.{_DIGITS}g}") for name, value in known.items()})
+    choices = {name: label_of(figure) for figure, name in fields.items()}
+    yield Section("Over the keys", [_with_numbers(chart_over(varied, values, choices), table)])
+
+
+def _varied(table: _Table, number: int, key: str) -> Varied:
+    """A key with its values in order: by size where all are numbers, otherwise as they appear."""
+    found = {_text(row[key]): number_of(row[key]) for row in sorted(table.shown, key=lambda row: int(row[POINT]))}
+    numbers = {text: float(value) for text, value in found.items() if isinstance(value, (int, float))}
+    is_numeric = len(numbers) == len(found)
+    ordered = sorted(found, key=lambda text: numbers[text]) if is_numeric else list(found)
+    places = {text: round(place / max(1, len(ordered) - 1), 5) for place, text in enumerate(ordered)}
+    return Varied(f"k{number}", key, _short(key), ordered, places, numbers if is_numeric else {})
+
+
+def _with_numbers(chart: Chart, table: _Table) -> Chart:
+    count, shown = table.count, len(table.shown)
+    notes = [f"{shown:,} of {count:,} points are shown, evenly chosen, and the best."] if shown < count else []
+    return Chart(chart.title, chart.description, chart.spec, notes=[*chart.notes, *notes], choices=chart.choices)
+
+
+def _points(table: _Table) -> Iterator[Section]:
+    """The points, the best first."""
+    if not table.figures:
+        return
+    shown = [table.figures[0], *(name for name in _usual(table) if name != table.figures[0])]
+    headers = (">point", *map(_short, table.keys), *(f">{label_of(name)}" for name in shown))
+    rows = [
+        (str(row[POINT]), *(_text(row[key]) for key in table.keys), *(_number(row[name]) for name in shown))
+        for row in table.best
+    ]
+    more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
+    few = rows[:_FEW]
+    blocks: list[Block] = [Grid(headers, few, f"The best by {label_of(table.figures[0])}")]
+    if len(rows) > len(few):
+        blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
+    yield Section("Points", blocks)
+
+
+def _usual(table: _Table) -> list[str]:
+    names = ("throughput_samples_per_s", "tokens_per_s", "weight_update_s", "latency_s", "time_to_train_s", "mfu")
+    return [name for name in names if name in table.figures]
+
+
+def _number(value: object) -> str:
+    return format_significant(float(value), 4) if isinstance(value, (int, float)) else "–"
+
+
+def _left_out(table: _Table) -> Iterator[Section]:
+    count, listed = table.left_out_count, table.left_out
+    if not count:
+        return
+    cells = [
+        (str(row[POINT]), *(_text(row[key]) for key in table.keys), row[STATUS], str(row[REASON] or ""))
+        for row in listed
+    ]
+    more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
+    grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
+    yield Section("What could not be simulated", [Folded(f"{counted(count, 'point')}, with the reason", [grid])])

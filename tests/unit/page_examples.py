@@ -1,0 +1,158 @@
+"""Pages of each command, and what a browser shows of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from podsim import compare, load, run
+from podsim.activity.serve import serve
+from podsim.capacity import Answer, Goal
+from podsim.capacity.option import Option
+from podsim.checks.verdict import check
+from podsim.pages.check_page import check_page
+from podsim.pages.comparison_page import comparison_page
+from podsim.pages.parts import Block, Chart, Folded, Page
+from podsim.pages.plan_page import plan_page
+from podsim.pages.result_page import result_page
+from podsim.pages.sweep_page import sweep_page
+from podsim.specs.expectations import expectation
+from podsim.sweeps import sweep
+from tests.unit.report_examples import make_result
+
+BERT = "bert_v1.1_pod16_open"
+LINK = "system.machine.ipu_link.bandwidth_per_direction"
+CALL, TIMES = "software.host_call", ["100 ms", "120 ms", "136 ms"]
+SETUP = "software.setup"
+EVIL = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
+
+
+def charts_of(page: Page) -> list[Chart]:
+    """All charts of a page."""
+    return [chart for section in page.sections for chart in _charts(section.blocks)]
+
+
+def _charts(blocks: Any) -> Iterator[Chart]:
+    for block in blocks:
+        if isinstance(block, Chart):
+            yield block
+        elif isinstance(block, Folded):
+            yield from _charts(block.blocks)
+
+
+def blocks_of(page: Page, kind: type[Any]) -> list[Any]:
+    """All blocks of a kind, those inside of others included."""
+
+    def inside(blocks: Any) -> Iterator[Block]:
+        for block in blocks:
+            yield block
+            if isinstance(block, Folded):
+                yield from inside(block.blocks)
+
+    return [block for section in page.sections for block in inside(section.blocks) if isinstance(block, kind)]
+
+
+def study(folder: Path, name: str, **keys: Any) -> Page:
+    """The page of a study of BERT."""
+    content = {"kind": "study", "description": name, "scenario": BERT, "keys": keys}
+    return sweep_page(sweep(content, folder / f"{name}.csv", processes=1))
+
+
+def evil_page() -> Page:
+    """The page of a result that holds what would run as a script, were it not escaped."""
+    result = make_result(name=EVIL, description=EVIL, warnings=(EVIL,), inputs=((EVIL, "ab" * 32),))
+    influence = {"metric": "weight_update_s", "low": -0.1, "high": 0.2}
+    bad = {"key": EVIL, "value": EVIL, "basis": EVIL, "source": EVIL, "note": EVIL, "influence": influence}
+    return result_page(replace(result, assumptions=(bad,)))
+
+
+def verdict_page() -> Page:
+    """The page of a check that one scenario does not pass."""
+    from podsim.checks.baseline import Baseline
+
+    def measured(update_s: float) -> dict[str, Any]:
+        spent = {"matmul": round(update_s * 1e12)}
+        metrics = {"weight_update_s": update_s, "mfu": 0.2}
+        given = {"status": "done", "reason": None, "metrics": metrics, "breakdown_ps": spent}
+        return given | {"inputs": {"one.yaml": "ab" * 32}, "expect": {}}
+
+    now = {"one": measured(1.1), "two": measured(1.0)}
+    agreed = Baseline().with_measured({"one": measured(1.0), "two": measured(1.0)}, "agreed")
+    return check_page(check(now, agreed), now, "podsim-baseline.json")
+
+
+def answer() -> Answer:
+    """An answer of three options, of which a limit rules one out."""
+
+    def option(system: str, ipus: int, update_s: float, reason: str = "", mfu: float = 0.2) -> Option:
+        figures = {
+            "weight_update_s": update_s,
+            "throughput_samples_per_s": 100 / update_s,
+            "mfu": mfu,
+            "warnings": None,
+        }
+        return Option(system, "as given", system, ipus, 4, ipus // 4, figures, reason)
+
+    goal = Goal(BERT, objective="weight_update_s", limits=(expectation("weight_update_s", "< 1.5 s"),))
+    ranked = [option("bow_pod64", 64, 0.5), option("bow_pod16", 16, 1.0, mfu=0.3)]
+    late = option("ipu_pod16", 16, 2.0, "weight_update_s < 1.5 s: +33.3%")
+    out = [late, Option("ipu_pod4", "as given", reason="16 IPUs are needed")]
+    return Answer(goal, ranked, out, second="mfu", inputs=(("goal.yaml", "ab" * 32),))
+
+
+def pages(folder: Path) -> dict[str, Page]:
+    """A page of each kind."""
+    two = compare(BERT, load("bert_pod64_hardware", variant="bow"))
+    return {
+        "run": result_page(run(BERT, record=True)),
+        "forward": result_page(run("bert_large_squad_answers_pod16", record=True)),
+        "generate": result_page(run("llama2_7b_pods", record=True)),
+        "serve": result_page(serve(load("llama2_7b_pods", overrides=["serving.request_count=100"]))),
+        "line": study(folder, "line", **{CALL: TIMES}),
+        "map": study(folder, "map", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"]}),
+        "axes": study(folder, "axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"]}),
+        "compare": comparison_page(two),
+        "plan": plan_page(answer()),
+        "check": verdict_page(),
+        "evil": evil_page(),
+    }
+
+
+class Tags(HTMLParser):
+    """Start tags with their attributes, and the texts of scripts with JSON."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.specs: list[Any] = []
+        self._in_json = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_json = tag == "script" and dict(attrs).get("type") == "application/json"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_json = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_json:
+            self.specs.append(json.loads(data))
+
+
+def chromium() -> tuple[str, str] | None:
+    """Paths of Chromium and of its driver; None where one of them is missing."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    return (browser, driver) if browser and driver else None
+
+
+def numbers_in(text: str) -> list[str]:
+    """Numbers with a point in a text."""
+    return re.findall(r"\d+\.\d+", text)

@@ -1,0 +1,195 @@
+"""What varies: every combination where they are few, a search where they are many; killed, and gone on."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsim import run
+from podsim.capacity import Answer, Goal, Option, find_systems, kept, read_goal
+from podsim.capacity.candidates import Candidates
+from podsim.capacity.chart import drawn
+from podsim.capacity.front import pareto_front
+from podsim.errors import OutputError, PodsimError, SpecError
+
+BERT = "bert_v1.1_pod16_open"
+VARIED = f"""\
+kind: goal
+scenario: {BERT}
+systems: [ipu_pod16, bow_pod16]
+divisions: [as given]
+draws: 0
+vary:
+  parallelism.micro_batch_size: [1, 2, 3]
+  system.machine.ipu.clock: {{from: 1.4 GHz, to: 1.8 GHz, count: COUNT}}
+derived:
+  parallelism.accumulation_factor: ${{1536 // (4 * micro_batch_size)}}
+where:
+- micro_batch_size > 1
+"""
+
+
+def goal(folder: Path, count: int = 2, more: str = "") -> Goal:
+    (folder / "g.yaml").write_text(VARIED.replace("COUNT", str(count)) + more)
+    return read_goal(folder / "g.yaml")
+
+
+def test_every_combination_is_looked_at_and_the_best_is_that_of_all(tmp_path: Path) -> None:
+    """Two pods, micro-batches of 2 and 3, two clocks; those of 1 are left out."""
+    answer = find_systems(goal(tmp_path), processes=1)
+    assert answer.candidate_count == 12 and not answer.ruled_out
+    times = {}
+    for pod, size, clock in product(("ipu_pod16", "bow_pod16"), (2, 3), ("1.4 GHz", "1.8 GHz")):
+        keys = [f"parallelism.micro_batch_size={size}", f"parallelism.accumulation_factor={384 // size}"]
+        times[pod, size, clock] = run(BERT, overrides=[f"system={pod}", *keys, f"system.machine.ipu.clock={clock}"])
+    expected = sorted(result.time_to_train_s or 0.0 for result in times.values())
+    assert [(option.figures or {})["time_to_train_s"] for option in answer.ranked] == expected
+    best = answer.ranked[0]
+    assert best.varied == "micro_batch_size 3, clock 1.8 GHz"
+    assert best.name == f"{best.system}-as-given-micro_batch_size-3-clock-1.8-GHz"
+    (tmp_path / "best.yaml").write_text(best.written)
+    assert run(tmp_path / "best.yaml").time_to_train_s == expected[0]
+
+
+def test_a_candidate_has_a_number_and_a_number_its_candidate(tmp_path: Path) -> None:
+    candidates = Candidates(goal(tmp_path, 5))
+    assert candidates.axes == (2, 1, 1, 3, 5) and len(candidates) == 30
+    for places in product(*map(range, candidates.axes)):
+        number = candidates.number(places)
+        found = candidates.candidate(number)
+        assert (found is None) == (places[3] == 0)  # micro-batches of 1
+        if found is not None:
+            assert found.system == ("ipu_pod16", "bow_pod16")[places[0]]
+            assert found.values["parallelism.micro_batch_size"] == places[3] + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("vary:\n  system: [ipu_pod16]\n", "list pods under `systems`"),
+        ("where: [1 > 2]\n", "nothing varies"),
+        ("vary:\n  system.machine.ipu.clock: {from: 1 GHz, to: 2 GB, count: 2}\n", "different units"),
+        ("vary:\n  a.b: [1]\nwhere: [c > 2]\n", "`c` is no key of this study"),
+    ],
+)
+def test_what_cannot_vary_is_told(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(f"kind: goal\nscenario: {BERT}\n{text}")
+    with pytest.raises(SpecError, match=words):
+        read_goal(tmp_path / "g.yaml")
+
+
+def test_a_goal_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PodsimError, match="leaves out all of 12 candidates"):
+        find_systems(goal(tmp_path, more="- micro_batch_size > 3\n"), processes=1)
+
+
+def test_nothing_that_is_not_beaten_is_missing_from_a_front() -> None:
+    """Against all pairs: an option is on the front if no other is as good in both and better in one."""
+    draws = random.Random(1)
+    for _ in range(50):
+        numbers = [(draws.randint(0, 6), draws.randint(0, 6)) for _ in range(8)]
+        options = [
+            Option("a", "chosen", figures={"time_to_train_s": a, "mfu": b}, number=i)
+            for i, (a, b) in enumerate(numbers)
+        ]
+        front = {numbers[option.number] for option in pareto_front(options, "time_to_train_s", "mfu")}
+        beaten = {
+            (a, b) for a, b in numbers for c, d in numbers if c <= a and d >= b and (c < a or d > b)
+        }  # less time, more of the peak
+        assert front == set(numbers) - beaten
+
+
+def test_a_chart_of_characters_has_its_ends_in_its_corners() -> None:
+    rows = drawn([(1.0, 20.0, "1"), (3.0, 10.0, "2"), (3.0, 20.0, "·")], (1.0, 3.0), (10.0, 20.0))
+    assert (rows[0][0], rows[-1][-1], rows[0][-1]) == ("1", "2", "·")
+    assert sum(character != " " for row in rows for character in row) == 3
+    assert drawn([(1.0, 1.0, "1"), (1.0, 1.0, "2")], (1.0, 1.0), (1.0, 1.0))[-1][0] == "+"
+
+
+# Many
+
+
+needs_optuna = pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="needs podsim[plan]")
+SEARCHED = "trials: 20\nseed: 3\n"
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def interrupted(after: int, monkeypatch: pytest.MonkeyPatch, simulated: list[int]) -> None:
+    """Let the process end after so many candidates, and note those that are simulated."""
+    real = kept.option_for
+
+    def option_for(wanted: Goal, candidate: Any) -> Option:
+        if len(simulated) == after:
+            raise Killed
+        simulated.append(candidate.number)
+        return real(wanted, candidate)
+
+    monkeypatch.setattr(kept, "option_for", option_for)
+
+
+def numbers(answer: Answer) -> list[int]:
+    return [option.number for option in (*answer.ranked, *answer.ruled_out)]
+
+
+@needs_optuna
+def test_a_search_is_the_same_on_any_number_of_cores_and_when_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fastest clock and the largest micro-batch win; 20 of 804 candidates find them."""
+    wanted, journal = goal(tmp_path, 134, SEARCHED), tmp_path / "kept.journal"
+    said: list[str] = []
+    whole = find_systems(wanted, processes=2, say=said.append)
+    assert said[0] == "804 candidates: a search looks at 20 of them (--trials)"
+    assert len(set(numbers(whole))) == 20
+    assert whole.ranked[0].values == {"parallelism.micro_batch_size": 3, "system.machine.ipu.clock": "1.8 GHz"}
+    simulated: list[int] = []
+    with monkeypatch.context() as patch:
+        interrupted(13, patch, simulated)
+        with pytest.raises(Killed):
+            find_systems(wanted, processes=1, journal=journal)
+    rest: list[int] = []
+    with monkeypatch.context() as patch:
+        interrupted(-1, patch, rest)
+        again = find_systems(wanted, processes=1, journal=journal)
+    assert numbers(again) == numbers(whole)
+    assert again.to_dict() == whole.to_dict()
+    assert len(simulated) == 13 and len(rest) == 7 and not set(simulated) & set(rest)
+
+
+def test_what_was_found_serves_other_limits_and_no_other_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = tmp_path / "kept.journal"
+    first = find_systems(goal(tmp_path), processes=1, journal=journal)
+    simulated: list[int] = []
+    interrupted(0, monkeypatch, simulated)  # nothing may be simulated
+    strict = goal(tmp_path, more="deadline: 1 min\nobjective: energy\n")
+    answer = find_systems(strict, processes=1, journal=journal)
+    assert len(answer.ruled_out) == len(first.ranked) == 8 and not simulated
+    with pytest.raises(OutputError, match="options of another goal") as refused:
+        find_systems(goal(tmp_path, 3), processes=1, journal=journal)
+    assert "--journal" in str(refused.value)
+
+
+def test_what_was_found_with_another_pod_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = Goal(BERT, systems=("mine.yaml",), divisions=("as given",), draws=0)
+    for hosts in (1, 2):
+        Path("mine.yaml").write_text(f"kind: pod\nbase: ipu_pod16\nname: Mine\nhost_count: {hosts}\n")
+        if hosts == 1:
+            find_systems(wanted, processes=1, journal=Path("kept.journal"))
+    with pytest.raises(OutputError, match="other inputs"):
+        find_systems(wanted, processes=1, journal=Path("kept.journal"))
+
+
+def test_without_optuna_a_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    with pytest.raises(PodsimError, match="optuna is not installed") as told:
+        find_systems(goal(tmp_path, 134, SEARCHED), processes=1)
+    assert "pip install 'podsim[plan]'" in str(told.value)

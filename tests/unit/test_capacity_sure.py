@@ -1,0 +1,167 @@
+"""How sure a ranking is: shares of draws counted by hand, and what a plan shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from podsim import run
+from podsim.capacity import Answer, Goal, Option, Part, find_systems, sure
+from podsim.capacity.limits import limit
+from podsim.capacity.plot import plot_answer
+from podsim.capacity.show import answer_tables
+from podsim.capacity.sure import drawn_figures, sureness
+from podsim.draws import Draws
+from podsim.errors import PodsimError
+from podsim.uncertainty import percentiles
+
+BERT = "bert_v1.1_pod16_open"
+TIME, COST = "time_to_train_s", "cost_per_run"
+
+
+def option(name: str, time_s: float, cost: float = 1.0, reason: str = "") -> Option:
+    figures = {TIME: time_s, COST: cost, "throughput_samples_per_s": 1000 / time_s}
+    part = Part("", name, 16, 4, 4, figures, written=name)
+    return Option(name, "as given", name, 16, 4, 4, figures, reason, "", "USD", parts=(part,))
+
+
+def sure_of(
+    times: Mapping[str, Sequence[float | None]],
+    ranked: Sequence[Option],
+    out: Sequence[Option],
+    monkeypatch: pytest.MonkeyPatch,
+    **wanted: Any,
+) -> tuple[list[tuple[str, float, float, float]], list[str]]:
+    """Name, first, within and possible of each contender, and which were drawn, if draws give these times."""
+    asked = []
+
+    def _drawn(part: Part, goal: Goal) -> list[Mapping[str, float] | None]:
+        asked.append(part.system)
+        return [None if each is None else {TIME: each} for each in times[part.system]]
+
+    monkeypatch.setattr(sure, "_drawn", _drawn)
+    found = sureness(Goal(BERT, **{"draws": 4, **wanted}), ranked, out, processes=1)
+    assert found is not None
+    return [(each.option.system, each.first, each.within, each.possible) for each in found.contenders], asked
+
+
+def test_the_best_of_each_draw_is_the_one_that_keeps_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`a` wins the first draw and the last, misses the deadline in the second, and does not fit in the third."""
+    times = {"a": [10, 13, None, 10], "b": [12, 12, 12, 12]}
+    ranked, limits = [option("a", 10), option("b", 12)], (limit("time", "< 12.5 s"),)
+    found, _ = sure_of(times, ranked, [], monkeypatch, limits=limits)
+    assert found == [("a", 0.5, 0.5, 0.75), ("b", 0.5, 1.0, 1.0)]
+
+
+def test_what_misses_a_limit_by_little_may_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cheaper one is 5 % late, and in time in one draw of four; one that is 20 % late is left out."""
+    late, later = option("late", 10.5, 1.0, "late"), option("later", 12, 0.9, "later")
+    times = {"a": [8, 8, 8, 8], "late": [10.5, 9.9, 11, 12]}
+    found, _ = sure_of(
+        times, [option("a", 8, 2)], [late, later], monkeypatch, objective="cost", limits=(limit("time", "< 10 s"),)
+    )
+    assert found == [("late", 0.25, 0.25, 1.0), ("a", 0.75, 1.0, 1.0)]
+
+
+def test_the_best_is_drawn_however_many_miss_by_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [option(f"late{place}", 10.1, 1 + place, "late") for place in range(6)]
+    times: dict[str, list[float | None]] = {"a": [8] * 4, **{each.system: [10.1] * 4 for each in late}}
+    wanted = {"objective": "cost", "limits": (limit("time", "< 10 s"),)}
+    found, _ = sure_of(times, [option("a", 8, 9)], late, monkeypatch, **wanted)
+    assert [(name, first) for name, first, *_ in found] == [("late0", 0.0), ("late1", 0.0), ("a", 1.0)]
+
+
+def test_what_is_far_behind_is_drawn_only_if_it_can_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = [option("a", 10), option("b", 14), option("c", 16)]
+    times: dict[str, list[float | None]] = {"a": [10] * 4, "b": [14] * 4, "c": [16] * 4}
+    assert sure_of(times, ranked, [], monkeypatch)[1] == ["a", "b"]
+    impossible: dict[str, list[float | None]] = {**times, "a": [10, 10, 10, None], "b": [14, 14, 14, None]}
+    found, asked = sure_of(impossible, ranked, [], monkeypatch)
+    assert asked == ["a", "b", "c"]
+    assert [(name, first) for name, first, *_ in found] == [("a", 0.75), ("b", 0.0), ("c", 0.25)]
+
+
+def test_what_comes_after_the_first_four_is_drawn_where_none_of_them_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = [option(name, 10 + place) for place, name in enumerate("abcdef")]
+    times: dict[str, list[float | None]] = {each.system: [10, None, 10, 10] for each in ranked[:4]}
+    found, asked = sure_of({**times, "e": [14] * 4, "f": [15] * 4}, ranked, [], monkeypatch)
+    assert asked == ["a", "b", "c", "d", "e", "f"]
+    assert [(name, first) for name, first, *_ in found][3:] == [("d", 0.0), ("e", 0.25)]
+
+
+def test_shares_are_of_draws_in_which_something_reaches_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: dict[str, list[float | None]] = {"a": [None, None, 10, 10], "b": [None, None, 9, 12]}
+    found, _ = sure_of(times, [option("a", 10), option("b", 11)], [], monkeypatch)
+    assert found == [("a", 0.5, 0.5, 0.5), ("b", 0.5, 0.5, 0.5)]
+
+
+def test_cost_and_energy_follow_time() -> None:
+    """A tenth longer, at 9 tenths of the rate."""
+    rates = {
+        "throughput_samples_per_s": 100.0,
+        "cost_per_million_samples": 9.0,
+        "samples_per_currency": 10.0,
+        "mfu": 0.4,
+    }
+    known = {
+        TIME: 100.0,
+        COST: 20.0,
+        "energy_per_run_j": 5.0,
+        "mean_power_w": 7.0,
+        "memory.fullest_ipu_bytes": 1,
+        **rates,
+    }
+    found = drawn_figures(Part("", "a", 4, 4, 1, known), {TIME: 110.0, "throughput_samples_per_s": 90.0, "other": 1.0})
+    assert found == pytest.approx(
+        {TIME: 110, COST: 22, "energy_per_run_j": 5.5, "mean_power_w": 7, "memory.fullest_ipu_bytes": 1}
+        | {"throughput_samples_per_s": 90, "cost_per_million_samples": 10, "samples_per_currency": 9, "mfu": 0.36}
+    )
+
+
+@pytest.fixture(scope="module")
+def answer() -> Answer:
+    rent = "cost.price_per_ipu_hour=1.5 USD"
+    systems = ("ipu_pod16", "bow_pod16", "32 of ipu_pod64", "48 of ipu_pod64")
+    wide = ("parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384", rent)
+    limits = (limit("time", "< 32 min"), limit("cost", "< 20 USD"))
+    goal = Goal(BERT, systems=systems, divisions=("as given",), overrides=wide, limits=limits, draws=10)
+    return find_systems(goal, processes=1)
+
+
+def test_draws_are_those_of_a_run(answer: Answer) -> None:
+    """The faster chip wins in every draw: what is drawn is common to both."""
+    assert answer.sureness is not None
+    first, *others = answer.sureness.contenders
+    assert (first.option.system, first.first) == ("bow_pod16", 1.0) and all(each.first == 0 for each in others)
+    assert answer.best is not None
+    drawn = sure._drawn(answer.best.parts[0], answer.goal)
+    wide = ["parallelism.micro_batch_size=1", "parallelism.accumulation_factor=384"]
+    again = run(BERT, overrides=["system=bow_pod16", *wide], uncertainty=Draws(10)).uncertainty
+    assert again is not None
+    assert percentiles([each[TIME] for each in drawn if each is not None]) == again.metrics[TIME]
+
+
+def test_tables_with_all_that_there_is_to_say_fit_eighty_columns(answer: Answer) -> None:
+    console = Console(file=StringIO(), width=80)
+    for table in answer_tables(answer):
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for words in ("Ruled out", "48 IPUs are no partition", "How sure: 10 draws", "within limits in", "100 %"):
+        assert words in text
+    assert "…" not in text and max(map(len, text.splitlines())) <= 80
+    assert answer.to_dict()["sureness"]["contenders"][0]["option"] == "bow_pod16, as given"
+
+
+@pytest.mark.parametrize("name", ["chart.png", "chart.svg"])
+def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: Answer, tmp_path: Path) -> None:
+    for path in (tmp_path / "a" / name, tmp_path / "b" / name):
+        path.parent.mkdir()
+        plot_answer(answer, path)
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    with pytest.raises(PodsimError, match="two figures"):
+        plot_answer(Answer(Goal(BERT), [option("a", 1)], []), tmp_path / name)

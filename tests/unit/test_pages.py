@@ -1,0 +1,556 @@
+"""Pages: their numbers are those of the answer, they ask the network for nothing, and what users wrote stays text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from podsim import RunResult, run
+from podsim.comparisons.difference import Step, Waterfall
+from podsim.errors import OutputError, PodsimError
+from podsim.pages import html, library, patterns, write
+from podsim.pages import sweep_page as sweep_module
+from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
+from podsim.pages.parts import Chart, Folded, Grid, Page
+from podsim.pages.plan_page import plan_page
+from podsim.pages.result_page import result_page
+from podsim.pages.timeline import MOST_MARKS, MOST_OF_CYCLES
+from podsim.pages.timeline_marks import Mark, marks_of, merged, pieces_of
+from podsim.report.kinds import FAMILIES, KINDS, kind_of
+from podsim.report.slices import OPERATION, PASS, REPEATED, Slice
+from podsim.report.windows import Window
+from podsim.specs.document import Document
+from podsim.sweeps import sweep
+from podsim.sweeps.run import Swept
+from podsim.sweeps.space import space_of
+from podsim.units import ps_to_seconds
+from tests.unit.bad_input_cases import Run
+from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
+from tests.unit.report_examples import MAKESPAN_PS, make_forward, make_result
+
+BERT = "bert_v1.1_pod16_open"
+
+
+@pytest.fixture(scope="module")
+def bert() -> RunResult:
+    result = run(BERT, record=True)
+    assert isinstance(result, RunResult)
+    return result
+
+
+@pytest.fixture(scope="module")
+def page(bert: RunResult) -> Page:
+    return result_page(bert)
+
+
+@pytest.fixture(scope="module")
+def charts(page: Page) -> list[Chart]:
+    return charts_of(page)
+
+
+def bars_of(chart: Chart) -> list[dict[str, Any]]:
+    values: list[dict[str, Any]] = chart.spec["data"]["values"]
+    return values
+
+
+# Numbers
+
+
+def test_a_waterfall_goes_from_nothing_to_the_whole_and_each_step_is_its_kind_of_time(
+    bert: RunResult, charts: list[Chart]
+) -> None:
+    *steps, total = bars_of(charts[0])
+    assert (steps[0]["start"], total["start"]) == (0, 0)
+    assert all(one["end"] == other["start"] for one, other in pairwise(steps))
+    assert steps[-1]["end"] == total["end"] == pytest.approx(bert.weight_update_s, rel=1e-12)
+    breakdown = bert.to_dict()["breakdown"]
+    assert isinstance(breakdown, Mapping)
+    shown = {each["row"]: each["end"] - each["start"] for each in steps}
+    assert shown == pytest.approx({kind_of(kind).label: time for kind, time in breakdown.items() if time})
+
+
+def test_the_table_below_has_the_numbers_of_the_chart(bert: RunResult, charts: list[Chart]) -> None:
+    assert charts[0].numbers is not None
+    *rows, total = charts[0].numbers.rows
+    assert sum(float(row[1]) for row in rows) == pytest.approx(float(total[1]), rel=1e-7)
+    assert float(total[1]) == pytest.approx(bert.weight_update_s, rel=1e-8)
+
+
+def test_each_ipu_fills_its_weight_update(bert: RunResult, charts: list[Chart]) -> None:
+    by_row: dict[str, list[dict[str, Any]]] = {}
+    for bar in bars_of(charts[1]):
+        by_row.setdefault(bar["row"], []).append(bar)
+    assert len(by_row) == len(bert.ipus) == 4
+    for account, bars in zip(bert.ipus, by_row.values(), strict=True):
+        assert sum(bar["end"] - bar["start"] for bar in bars) == pytest.approx(bert.weight_update_s, rel=1e-9)
+        assert len(bars) == sum(1 for time in account.time_ps.values() if time)
+
+
+def test_a_memory_map_is_as_long_as_what_is_used(bert: RunResult, charts: list[Chart]) -> None:
+    chart = next(each for each in charts if each.title.startswith("In-Processor-Memory"))
+    for ipu in range(4):
+        bars = [bar for bar in bars_of(chart) if bar["row"] == f"IPU {ipu}"]
+        assert sum(bar["end"] - bar["start"] for bar in bars) * 2**20 == pytest.approx(bert.memory.used_bytes(ipu))
+    assert chart.numbers is not None
+    written = {int(row[0]): int(row[-2].replace(",", "")) for row in chart.numbers.rows}
+    assert written == {ipu: bert.memory.used_bytes(ipu) for ipu in range(4)}
+
+
+def test_assumptions_are_shown_as_far_as_they_move_the_result(bert: RunResult, page: Page, charts: list[Chart]) -> None:
+    chart = charts[-1]
+    first = bert.assumptions[0]
+    influence = first["influence"]
+    assert isinstance(influence, Mapping)
+    bars = [bar for bar in bars_of(chart) if str(first["key"]).endswith(bar["row"])]
+    ends = sorted((influence["low"], influence["high"]), key=lambda end: -abs(end))
+    assert [bar["end"] / 100 for bar in bars] == pytest.approx(ends)
+    grids = blocks_of(page, Grid)
+    (table,) = [each for each in grids if each.headers[0] == "input"]
+    assert [row[0] for row in table.rows] == [each["key"] for each in bert.assumptions]
+
+
+def assumed(key: str, low: float | None, high: float | None) -> dict[str, object]:
+    influence = {"metric": "time_to_train_s", "low": low, "high": high}
+    return {"key": key, "value": "1", "basis": "assumed", "source": "estimate", "note": None, "influence": influence}
+
+
+def test_ends_of_ranges_hide_neither_one_another_nor_what_is_impossible() -> None:
+    rows = (assumed("one.a.x", 0.1, 0.3), assumed("two.a.x", None, -0.2), assumed("b.y", 0.0001, 0.0))
+    chart = charts_of(result_page(make_result(assumptions=rows)))[-1]
+    assert [(bar["row"], bar["end"], bar.get("text")) for bar in bars_of(chart)] == [
+        ("one.a.x", pytest.approx(30), None),
+        ("one.a.x", pytest.approx(10), None),
+        ("two.a.x", pytest.approx(-20), None),
+        ("two.a.x", 0, "impossible"),
+    ]
+    nothing = charts_of(result_page(make_result(assumptions=(assumed("a.x", None, None),))))[-1]
+    assert [bar["text"] for bar in bars_of(nothing)] == ["impossible"] * 2
+    low, high = nothing.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < 0 < high
+
+
+def test_tiles_are_the_headline_of_the_terminal_with_what_was_measured() -> None:
+    tiles = {tile.label: tile for tile in result_page(make_result()).tiles}
+    assert tiles["Weight update"].value == "100 us"
+    assert tiles["Weight update"].notes == ("measured 80 us, error +25.0 %",)
+    assert tiles["MFU"].notes == ("of all 4 IPUs 12.5 %",)
+
+
+def test_a_page_says_what_was_simulated() -> None:
+    page = result_page(make_result(warnings=("Mind the gap.",)))
+    assert page.title == "Two IPUs [by hand]"
+    assert list(page.about) == list(make_result().about)
+    assert page.warnings == ("Mind the gap.",)
+
+
+def test_a_result_without_a_timeline_has_a_page_without_one() -> None:
+    titles = [section.title for section in result_page(make_result(trace=None)).sections]
+    assert titles == ["Where time goes", "Memory", "Assumptions by influence", "Sources"]
+    assert "Timeline" in [section.title for section in result_page(make_forward()).sections]
+
+
+def test_a_waterfall_between_results_adds_up_and_shows_what_moved() -> None:
+    steps = (Step("matmul", 10**12, 9 * 10**11), Step("host", 10**11, 10**11), Step("bubble", 0, 3 * 10**11))
+    *_, chart = [waterfall_chart(Waterfall("weight update", steps), "B")]
+    a, matmul, bubble, b = bars_of(chart)
+    assert (a["row"], b["row"], a["end"], b["end"]) == ("A", "B", pytest.approx(1100), pytest.approx(1300))
+    assert (matmul["start"], matmul["end"], bubble["end"]) == pytest.approx((1100, 1000, 1300))
+    assert (matmul["text"], bubble["text"]) == ("-100 ms", "+300 ms")
+    assert matmul["fill"] == patterns.fill_of(patterns.FASTER)
+    assert bubble["fill"] == patterns.fill_of(patterns.SLOWER)
+
+
+def test_an_axis_begins_at_nothing_unless_changes_could_not_be_seen() -> None:
+    assert ends_of_axis([0, 100, 100, 50, 0, 50]) == (0, 100)
+    low, high = ends_of_axis([0, 1000, 1000, 1010, 0, 1010])
+    assert 900 < low < 1000 < 1010 < high
+
+
+# The timeline
+
+
+def test_bars_of_a_timeline_fill_what_is_shown_of_each_ipu(bert: RunResult, charts: list[Chart]) -> None:
+    chart = next(each for each in charts if each.stretches)
+    assert bert.trace is not None
+    whole_ms = ps_to_seconds(bert.trace.makespan_ps) * 1000
+    for ipu in range(4):
+        bars = sorted((bar for bar in bars_of(chart) if bar["lane"] == f"IPU {ipu}"), key=lambda bar: bar["start"])
+        assert bars[0]["start"] == 0
+        assert bars[-1]["end"] == pytest.approx(whole_ms)
+        assert all(one["end"] == other["start"] for one, other in pairwise(bars))
+    assert len(bars_of(chart)) <= 2 * MOST_MARKS + MOST_OF_CYCLES + 4
+
+
+def test_what_is_folded_is_all_that_is_not_shown(bert: RunResult, charts: list[Chart]) -> None:
+    chart = next(each for each in charts if each.stretches)
+    main = max(bert.phases, key=lambda phase: phase.count)
+    folded = [bar for bar in bars_of(chart) if bar["kind"] == "repeated"]
+    assert {bar["what"] for bar in folded} == {f"{main.count - 4:,} more cycles like those before"}
+    period_ms = main.seconds / main.count * 1000
+    assert folded[0]["end"] - folded[0]["start"] == pytest.approx((main.count - 4) * period_ms, rel=1e-6)
+
+
+def test_the_kinds_of_a_timeline_add_up_nearly_to_their_times(bert: RunResult, charts: list[Chart]) -> None:
+    """Two cycles on IPU 1: short operations are drawn together, and yet matrix products get their share."""
+    chart = next(each for each in charts if each.stretches)
+    cycles = chart.stretches[2]
+    bars = [
+        bar
+        for bar in bars_of(chart)
+        if bar["lane"] == "IPU 1" and cycles.start <= bar["start"] and bar["end"] <= cycles.end * (1 + 1e-9)
+    ]
+    shown = sum(bar["end"] - bar["start"] for bar in bars if bar["fill"] == patterns.fill_of_kind("matmul"))
+    assert bert.trace is not None
+    records = [each for each in bert.trace.records if each.lane == "ipu1" and each.kind == "matmul"]
+    main = [each for each in records if each.repeat_count == max(one.repeat_count for one in records)]
+    taken = 2 * sum(each.end_ps - each.start_ps for each in main) / 1e9
+    assert shown == pytest.approx(taken, rel=0.02)
+
+
+def operation(name: str, start_ps: int, *kinds: tuple[str, int], runs: int = 1) -> Slice:
+    inside, now = [], start_ps
+    for kind, length_ps in kinds:
+        inside.append(Slice("ipu0", kind, kind, now, now + length_ps))
+        now += length_ps
+    arguments = {"runs in this pass": runs}
+    return Slice("ipu0", OPERATION, name, start_ps, now, arguments=arguments, inside=tuple(inside))
+
+
+def a_pass() -> Slice:
+    """An embedding, then three layers of two operations, of which the program keeps the first."""
+    parts = (
+        operation("embedding", 0, ("vector", 5)),
+        operation("layer/a", 5, ("matmul", 6), ("exchange", 2), runs=3),
+        operation("layer/b", 13, ("vector", 2), runs=3),
+        Slice("ipu0", REPEATED, "2 more like this: layer", 15, 35, arguments={"repetitions": 2}),
+    )
+    return Slice("ipu0", PASS, "forward", 0, 35, inside=parts)
+
+
+def test_operations_that_are_repeated_stand_as_often_as_they_run() -> None:
+    assert [(each.name, each.kind, each.start_ps, each.end_ps) for each in pieces_of(a_pass())] == [
+        ("embedding", "vector", 0, 5),
+        *(("layer/a", "matmul", 5, 11), ("layer/a", "exchange", 11, 13), ("layer/b", "vector", 13, 15)),
+        *(("layer/a", "matmul", 15, 21), ("layer/a", "exchange", 21, 23), ("layer/b", "vector", 23, 25)),
+        *(("layer/a", "matmul", 25, 31), ("layer/a", "exchange", 31, 33), ("layer/b", "vector", 33, 35)),
+    ]
+
+
+def test_short_neighbours_become_one_that_is_drawn_as_what_it_owes() -> None:
+    pieces = [
+        Mark("ipu0", f"op{number}", kind, start, start + length)
+        for number, (kind, start, length) in enumerate(
+            [("matmul", 0, 6), ("vector", 6, 4), ("matmul", 10, 6), ("vector", 16, 4)]
+        )
+    ]
+    one, other = merged(pieces, 10)
+    assert (one.name, one.kind, one.operations, one.length_ps) == ("2 short operations, op0 to op1", "matmul", 2, 10)
+    # After the first, matmul has been drawn for 4 too long: it is owed 6 - 4 = 2, and vector 4 + 4 = 8.
+    assert (other.kind, other.start_ps, other.end_ps) == ("vector", 10, 20)
+    assert one.mixture == "matmul 60 %, vector 40 %"
+    assert list(merged(pieces, 4)) == pieces
+
+
+def test_marks_are_cut_to_their_window_and_not_too_many() -> None:
+    cycle = Slice("ipu0", "matmul", "work", 0, 10, repeat_count=100, repeat_period_ps=10)
+    marks = marks_of([cycle], Window("some", 25, 45), most=10)
+    assert [(each.start_ps, each.end_ps) for each in marks] == [(25, 30), (30, 40), (40, 45)]
+    few = marks_of([cycle], Window("all", 0, 1000), most=10)
+    assert len(few) <= 10
+    assert (few[0].start_ps, few[-1].end_ps, sum(each.operations for each in few)) == (0, 1000, len(few))
+
+
+# Colours
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as of WCAG 2."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def pattern_of(fill: str) -> tuple[str, str]:
+    """Colour and drawing of a fill."""
+    name = fill.removeprefix("url(#").removesuffix(")")
+    found = re.search(rf'<pattern id="{name}".*?fill="(#\w+)"/>(.*?)</pattern>', patterns.definitions())
+    assert found is not None, name
+    return found[1], re.sub(r'"#\w+"', "", found[2])
+
+
+def test_families_differ_in_pattern_and_their_members_in_lightness() -> None:
+    fills = {kind.name: pattern_of(patterns.fill_of_kind(kind.name)) for kind in KINDS}
+    families = {family: {fills[kind.name][1] for kind in KINDS if kind.family == family} for family in FAMILIES}
+    assert all(len(shapes) == 1 for shapes in families.values())
+    assert len({shape for shapes in families.values() for shape in shapes}) == len(FAMILIES)
+    for family in FAMILIES:
+        lightness = [luminance(fills[kind.name][0]) for kind in KINDS if kind.family == family]
+        assert lightness == sorted(lightness)
+        assert all(other > one * 1.05 for one, other in pairwise(lightness))
+
+
+def test_tenants_of_memory_differ_in_pattern_or_lightness() -> None:
+    fills = [pattern_of(fill) for fill in patterns.fills_in_turn(map(str, range(8))).values()]
+    for (one, shape), (other, other_shape) in combinations(fills, 2):
+        darker, lighter = sorted((luminance(one), luminance(other)))
+        assert shape != other_shape or (lighter + 0.05) / (darker + 0.05) > 2
+    assert patterns.fills_in_turn(map(str, range(20)))["19"] == patterns.fills_in_turn(map(str, range(8)))["7"]
+
+
+def test_text_of_pages_has_contrast() -> None:
+    style = (Path(html.__file__).parent / "page.css").read_text(encoding="utf-8")
+    colours = dict(re.findall(r"--(ink|soft|accent): (#\w+)", style))
+    for colour in colours.values():
+        full = colour if len(colour) == 7 else "#" + "".join(2 * each for each in colour[1:])
+        assert 1.05 / (luminance(full) + 0.05) > 4.5
+    assert len(colours) == 3
+
+
+def test_text_on_a_bar_is_black_or_white_whichever_is_easier_to_read() -> None:
+    for kind in KINDS:
+        light = luminance(kind.colour)
+        contrast = (light + 0.05) / 0.05 if patterns.is_light(kind.colour) else 1.05 / (light + 0.05)
+        assert contrast > 4.5, kind.name
+
+
+# The file
+
+
+@pytest.fixture
+def with_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script in place of the library, which need not be installed."""
+    monkeypatch.setattr(html, "script", lambda: "window.vegaEmbed = () => '</script><!-- ';")
+
+
+def test_what_users_write_stays_text(with_script: None) -> None:
+    text = html.as_html(evil_page())
+    tags = Tags(text)
+    assert EVIL not in text
+    assert not any(tag == "img" for tag, _ in tags.tags)
+    assert len([1 for tag, given in tags.tags if tag == "script" and "type" not in given]) == 2
+    assert any(bar["row"] for spec in tags.specs for bar in spec["data"]["values"])
+    assert text.count("</script>") == len(tags.specs) + 2
+    (key,) = {bar["t2"] for spec in tags.specs[-1:] for bar in spec["data"]["values"]}
+    assert key == EVIL
+
+
+def test_a_page_asks_the_network_for_nothing(with_script: None) -> None:
+    tags = Tags(html.as_html(result_page(make_result())))
+    for tag, given in tags.tags:
+        assert "src" not in given
+        if "href" in given and tag != "a":
+            assert str(given["href"]).startswith("data:")
+    policy = next(given["content"] for _, given in tags.tags if given.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert "'unsafe-eval'" not in policy
+    assert len(re.findall(r"'sha256-[\w+/]{43}='", policy)) == 2
+
+
+def test_headings_labels_and_tables_are_there_for_those_who_do_not_see_charts(
+    page: Page, charts: list[Chart], with_script: None
+) -> None:
+    text = html.as_html(page)
+    levels = [int(level) for level in re.findall(r"<h([1-6])", text)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(other <= one + 1 for one, other in pairwise(levels))
+    tags = Tags(text).tags
+    ids = {given["id"] for _, given in tags if "id" in given}
+    for tag, given in tags:
+        assert tag != "figure" or given["aria-labelledby"] in ids
+        assert given.get("class") != "chart" or given["aria-label"]
+        assert tag != "a" or not str(given["href"]).startswith("#") or str(given["href"])[1:] in ids
+    assert text.count("The numbers of this chart") == len([each for each in charts if each.numbers])
+    assert all(spec["description"] for spec in Tags(text).specs)
+
+
+def test_addresses_of_sources_are_links_and_nothing_else_is(with_script: None) -> None:
+    page = result_page(make_result(warnings=("javascript:alert(1)",)))
+    reference = {"key": "k", "value": "1", "basis": "assumed", "note": "see https://example.org/a?b=1&c='x'."}
+    page = result_page(make_result(assumptions=(reference,)))
+    links = [given["href"] for tag, given in Tags(html.as_html(page)).tags if tag == "a"]
+    assert [each for each in links if not str(each).startswith("#")] == ["https://example.org/a?b=1&c="]
+
+
+def test_the_same_result_gives_the_same_bytes(with_script: None) -> None:
+    assert html.as_html(result_page(make_result())) == html.as_html(result_page(make_result()))
+
+
+def test_a_page_with_its_library_has_five_megabytes_at_most(tmp_path: Path, page: Page) -> None:
+    pytest.importorskip("vl_convert", reason="pages need vl-convert-python")
+    write.write_page(page, tmp_path / "page.html")
+    content = (tmp_path / "page.html").read_bytes()
+    assert 1_000_000 < len(content) <= 5_000_000
+    assert b"window.vegaEmbed" in content
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["run", "good.yaml", "--report", "out.txt"], 2, "`.txt` is not a format for pages"),
+        (["run", "good.yaml", "--report", "out"], 2, "the name of a page needs a suffix"),
+        (["serve", "good.yaml", "--report", "none/out.html"], 2, "the folder `none` does not exist"),
+        (["sweep", "study.yaml", "--report", "none/out.html"], 2, "the folder `none` does not exist"),
+        (["compare", "good.yaml", "good.yaml", "--report", "out.pdf"], 2, "`.pdf` is not a format for pages"),
+        (["plan", "good.yaml", "--report", "."], 2, "needs a suffix"),
+        (["check", "good.yaml", "--report", "out.png"], 2, "`.png` is not a format for pages"),
+        (["check", "good.yaml", "--accept", "--reason", "r", "--report", "o.html"], 2, "`--accept` gives none"),
+    ],
+)
+def test_pages_that_cannot_be_written_are_refused_before_the_work(
+    podsim: Run, arguments: list[str], code: int, told: str
+) -> None:
+    found, text = podsim(*arguments)
+    assert (found, told in text, "do: " in text) == (code, True, True), text
+    assert not Path("podsim-baseline.json").exists()
+
+
+def test_a_missing_library_says_how_to_install_it(podsim: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "_PACKAGE", "no_such_package")
+    code, text = podsim("run", "good.yaml", "--report", "out.html")
+    assert code == 2
+    assert "pages need vl-convert-python, which is not installed" in text
+    assert "do: pip install 'podsim[report]'" in text
+    assert not Path("out.html").exists()
+
+
+def test_a_page_never_overwrites_what_it_stands_on(
+    podsim: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_script: None
+) -> None:
+    monkeypatch.setattr(write, "check_library", lambda: None)
+    (tmp_path / "link.html").symlink_to(tmp_path / "good.yaml")
+    before = (tmp_path / "good.yaml").read_text()
+    for arguments in (["run", "good.yaml"], ["compare", "good.yaml", BERT]):
+        code, text = podsim(*arguments, "--report", "link.html")
+        assert (code, "this is both" in text) == (2, True), text
+    code, text = podsim("run", "good.yaml", "--trace", "x.html", "--report", "x.html")
+    assert (code, "this is both the trace and the report" in text) == (2, True), text
+    assert (tmp_path / "good.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title", "sections"),
+    [
+        (["run", "good.yaml"], None, ["Where time goes", "Timeline", "Memory", "Assumptions by influence", "Sources"]),
+        (["compare", "good.yaml", "good.yaml"], "good.yaml against good.yaml", ["B against A: training"]),
+        (["check", "good.yaml"], "All scenarios hold", ["Scenarios"]),
+        (["sweep", "study.yaml", "-o", "t.csv"], "One &lt;key&gt;", ["Over the keys", "Points"]),
+    ],
+)
+def test_each_command_writes_its_page_and_says_so(
+    podsim: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    with_script: None,
+    arguments: list[str],
+    title: str | None,
+    sections: list[str],
+) -> None:
+    monkeypatch.setattr(write, "check_library", lambda: None)
+    study = f"kind: study\ndescription: One <key>\nscenario: {BERT}\nkeys: {{software.host_call: [100 ms, 136 ms]}}\n"
+    Path("study.yaml").write_text(study)
+    code, text = podsim(*arguments, "--report", "page.html")
+    assert (code, "wrote page.html" in text) == (0, True), text
+    written = Path("page.html").read_text(encoding="utf-8")
+    assert re.findall(r"<h2>(.*?)</h2>", written) == sections
+    assert title is None or f"<h1>{title}</h1>" in written
+    assert "good.yaml" in written or BERT in written
+
+
+def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: None) -> None:
+    page = plan_page(answer())
+    assert [(tile.label, tile.value) for tile in page.tiles] == [
+        ("Best", "bow_pod64"),
+        ("Weight update", "500 ms"),
+        ("Mfu", "20.0 %"),
+        ("IPUs", "64 (= 4 × 16)"),
+        ("Within all limits", "2 of 4 options"),
+    ]
+    bars, weighed, by_size = charts_of(page)
+    assert [(bar["row"], bar["end"]) for bar in bars_of(bars)] == [
+        ("bow_pod64, as given", 0.5),
+        ("bow_pod16, as given", 1.0),
+        ("ipu_pod16, as given", 2.0),
+    ]
+    assert [(bar["x"], bar["y"], bar["front"]) for bar in bars_of(weighed)] == [
+        (0.2, 0.5, True),
+        (0.3, 1.0, True),
+        (0.2, 2.0, False),
+    ]
+    assert [(bar["x"], bar["state"]) for bar in bars_of(by_size)][2] == (16, "ruled out by a limit")
+    assert "16 IPUs are needed" in html.as_html(page)
+    assert [section.title for section in page.sections][:2] == ["Ranking", "Weighed"]
+
+
+def test_a_check_shows_how_far_each_figure_has_moved() -> None:
+    page = verdict_page()
+    (chart,) = charts_of(page)
+    assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
+    assert page.tiles[0].value == "does not hold"
+    (findings,) = [grid for grid in blocks_of(page, Grid) if grid.headers[0] == "scenario" and len(grid.headers) == 6]
+    assert findings.rows[0][:5] == ["one", "weight_update_s", "1", "1.1", "+10.00 %"]
+
+
+def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(tmp_path: Path) -> None:
+    content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [24, 48]}}
+    none = sweep_module.sweep_page(sweep(content, tmp_path / "none.csv", processes=1))
+    assert [(tile.label, tile.value) for tile in none.tiles] == [("Points that do not fit", "2")]
+    assert [section.title for section in none.sections] == ["What could not be simulated"]
+    (folded,) = none.sections[0].blocks
+    assert isinstance(folded, Folded)
+    assert folded.title == "2 points, with the reason"
+    content = {"kind": "study", "scenario": BERT, "keys": {"parallelism.micro_batch_size": [2, 24]}}
+    swept = sweep(content, tmp_path / "one.csv", processes=1)
+    with pytest.raises(PodsimError, match="no column of numbers `speed`"):
+        sweep_module.sweep_page(swept, "speed")
+    page = sweep_module.sweep_page(swept, "mfu")
+    (chart,) = charts_of(page)
+    assert next(iter(chart.choices.values())) == "mfu"
+    values = {bar["k0"]: bar.get("m0") for bar in bars_of(chart)}
+    result = run(BERT, overrides=["parallelism.micro_batch_size=2"])
+    assert isinstance(result, RunResult)
+    assert values == {"2": pytest.approx(result.mfu, rel=1e-5), "24": None}
+    with pytest.raises(OutputError, match="is not a format"):
+        write.check_page_path(tmp_path / "page.md")
+
+
+def test_variants_of_a_study_have_their_names_and_the_file_itself_none(tmp_path: Path) -> None:
+    content = {"kind": "study", "scenario": "bert_base_c600", "all_variants": True}
+    (chart,) = charts_of(sweep_module.sweep_page(sweep(content, tmp_path / "variants.csv", processes=1)))
+    assert {bar["k0"] for bar in bars_of(chart)} == {"none", "batch_128"}
+
+
+def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Points 0 to 19, of which every seventh is drawn from the first on; the last is the best, and 5 is infinite."""
+    rows = [{"point": number, "status": "done", "scenario": BERT, "variant": None, "k": number} for number in range(20)]
+    frame = pd.DataFrame([row | {"reason": None, "mfu": (1 + row["point"]) / 100} for row in rows])  # type: ignore[operator]
+    space = space_of(Document({"kind": "study", "scenario": BERT, "names": {"k": list(range(20))}}))
+    swept = Swept(space, tmp_path / "table.csv", 20, {"done": 20}, ())
+    frame.loc[5, "mfu"] = float("inf")
+    frame.to_csv(swept.output, index=False)
+    monkeypatch.setattr(sweep_module, "MOST_POINTS", 3)
+    page = sweep_module.sweep_page(swept, "mfu")
+    assert (page.tiles[0].label, page.tiles[0].value, page.tiles[0].notes) == ("Most mfu", "0.2", ("at k 19",))
+    (chart,) = charts_of(page)
+    assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
+    assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
+    tables = blocks_of(page, Grid)
+    assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1) if number != 5]
+
+
+def test_the_makespan_of_the_example_is_shown_whole() -> None:
+    chart = next(each for each in charts_of(result_page(make_result())) if each.stretches)
+    assert [(each.start, each.end) for each in chart.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
+    assert json.dumps(chart.spec)

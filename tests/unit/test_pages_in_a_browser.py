@@ -1,0 +1,225 @@
+"""Pages as Chromium shows them, without a window: drawn whole, without complaints, and usable by keyboard.
+
+All pages are opened once, by one browser; tests look at what was noted then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsim.pages.parts import Page
+from podsim.pages.write import write_page
+from tests.unit.page_examples import EVIL, charts_of, chromium, pages
+
+pytest.importorskip("vl_convert", reason="pages need vl-convert-python")
+webdriver = pytest.importorskip("selenium.webdriver", reason="a browser is driven by selenium")
+PATHS = chromium()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PATHS is None, reason="chromium or chromedriver is not installed"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+WIDE, NARROW = 1280, 400
+KINDS = ("run", "forward", "generate", "serve", "line", "map", "axes", "compare", "plan", "check", "evil")
+LOOK = """
+const figures = [...document.querySelectorAll("figure")].map((figure) => {
+  const svg = figure.querySelector(".chart svg");
+  const box = svg ? svg.getBoundingClientRect() : { width: 0, height: 0 };
+  const marks = svg ? [...svg.querySelectorAll(".mark-rect path, .mark-symbol path, .mark-line path")] : [];
+  const seen = marks.filter((mark) => {
+    const { width, height } = mark.getBoundingClientRect();
+    return width + height > 0;
+  });
+  const fills = new Set(marks.map((mark) => mark.getAttribute("fill") ?? ""));
+  const wanted = [...fills].filter((fill) => fill.startsWith("url(#"));
+  return {
+    drawn: figure.dataset.drawn, width: box.width, height: box.height, marks: marks.length, seen: seen.length,
+    right: box.right, missing: wanted.filter((fill) => !document.querySelector(fill.slice(4, -1))),
+  };
+});
+const root = document.documentElement;
+return { figures, scroll: root.scrollWidth, broken: window.broken ?? null, title: document.title };
+"""
+
+
+@dataclass
+class Seen:
+    """What was seen of a page at a width."""
+
+    look: dict[str, Any]
+    complaints: list[str]
+    requests: list[str]
+
+
+@dataclass
+class Visit:
+    """All that was seen."""
+
+    pages: dict[str, Page]
+    seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
+    keys: dict[str, Any] = field(default_factory=dict)
+    choice: dict[str, Any] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+
+
+def open_browser(folder: Path) -> Any:
+    assert PATHS is not None
+    options = webdriver.ChromeOptions()
+    options.binary_location = PATHS[0]
+    flags = (
+        *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking"),
+        *("disable-component-update", "disable-sync", "disable-dev-shm-usage", f"user-data-dir={folder / 'profile'}"),
+    )
+    for flag in flags:
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=PATHS[1]))
+
+
+def look_at(browser: Any, address: str, width: int) -> Seen:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(address)
+    WebDriverWait(browser, 30).until(lambda each: each.execute_script("return document.documentElement.dataset.ready"))
+    look = browser.execute_script(LOOK)
+    complaints = [entry["message"] for entry in browser.get_log("browser")]
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
+    return Seen(look, complaints, [each for each in asked if not each.startswith(("data:", "file:", "chrome:"))])
+
+
+def shown(browser: Any) -> list[float]:
+    """Ends of what the timeline shows."""
+    script = "const view = document.querySelector('figure[data-zoom]').drawn.view;"
+    found: list[float] = browser.execute_script(f"{script} return [view.signal('shown_from'), view.signal('shown_to')]")
+    return found
+
+
+def use_the_keyboard(browser: Any, visit: Visit) -> None:
+    """From the top of the page by the tabulator: into the tools of the timeline, and the timeline itself."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    def press(*keys: str) -> None:
+        ActionChains(browser).send_keys(*keys).perform()
+
+    at = "const at = document.activeElement;"
+    focused = f"{at} return [at.tagName, at.textContent.trim().slice(0, 40), at.className].join(' ')"
+    visit.keys["start"] = shown(browser)
+    for _ in range(60):
+        press(Keys.TAB)
+        visit.order.append(browser.execute_script(focused))
+        name = visit.order[-1]
+        if name.startswith("BUTTON All of it"):
+            press(Keys.ENTER)
+            visit.keys["whole"] = shown(browser)
+        elif name.startswith("BUTTON +"):
+            press(Keys.SPACE)
+            visit.keys["in"] = shown(browser)
+        elif name.startswith("DIV") and " chart" in name:
+            press(Keys.ARROW_LEFT)
+            visit.keys["left"] = shown(browser)
+            press("0")
+            visit.keys["zero"] = shown(browser)
+            return
+
+
+def choose(browser: Any, visit: Visit) -> None:
+    """Another figure in the chart of a study."""
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+
+    title = "return [...document.querySelectorAll('.chart svg text')].map((each) => each.textContent).join('|')"
+    before = browser.execute_script(title)
+    Select(browser.find_element("tag name", "select")).select_by_visible_text("mfu")
+    WebDriverWait(browser, 10).until(lambda each: each.execute_script(title) != before)
+    visit.choice = {"before": before, "after": browser.execute_script(title)}
+
+
+@pytest.fixture(scope="module")
+def visit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visit]:
+    folder = tmp_path_factory.mktemp("pages")
+    visit = Visit(pages(folder))
+    browser = open_browser(folder)
+    try:
+        for name, page in visit.pages.items():
+            write_page(page, folder / f"{name}.html")
+            for width in (WIDE, NARROW):
+                visit.seen[name, width] = look_at(browser, (folder / f"{name}.html").as_uri(), width)
+        look_at(browser, (folder / "run.html").as_uri(), WIDE)
+        use_the_keyboard(browser, visit)
+        look_at(browser, (folder / "line.html").as_uri(), WIDE)
+        choose(browser, visit)
+    finally:
+        browser.quit()
+    yield visit
+
+
+def test_every_chart_is_drawn_whole_and_without_a_complaint(visit: Visit) -> None:
+    assert set(visit.pages) == set(KINDS)
+    for (name, width), seen in visit.seen.items():
+        assert seen.complaints == [], (name, width)
+        charts = charts_of(visit.pages[name])
+        assert len(seen.look["figures"]) == len(charts) > 0, name
+        for figure, chart in zip(seen.look["figures"], charts, strict=True):
+            place = (name, width, chart.title)
+            assert figure["drawn"] == "yes", place
+            assert figure["seen"] > 0, place
+            assert figure["height"] > 30, place
+            assert figure["missing"] == [], place
+
+
+def test_a_chart_has_a_bar_for_each_number(visit: Visit) -> None:
+    chart = charts_of(visit.pages["run"])[0]
+    bars = chart.spec["data"]["values"]
+    for width in (WIDE, NARROW):
+        assert visit.seen["run", width].look["figures"][0]["marks"] == len(bars)
+
+
+def test_nothing_is_wider_than_the_screen(visit: Visit) -> None:
+    for (name, width), seen in visit.seen.items():
+        assert seen.look["scroll"] <= width, (name, width)
+        for figure in seen.look["figures"]:
+            assert figure["right"] <= width, (name, width)
+            assert figure["width"] > 0.7 * min(width, 1000), (name, width)
+
+
+def test_no_request_leaves_the_machine(visit: Visit) -> None:
+    assert {place: seen.requests for place, seen in visit.seen.items() if seen.requests} == {}
+
+
+def test_what_users_write_is_shown_and_not_run(visit: Visit) -> None:
+    for width in (WIDE, NARROW):
+        look = visit.seen["evil", width].look
+        assert (look["broken"], look["title"]) == (None, EVIL)
+
+
+def test_the_timeline_is_zoomed_by_keyboard_alone(visit: Visit) -> None:
+    keys = visit.keys
+    begin, end = keys["whole"]
+    assert begin == 0
+    assert keys["start"] != keys["whole"]
+    length = end - begin
+    assert keys["in"] == pytest.approx([begin + length / 4, end - length / 4])
+    assert keys["left"] == pytest.approx([begin + length / 8, end - 3 * length / 8])
+    assert keys["zero"] == pytest.approx(keys["whole"])
+
+
+def test_the_tabulator_goes_down_the_page(visit: Visit) -> None:
+    first = next(number for number, each in enumerate(visit.order) if each.startswith("SUMMARY"))
+    assert visit.order[0].startswith("A Skip to the content")
+    assert [each.split()[0] for each in visit.order[:first]] == ["A"] * first
+    assert visit.order[-1].startswith("DIV")
+
+
+def test_another_figure_can_be_chosen(visit: Visit) -> None:
+    assert "throughput [samples/s]" in visit.choice["before"]
+    assert "mfu" in visit.choice["after"].split("|")
+    assert "throughput [samples/s]" not in visit.choice["after"]
