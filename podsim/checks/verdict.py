@@ -15,6 +15,7 @@ from podsim.specs.wording import known_here
 from podsim.sweeps.rows import DONE
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
+IMPOSSIBLE: Final = "impossible"
 KINDS_OF_FINDING: Final = {
     BROKEN: "worked and now fails, or cannot be read",
     UNMET: "is not as the scenario expects",
@@ -22,9 +23,10 @@ KINDS_OF_FINDING: Final = {
     GAIN: "got better",
     ADDED: "is new",
     REMOVED: "is in the baseline and nowhere else",
+    IMPOSSIBLE: "has no figures; nothing was agreed on or expected",
 }
 """What each kind of finding means, the gravest first."""
-_HARMLESS: Final = {ADDED}
+_HARMLESS: Final = {ADDED, IMPOSSIBLE}
 _NEITHER: Final = ("mean_power_w",)
 """Less power is no gain where IPUs wait longer; the energy of what is done tells."""
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
@@ -93,6 +95,8 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
             continue
         found += _unmet(name, measured)
         if baseline is None:
+            if measured["status"] != DONE and not expectations_of(measured):
+                found.append(Finding(IMPOSSIBLE, name, after=measured["status"], why=_first_line(measured["reason"])))
             continue
         agreed = baseline.scenarios.get(name)
         if agreed is None:
@@ -110,18 +114,16 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
 
 def _unmet(name: str, measured: Measured) -> Iterator[Finding]:
     expect = expectations_of(measured)
-    fails_as_expected = expect.get(FITS) is False and measured["status"] != DONE
-    for metric, given in {} if fails_as_expected else expect.items():
+    fits = measured["status"] == DONE
+    if expect and fits != expect.get(FITS, True):
+        yield Finding(UNMET, name, FITS, _flag(not fits), _flag(fits), why=_first_line(measured["reason"]))
+    for metric, given in expect.items() if fits else ():
         if metric == FITS:
-            fits = measured["status"] == DONE
-            if fits != given:
-                yield Finding(UNMET, name, FITS, _flag(given), _flag(fits), why=_first_line(measured["reason"]))
             continue
         wanted, value = expectation(metric, given), measured["metrics"].get(metric)
         if value is None or not wanted.holds(value):
-            why = _first_line(measured["reason"])
-            if value is None and not why:
-                why = f"there is no such figure; {known_here(metric, list(measured['metrics']), 'name another')}"
+            near = known_here(metric, list(measured["metrics"]), "name another")
+            why = f"there is no such figure; {near}" if value is None else ""
             yield Finding(UNMET, name, metric, wanted.text, "nothing" if value is None else figure(value), why=why)
 
 

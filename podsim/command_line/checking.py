@@ -101,7 +101,10 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     if wrong is not None:
         raise PodsimError(f"this is not accepted as it cannot be read: {wrong}", do="mend the file, then accept")
     before = read_baseline(file) if file.exists() else Baseline()
-    write_baseline(file, before.with_measured(now, reason))
+    after = before.with_measured(now, reason)
+    write_baseline(file, after)
+    for key in sorted({*before.tolerances} - {*after.tolerances}):
+        say(f"dropped the tolerance of `{key}`, which nothing uses any more")
     say(f"wrote {file}: {counted(len(now), 'scenario')}")
 
 

@@ -16,13 +16,15 @@ import pandas as pd
 import pytest
 
 from podsim import simulate
+from podsim.cli import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.specs.document import Document
 from podsim.sweeps import sweep
 from podsim.sweeps.expression import Expression, filled_in
 from podsim.sweeps.journal import Journal
 from podsim.sweeps.plot import check_metric
-from podsim.sweeps.space import Space, space_of
+from podsim.sweeps.rows import row_of
+from podsim.sweeps.space import Space, read_study, space_of
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -197,6 +199,38 @@ def test_variants() -> None:
 def test_wrong_studies_say_why(keys: Mapping[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         space(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ("keys: {}", "s.yaml:3:1 [keys]"),
+        ("where: [1 > 0]", "s.yaml:1:1 [keys]"),
+        ("keys:\n  a: [1]\n  b: {from: 1 s, to: 2 ms, count: 2}", "s.yaml:5:3 [keys.b]"),
+        ("names:\n  a: {from: 1, to: 2}", "s.yaml:4:3 [names.a]"),
+        ("keys: {a: [1]}\nsamples: {count: 4}", "s.yaml:4:1 [samples]"),
+        ("keys: {a: {from: 1, to: 2}}\nsamples:\n  count: 3", "s.yaml:5:3 [samples.count]"),
+        ("keys: {a: [1, 2], b: [1]}\nzipped:\n  - [a, b]", "s.yaml:5:5 [zipped.0]"),
+        ("keys: {a: [1, 2], b: [1, 2]}\nzipped:\n  - [a, b]\n  - [a, b]", "s.yaml:4:1 [zipped]"),
+    ],
+)
+def test_what_is_wrong_with_a_study_has_its_place(keys: str, place: str, tmp_path: Path) -> None:
+    study = tmp_path / "s.yaml"
+    study.write_text(f"kind: study\nscenario: template\n{keys}\n")
+    with pytest.raises(SpecError) as caught:
+        read_study(study)
+    (problem,) = caught.value.problems
+    assert f"{problem.where} [{problem.key}]".endswith(place)
+
+
+@pytest.mark.parametrize(
+    "name", ["weight_update_s", "mfu", "breakdown.matmul", "warnings", "energy_per_run_j", "tokens_per_s"]
+)
+def test_a_name_is_no_figure(name: str) -> None:
+    """The figure would stand in the column of the name."""
+    for section, given in (("names", {name: [1, 2]}), ("derived", {name: "${a}"})):
+        with pytest.raises(SpecError, match=f"`{name}` is a figure"):
+            space(**({"keys": {"a": [1, 2]}} | {section: given}))
 
 
 @pytest.mark.parametrize(
@@ -380,6 +414,32 @@ def test_a_table_is_not_replaced_unasked(tmp_path: Path) -> None:
             sweep(SMALL, tmp_path / name)
 
 
+def test_a_finished_study_is_found_in_its_table(tmp_path: Path) -> None:
+    first = sweep(SMALL, tmp_path / "t.parquet")
+    written = (tmp_path / "t.parquet").stat().st_mtime_ns
+    told: list[int] = []
+    again = sweep(SMALL, tmp_path / "t.parquet", tell=lambda done, _total: told.append(done))
+    assert (first.simulated, again.simulated, told) == (True, False, [])
+    assert (tmp_path / "t.parquet").stat().st_mtime_ns == written
+    assert (again.by_status, again.count, again.inputs) == (first.by_status, first.count, first.inputs)
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep({**SMALL, "where": ["micro_batch_size < 3"]}, tmp_path / "t.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"mine")
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep(SMALL, tmp_path / "broken.parquet")
+
+
+def test_another_scenario_can_be_varied(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("base: bert_v1.1_pod16_open\n")
+    study = {**SMALL, "keys": {"parallelism.micro_batch_size": [2, 3]}}
+    one = sweep(study, tmp_path / "one.csv").frame()
+    other = sweep(study, tmp_path / "other.csv", scenario=str(tmp_path / "mine.yaml")).frame()
+    assert list(one["weight_update_s"]) == list(other["weight_update_s"])
+    assert set(other["scenario"]) == {str(tmp_path / "mine.yaml")}
+    with pytest.raises(SpecError, match=r"^--scenario \[scenario\]: no scenario `nothing`"):
+        sweep(study, tmp_path / "t.csv", scenario="nothing")
+
+
 def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal", "one") as journal:
         journal.add({"point": 0})
@@ -425,6 +485,28 @@ def _children(pid: int) -> list[int]:
         return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+@pytest.mark.parametrize(("restart", "again"), [([], "the same command goes"), (["--restart"], "without --restart")])
+def test_an_interruption_says_how_much_stands(
+    restart: list[str], again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps(SMALL))
+    made = iter(range(3))
+
+    def interrupted(point: Any) -> Any:
+        if next(made, None) is None:
+            raise KeyboardInterrupt
+        return row_of(point)
+
+    monkeypatch.setattr("podsim.sweeps.workers.row_of", interrupted)
+    monkeypatch.setattr(sys, "argv", ["podsim", "sweep", "s.yaml", "-o", "t.csv", *restart])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().err
+    assert end.value.code == 130
+    assert "stopped: 3 of 8 points are kept" in said and again in said
 
 
 # A cluster
