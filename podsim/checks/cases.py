@@ -11,6 +11,7 @@ from podsim.activity import run
 from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.specs import load_scenario, variant_names
 from podsim.specs.expectations import Given
+from podsim.specs.library import display_path
 from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.rows import DONE, figures_of, status_of
 
@@ -105,7 +106,7 @@ def expectations_of(found: Measured) -> Given:
 
 def _relative(file: Path, home: Path) -> str:
     path = file.resolve()
-    near = path.relative_to(home.resolve()) if path.is_relative_to(home.resolve()) else path
+    near = path.relative_to(home.resolve()) if path.is_relative_to(home.resolve()) else Path(display_path(path))
     return near.with_suffix("").as_posix()
 
 

@@ -68,11 +68,13 @@ class Verdict:
         findings: The gravest first.
         case_count: How many cases were checked.
         figure_count: How many of their figures were compared.
+        expectation_count: How many expectations of theirs were looked at.
     """
 
     findings: Sequence[Finding]
     case_count: int
     figure_count: int
+    expectation_count: int = 0
 
     @property
     def holds(self) -> bool:
@@ -109,7 +111,7 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
     found += [Finding(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_FINDING)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
-    return Verdict(ranked, len(now), count)
+    return Verdict(ranked, len(now), count, sum(len(expectations_of(each)) for each in now.values()))
 
 
 def _unmet(name: str, measured: Measured) -> Iterator[Finding]:

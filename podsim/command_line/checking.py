@@ -33,7 +33,9 @@ class CheckFormat(StrEnum):
 
 
 def check(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, or folders of them.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Scenario files, folders of them, or shipped names.")
+    ],
     baseline: Annotated[
         Path | None, typer.Option(help=f"What was agreed on; {_BASELINE} beside the first path if it is there.")
     ] = None,
@@ -51,6 +53,7 @@ def check(
 
     _check_wishes(against, reason, accept=accept, baseline=baseline)
     file = baseline or _beside(paths[0])
+    paths = [_found(path) for path in paths]
     cases = list(cases_of(paths, file.parent))
     known = None if accept else _known(file, paths, against, given=baseline is not None)
     with counted("scenarios") as tell:
@@ -62,6 +65,13 @@ def check(
     _show(verdict, cases, output_format)
     if not verdict.holds:
         raise typer.Exit(_DOES_NOT_HOLD)
+
+
+def _found(path: Path) -> Path:
+    """A path, or the file of a shipped study or scenario of that name."""
+    from podsim.specs.library import shipped_scenario, shipped_study
+
+    return path if path.exists() else shipped_study(str(path)) or shipped_scenario(str(path)) or path
 
 
 def _check_wishes(against: str | None, reason: str, *, accept: bool, baseline: Path | None) -> None:

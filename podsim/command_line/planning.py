@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def plan(
-    goal: Annotated[str, typer.Argument(metavar="GOAL", help="A goal file, or the scenario that is to run.")],
+    goal: Annotated[
+        str,
+        typer.Argument(metavar="GOAL", help="A goal file, the name of a shipped one, or the scenario that is to run."),
+    ],
     systems: Annotated[
         list[str] | None, typer.Option("--system", help="A pod to look at; repeat. All that are shipped otherwise.")
     ] = None,
@@ -65,8 +68,10 @@ def plan(
 
 def _wanted(goal: str, systems: tuple[str, ...], objective: str | None, overrides: tuple[str, ...]) -> Goal:
     from podsim.capacity.goal import Goal, is_goal, read_goal
+    from podsim.specs.library import shipped_study
 
-    read = read_goal(Path(goal)) if is_goal(Path(goal)) else Goal(goal)
+    file = shipped_study(goal) or Path(goal)
+    read = read_goal(file) if is_goal(file) else Goal(goal)
     return replace(
         read,
         systems=systems or read.systems,

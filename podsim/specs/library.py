@@ -90,6 +90,11 @@ def shipped_study(name: str) -> Path | None:
     return _shipped(name, "study")
 
 
+def shipped_scenario(name: str) -> Path | None:
+    """The file of a shipped scenario by its name; None if nothing that is shipped is called so."""
+    return _shipped(name, "scenario")
+
+
 def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
     """Notes on files that have the name of a shipped file and are not read."""
     shipped = _shipped(name, kind)

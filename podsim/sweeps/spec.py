@@ -55,6 +55,15 @@ class SamplesSpec(Spec):
     """Of the draws."""
 
 
+class MeasuredSpec(Spec):
+    """A scenario of which something was measured, beside the points of a study."""
+
+    at: OneValue
+    """The value of the key along which the chart is drawn."""
+    scenario: str
+    """A shipped scenario with published figures, simulated for its batch alone."""
+
+
 def _form(given: Any) -> str:
     return "range" if isinstance(given, (Mapping, RangeSpec)) else "list"
 
@@ -84,5 +93,7 @@ class StudySpec(Spec):
     """Keys that follow from others, with `${...}` for expressions."""
     where: Annotated[list[str], Field(default_factory=list)]
     """Expressions that a point has to meet."""
+    measured: Annotated[list[MeasuredSpec], Field(default_factory=list)]
+    """Scenarios with published figures, which charts of lines show."""
     samples: SamplesSpec | None = None
     """How ranges without a count are sampled."""
