@@ -10,7 +10,7 @@ from podsim.checks.baseline import Baseline
 from podsim.checks.cases import NOT_READ, Measured, expectations_of
 from podsim.report.base import more_is_better
 from podsim.report.kinds import KINDS
-from podsim.specs.expectations import FITS, expectation
+from podsim.specs.expectations import FITS, Given, expectation
 from podsim.specs.wording import known_here
 from podsim.sweeps.rows import DONE
 
@@ -111,7 +111,12 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
     found += [Finding(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_FINDING)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
-    return Verdict(ranked, len(now), count, sum(len(expectations_of(each)) for each in now.values()))
+    return Verdict(ranked, len(now), count, sum(_looked_at(expectations_of(each)) for each in now.values()))
+
+
+def _looked_at(expect: Given) -> int:
+    """How many expectations count: of what is to be impossible, that alone."""
+    return 1 if expect.get(FITS) is False else len(expect)
 
 
 def _unmet(name: str, measured: Measured) -> Iterator[Finding]:
