@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -46,6 +46,10 @@ class Baseline:
         return parse_quantity(
             next((self.tolerances[key] for key in keys if key in self.tolerances), self.tolerance), "ratio"
         )
+
+    def of_case(self, case: str) -> Baseline:
+        """The part of one case, for who knows nothing of the others."""
+        return replace(self, scenarios={name: each for name, each in self.scenarios.items() if name == case})
 
     def with_measured(self, scenarios: Mapping[str, Measured], reason: str) -> Baseline:
         """The same tolerances around other figures, but for those that nothing uses any more."""
