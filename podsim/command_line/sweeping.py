@@ -19,24 +19,28 @@ from podsim.errors import PodsimError
 if TYPE_CHECKING:
     from podsim.sweeps.run import Swept
 
+Study = Annotated[
+    str,
+    typer.Argument(
+        help="A study file, a scenario and the keys that vary; or the name of a shipped study.",
+        autocompletion=completion.studies,
+    ),
+]
+VariedScenario = Annotated[
+    str | None,
+    typer.Option(
+        "--scenario", help="Vary this scenario, instead of that of the study.", autocompletion=completion.scenarios
+    ),
+]
 Tell = Callable[[int, int], None]
 
 
 def sweep(
-    study: Annotated[
-        str,
-        typer.Argument(
-            help="A study file, a scenario and the keys that vary; or the name of a shipped study.",
-            autocompletion=completion.studies,
-        ),
-    ],
+    study: Study,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Table to write, .parquet or .csv; STUDY.parquet if left out.")
     ] = None,
-    scenario: Annotated[
-        str | None,
-        typer.Option(help="Vary this scenario, instead of that of the study.", autocompletion=completion.scenarios),
-    ] = None,
+    scenario: VariedScenario = None,
     processes: Annotated[
         int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
     ] = None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -93,7 +94,7 @@ def sweep(
     check_suffix(target)
     check_writable(target)
     space = _space(study, scenario)
-    numbers = [point.number for point in space.points()]
+    numbers = array("q", (point.number for point in space.points()))
     _check_runs(space, numbers)
     inputs = _inputs(space)
     fingerprint = _fingerprint(space, inputs)
@@ -126,7 +127,7 @@ def _space(study: str | Path | Mapping[str, Any], scenario: str | None) -> Space
     return read_study(study, scenario)
 
 
-def _check_runs(space: Space, numbers: list[int]) -> None:
+def _check_runs(space: Space, numbers: Sequence[int]) -> None:
     """Refuse a study of which no point is let through, or none of the first can be loaded."""
     if not numbers:
         what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -371,6 +372,19 @@ def test_two_studies_do_not_share_a_journal(tmp_path: Path) -> None:
         assert len(journal) == 0
     with Journal(path, "three") as journal:  # an attempt that found nothing is in nobody's way
         assert len(journal) == 0
+
+
+def test_a_row_kept_costs_a_few_bytes_of_memory(tmp_path: Path) -> None:
+    """So that the process that collects 10 million rows needs 80 MB for them, and 100,000 rows are not seen."""
+    with Journal(tmp_path / "journal", "one") as journal:
+        tracemalloc.start()
+        for number in range(5_000, 0, -1):
+            journal.add({"point": number})
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(journal) == 5_000 and 0 not in journal and 5_001 not in journal
+        assert kept < 16 * 5_000
+        assert [row["point"] for row in journal.rows()] == list(range(1, 5_001))
 
 
 @pytest.mark.parametrize("content", ["mine", "mine\n", "[1]\n", '{"fingerprint": "one"}\n{"point": 0}\n', '{"a": 1}'])
