@@ -97,6 +97,8 @@ def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
 
 def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: str | None) -> None:
     """Refuse a wish that the chart cannot meet, before the work."""
+    if plot is not None:
+        import podsim.report.frames  # noqa: F401 - says what has to be installed for it
     if metric is not None and plot is None:
         raise PodsimError("`--metric` belongs to `--plot`", do="add `--plot chart.png`, or leave it out")
     if metric is not None:

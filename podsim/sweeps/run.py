@@ -57,9 +57,9 @@ class Swept:
 
     def frame(self) -> DataFrame:
         """The table, one row per point."""
-        import pandas as pd
+        from podsim.report.frames import frame_of_file
 
-        return pd.read_parquet(self.output) if self.output.suffix == ".parquet" else pd.read_csv(self.output)
+        return frame_of_file(self.output)
 
 
 def sweep(

@@ -523,6 +523,32 @@ def test_an_interruption_says_how_much_stands(
     assert "stopped: 3 of 8 points are kept" in said and again in said
 
 
+@pytest.mark.slow
+def test_pandas_is_needed_for_frames_alone(tmp_path: Path) -> None:
+    """It is a third of what an installation without extras would take."""
+    (tmp_path / "s.yaml").write_text(json.dumps({**SMALL, "keys": {"parallelism.micro_batch_size": [2]}}))
+    code = """
+import sys
+sys.modules["pandas"] = None
+from podsim.cli import main
+sweep = ["sweep", "s.yaml", "-o"]
+for wish in (["run", "template"], [*sweep, "t.csv"], [*sweep, "u.csv", "--plot", "p.png"]):
+    sys.argv = ["podsim", *wish]
+    try:
+        main()
+    except SystemExit as end:
+        print(wish[0], end.code or 0, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert [line for line in done.stderr.splitlines() if line[:-1] in ("run ", "sweep ")] == [
+        "run 0",
+        "sweep 0",
+        "sweep 2",
+    ]
+    assert "pip install 'podsim[frames]'" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml", "t.csv"]
+
+
 # A cluster
 
 
