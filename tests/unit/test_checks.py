@@ -284,6 +284,19 @@ def test_wrong_baselines_are_told(tmp_path: Path) -> None:
         read_baseline(tmp_path / "none.json")
 
 
+def test_a_shipped_name_is_checked_from_anywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its baseline lies in the working folder, and names it as results do."""
+    monkeypatch.chdir(tmp_path)
+    assert told(capsys, "conductivity_cnn_pod4", "--accept", "--reason", "x")[0] == 0
+    kept = json.loads(Path("podsim-baseline.json").read_text())
+    assert list(kept["scenarios"]) == ["scenarios/published/conductivity_cnn_pod4"]
+    assert told(capsys, "conductivity_cnn_pod4")[0] == 0
+    code, text = told(capsys, "conductivity_cnn_pod5")
+    assert code == 2 and "conductivity_cnn_pod5" in text
+
+
 def test_folders_without_scenarios_are_told(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(PodsimError):

@@ -308,6 +308,16 @@ def test_attributes_of_hardware_say_their_unit(part: type[HardwareSpec]) -> None
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [("gw_links", r"this is a study(.|\n)*`podsim sweep`"), ("bert_large_in_12_hours", "`podsim plan`")],
+)
+def test_a_question_about_many_scenarios_names_its_command(name: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words) as caught:
+        load_scenario(name)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
     ("scenario", "override", "words"),
     [
         ("bert_v1.1_pod16_open", "precision.products=fp8", "`products` in training; it belongs to forward passes"),

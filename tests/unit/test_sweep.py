@@ -443,6 +443,18 @@ def test_a_finished_study_is_found_in_its_table(tmp_path: Path) -> None:
         sweep(SMALL, tmp_path / "broken.parquet")
 
 
+def test_a_name_is_the_shipped_study_and_a_path_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gw_links.yaml").write_text("kind: study\nscenario: template\nkeys: {parallelism.micro_batch_size: [1, 2]}\n")
+    assert len(read_study("gw_links")) == 12
+    assert len(read_study("gw_links.yaml")) == 2
+    with pytest.raises(SpecError, match=r"no study `gw_link` was found(.|\n)*did you mean `gw_links`"):
+        read_study("gw_link")
+    Path("goal.yaml").write_text("kind: goal\nscenario: template\n")
+    with pytest.raises(SpecError, match="`podsim plan` takes goals"):
+        read_study("goal.yaml")
+
+
 def test_another_scenario_can_be_varied(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("base: bert_v1.1_pod16_open\n")
     study = {**SMALL, "keys": {"parallelism.micro_batch_size": [2, 3]}}
