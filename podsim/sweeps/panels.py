@@ -96,7 +96,7 @@ def _scales(axes: Axes, places: Sequence[float], values: Sequence[float]) -> Non
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
-        axes.set_ylim(0, max(values) * 1.08)
+        axes.set_ylim(0, max(values) * 1.08 or 1)
     axes.yaxis.set_major_formatter(PLAIN)
     if len(places) <= _MOST_TICKS:
         told = _apart(places, log2 if axes.get_xscale() == "log" else float)
@@ -134,6 +134,7 @@ def bars(axes: Axes, drawn: Drawn, along: str) -> None:
         axes.text(0 if figure != figure else figure, place, text, va="center", fontsize=9)
     axes.set_yticks(range(len(values)), [short(each) for each in values])
     axes.invert_yaxis()
+    axes.xaxis.set_major_formatter(PLAIN)
     axes.set(xlabel=drawn.quantity.label, xlim=(0, figures.max() * 1.12))
     axes.spines[["top", "right"]].set_visible(False)
 

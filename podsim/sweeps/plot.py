@@ -30,6 +30,7 @@ _MOST_LINES: Final = 4
 _MOST_PANELS: Final = 6
 _FULL: Final = 0.5
 """A grid of which fewer cells are filled was not crossed, but sampled."""
+_NO_VARIANT: Final = "no variant"
 _NO_FIGURES: Final = (*COLUMNS, "warnings")
 
 
@@ -46,6 +47,8 @@ def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> Non
         OutputError: The path cannot be written.
     """
     frame = swept.frame()
+    variants = frame[VARIANT].astype(object)
+    frame[VARIANT] = variants.where(variants.notna(), _NO_VARIANT)
     if DONE not in swept.by_status:
         raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
     column = metric or next((each for each in _HEADLINES if each in frame), "")

@@ -23,7 +23,7 @@ from podsim.sweeps.journal import Journal
 from podsim.sweeps.names import SCENARIO, STATUS
 from podsim.sweeps.rows import DONE, Row
 from podsim.sweeps.space import Point, Space, read_study, space_of
-from podsim.sweeps.table import check_suffix, fingerprint_of, statuses_of, write_table
+from podsim.sweeps.table import PARQUET, check_suffix, fingerprint_of, statuses_of, write_table
 from podsim.sweeps.workers import in_this_process, on_all_cores
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ def sweep(
     if target.exists() and not restart and not beside.exists():
         if fingerprint_of(target) == fingerprint:
             return Swept(space, target, len(numbers), _counted(statuses_of(target)), inputs, simulated=False)
-        what = "the table exists, and is not known to be of this study"
-        raise OutputError(what, where=str(target), do="give another --output, or --restart to replace it")
+        what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
+        do += "" if target.suffix == PARQUET else "; a .parquet table says which study it is of"
+        raise OutputError(what, where=str(target), do=do)
     with Journal(beside, fingerprint, anew=restart) as journal:
         left = (point for number in numbers if number not in journal and (point := space.point(number)))
         missing = len(numbers) - len(journal)

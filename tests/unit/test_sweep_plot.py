@@ -82,6 +82,13 @@ def test_two_or_three_keys_are_heat_maps_of_one_scale(
     assert {axes.images[0].get_clim() for axes in maps} == {(0.5, len(rows) - 0.5)}
 
 
+def test_the_file_itself_stands_beside_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [None, "a", "b", "c", "d"]
+    axes = drawn(monkeypatch, crossed(variant=variants, b=[1, 2]), keys={"b": [1, 2]}, all_variants=True).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["no variant", "a", "b", "c", "d"]
+    assert axes.images[0].get_array().tolist() == [[0.5, 2.5, 4.5, 6.5, 8.5], [1.5, 3.5, 5.5, 7.5, 9.5]]
+
+
 def test_sampled_points_of_two_keys_are_dots(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"a": at, "b": at**2, "weight_update_s": at} for at in (0.1, 0.2, 0.3, 0.5)]
     ranges = {"a": {"from": 0, "to": 1}, "b": {"from": 0, "to": 1}}
