@@ -271,7 +271,7 @@ def list_shipped(
     ] = None,
     output_format: OutputFormat = Format.TABLE,
 ) -> None:
-    """List the shipped scenarios with kind of run, pod and variants, the systems and the software stacks."""
+    """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks."""
     from podsim.command_line.listing import listing
 
     as_json = output_format is Format.JSON

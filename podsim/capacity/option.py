@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from podsim.sweeps.names import short
+from podsim.sweeps.chart_words import short
 from podsim.sweeps.spec import Value
 
 _LONGEST: Final = 120

@@ -18,7 +18,7 @@ from podsim.capacity.option import Option
 from podsim.capacity.wording import cell, heading, ratio
 from podsim.report.format import format_percent
 from podsim.report.tables import plain_table, titled
-from podsim.sweeps.names import short
+from podsim.sweeps.chart_words import short
 
 _MOST_KEYS: Final = 3
 """More that vary share a column."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -46,9 +47,15 @@ class Baseline:
             next((self.tolerances[key] for key in keys if key in self.tolerances), self.tolerance), "ratio"
         )
 
+    def of_case(self, case: str) -> Baseline:
+        """The part of one case, for who knows nothing of the others."""
+        return replace(self, scenarios={name: each for name, each in self.scenarios.items() if name == case})
+
     def with_measured(self, scenarios: Mapping[str, Measured], reason: str) -> Baseline:
-        """The same tolerances around other figures."""
-        return Baseline(scenarios, self.tolerance, self.tolerances, reason)
+        """The same tolerances around other figures, but for those that nothing uses any more."""
+        used = _uses(scenarios)
+        kept = {key: each for key, each in self.tolerances.items() if key in used}
+        return Baseline(scenarios, self.tolerance, kept, reason)
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -78,7 +85,22 @@ def read_baseline(path: Path) -> Baseline:
         said = str(first.get("ctx", {}).get("error") or first["msg"])
         what = f"`{'.'.join(map(str, first['loc']))}`: {said[0].lower()}{said[1:]}"
         raise PodsimError(f"this is no baseline: {what}", where=str(path), do=anew) from None
+    unused = next((key for key in data["tolerances"] if key not in _uses(data["scenarios"])), None)
+    if unused is not None:
+        what = f"`tolerances.{unused}` is for no scenario and no figure of this baseline"
+        raise PodsimError(what, where=str(path), do=f"take it out, or {_closest(unused, _uses(data['scenarios']))}")
     return Baseline(**{key: data[key] for key in ("scenarios", "tolerance", "tolerances", "reason", "version")})
+
+
+def _uses(scenarios: Mapping[str, Measured]) -> set[str]:
+    """What a tolerance may be for: scenarios, figures, and both."""
+    pairs = {(case, metric) for case, kept in scenarios.items() for metric in kept["metrics"]}
+    return {*scenarios, *(metric for _, metric in pairs), *(f"{case} {metric}" for case, metric in pairs)}
+
+
+def _closest(written: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(written, list(known), n=1)
+    return f"write `{close[0]}`" if close else "name a scenario, a figure, or both with a space between"
 
 
 def _share(text: str) -> str:

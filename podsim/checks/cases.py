@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
 from podsim.errors import OutputError, PodsimError, SpecError
-from podsim.specs import load_scenario, variant_names
+from podsim.specs import LoadedScenario, load_scenario, variant_names
 from podsim.specs.expectations import Given
+from podsim.specs.library import display_path
 from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.rows import DONE, figures_of, status_of
+
+if TYPE_CHECKING:
+    from podsim.activity import Result
 
 _SUFFIXES: Final = {".yaml", ".yml"}
 _FIGURES: Final = ("breakdown.", "run_breakdown.")
@@ -77,8 +81,13 @@ def _variants(file: Path) -> tuple[str, ...]:
         return ()
 
 
-def measured(case: Case) -> Measured:
-    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures."""
+def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
+    """What a case gives; one that is impossible, or whose file is wrong, has a reason and no figures.
+
+    Args:
+        case: What to simulate.
+        simulate: How; `podsim.run` unless more than its figures is asked for.
+    """
     try:
         loaded = load_scenario(case.path, case.variant)
     except SpecError as error:
@@ -86,7 +95,7 @@ def measured(case: Case) -> Measured:
         return nothing | {"status": NOT_READ, "reason": str(error)}
     given: dict[str, Any] = {"inputs": dict(loaded.inputs), "expect": dict(loaded.spec.expect or {})}
     try:
-        result = run(loaded)
+        result = simulate(loaded)
     except PodsimError as error:
         return given | {"status": status_of(error), "reason": str(error), "metrics": {}, "breakdown_ps": {}}
     metrics = {
@@ -105,7 +114,7 @@ def expectations_of(found: Measured) -> Given:
 
 def _relative(file: Path, home: Path) -> str:
     path = file.resolve()
-    near = path.relative_to(home.resolve()) if path.is_relative_to(home.resolve()) else path
+    near = path.relative_to(home.resolve()) if path.is_relative_to(home.resolve()) else Path(display_path(path))
     return near.with_suffix("").as_posix()
 
 

@@ -66,18 +66,11 @@ class ScenarioItem(pytest.Item):
         from podsim.checks.show import as_text
         from podsim.checks.verdict import check
 
-        verdict = check({self._case.name: measured(self._case)}, self._of_this_case())
+        verdict = check(
+            {self._case.name: measured(self._case)}, self._baseline and self._baseline.of_case(self._case.name)
+        )
         if not verdict.holds:
             raise ScenarioError(as_text(verdict))
-
-    def _of_this_case(self) -> Baseline | None:
-        """The baseline without other cases, of which this item knows nothing."""
-        from dataclasses import replace
-
-        if self._baseline is None:
-            return None
-        kept = {name: each for name, each in self._baseline.scenarios.items() if name == self._case.name}
-        return replace(self._baseline, scenarios=kept)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict alone, without a traceback."""

@@ -82,6 +82,7 @@ def as_json(verdict: Verdict) -> str:
         "holds": verdict.holds,
         "cases": verdict.case_count,
         "figures": verdict.figure_count,
+        "expectations": verdict.expectation_count,
         "findings": [asdict(each) | {"fails": each.fails} for each in verdict.findings],
     }
     return json.dumps(data, indent=2, ensure_ascii=False)
@@ -89,6 +90,8 @@ def as_json(verdict: Verdict) -> str:
 
 def _headline(verdict: Verdict) -> str:
     what = f"{counted(verdict.case_count, 'scenario')}, {counted(verdict.figure_count, 'figure')}"
+    if verdict.expectation_count:
+        what += f", {counted(verdict.expectation_count, 'expectation')}"
     if not verdict.findings:
         return f"holds: {what}"
     counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdict.findings))

@@ -10,11 +10,12 @@ from podsim.checks.baseline import Baseline
 from podsim.checks.cases import NOT_READ, Measured, expectations_of
 from podsim.report.base import more_is_better
 from podsim.report.kinds import KINDS
-from podsim.specs.expectations import FITS, expectation
+from podsim.specs.expectations import FITS, Given, expectation
 from podsim.specs.wording import known_here
 from podsim.sweeps.rows import DONE
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
+IMPOSSIBLE: Final = "impossible"
 KINDS_OF_FINDING: Final = {
     BROKEN: "worked and now fails, or cannot be read",
     UNMET: "is not as the scenario expects",
@@ -22,9 +23,10 @@ KINDS_OF_FINDING: Final = {
     GAIN: "got better",
     ADDED: "is new",
     REMOVED: "is in the baseline and nowhere else",
+    IMPOSSIBLE: "has no figures; nothing was agreed on or expected",
 }
 """What each kind of finding means, the gravest first."""
-_HARMLESS: Final = {ADDED}
+_HARMLESS: Final = {ADDED, IMPOSSIBLE}
 _NEITHER: Final = ("mean_power_w",)
 """Less power is no gain where IPUs wait longer; the energy of what is done tells."""
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
@@ -66,11 +68,13 @@ class Verdict:
         findings: The gravest first.
         case_count: How many cases were checked.
         figure_count: How many of their figures were compared.
+        expectation_count: How many expectations of theirs were looked at.
     """
 
     findings: Sequence[Finding]
     case_count: int
     figure_count: int
+    expectation_count: int = 0
 
     @property
     def holds(self) -> bool:
@@ -93,6 +97,8 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
             continue
         found += _unmet(name, measured)
         if baseline is None:
+            if measured["status"] != DONE and not expectations_of(measured):
+                found.append(Finding(IMPOSSIBLE, name, after=measured["status"], why=_first_line(measured["reason"])))
             continue
         agreed = baseline.scenarios.get(name)
         if agreed is None:
@@ -105,23 +111,26 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
     found += [Finding(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_FINDING)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
-    return Verdict(ranked, len(now), count)
+    return Verdict(ranked, len(now), count, sum(_looked_at(expectations_of(each)) for each in now.values()))
+
+
+def _looked_at(expect: Given) -> int:
+    """How many expectations count: of what is to be impossible, that alone."""
+    return 1 if expect.get(FITS) is False else len(expect)
 
 
 def _unmet(name: str, measured: Measured) -> Iterator[Finding]:
     expect = expectations_of(measured)
-    fails_as_expected = expect.get(FITS) is False and measured["status"] != DONE
-    for metric, given in {} if fails_as_expected else expect.items():
+    fits = measured["status"] == DONE
+    if expect and fits != expect.get(FITS, True):
+        yield Finding(UNMET, name, FITS, _flag(not fits), _flag(fits), why=_first_line(measured["reason"]))
+    for metric, given in expect.items() if fits else ():
         if metric == FITS:
-            fits = measured["status"] == DONE
-            if fits != given:
-                yield Finding(UNMET, name, FITS, _flag(given), _flag(fits), why=_first_line(measured["reason"]))
             continue
         wanted, value = expectation(metric, given), measured["metrics"].get(metric)
         if value is None or not wanted.holds(value):
-            why = _first_line(measured["reason"])
-            if value is None and not why:
-                why = f"there is no such figure; {known_here(metric, list(measured['metrics']), 'name another')}"
+            near = known_here(metric, list(measured["metrics"]), "name another")
+            why = f"there is no such figure; {near}" if value is None else ""
             yield Finding(UNMET, name, metric, wanted.text, "nothing" if value is None else figure(value), why=why)
 
 

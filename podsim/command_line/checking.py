@@ -34,7 +34,9 @@ class CheckFormat(StrEnum):
 
 
 def check(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, or folders of them.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Scenario files, folders of them, or shipped names.")
+    ],
     baseline: Annotated[
         Path | None, typer.Option(help=f"What was agreed on; {_BASELINE} beside the first path if it is there.")
     ] = None,
@@ -54,6 +56,7 @@ def check(
     _check_wishes(against, reason, accept=accept, baseline=baseline, report=report)
     check_report(report)
     file = baseline or _beside(paths[0])
+    paths = [_found(path) for path in paths]
     cases = list(cases_of(paths, file.parent))
     known = None if accept else _known(file, paths, against, given=baseline is not None)
     with counted("scenarios") as tell:
@@ -70,6 +73,13 @@ def check(
         write_report(report, lambda: check_page(verdict, now, compared_with))
     if not verdict.holds:
         raise typer.Exit(_DOES_NOT_HOLD)
+
+
+def _found(path: Path) -> Path:
+    """A path, or the file of a shipped study or scenario of that name."""
+    from podsim.specs.library import shipped_scenario, shipped_study
+
+    return path if path.exists() else shipped_study(str(path)) or shipped_scenario(str(path)) or path
 
 
 def _check_wishes(
@@ -113,7 +123,10 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     if wrong is not None:
         raise PodsimError(f"this is not accepted as it cannot be read: {wrong}", do="mend the file, then accept")
     before = read_baseline(file) if file.exists() else Baseline()
-    write_baseline(file, before.with_measured(now, reason))
+    after = before.with_measured(now, reason)
+    write_baseline(file, after)
+    for key in sorted({*before.tolerances} - {*after.tolerances}):
+        say(f"dropped the tolerance of `{key}`, which nothing uses any more")
     say(f"wrote {file}: {counted(len(now), 'scenario')}")
 
 

@@ -16,6 +16,11 @@ def scenarios() -> list[str]:
     return _shipped("scenarios")
 
 
+def studies() -> list[str]:
+    """Names of the shipped studies of any command."""
+    return _shipped("studies")
+
+
 def systems() -> list[str]:
     """Names of the shipped pods."""
     return _shipped("systems")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from podsim.errors import PodsimError
-from podsim.specs.catalogue import Catalogue, ListedScenario, catalogue
+from podsim.specs.catalogue import LISTS, Catalogue, ListedScenario, catalogue
 
 
 def listing(words: Sequence[str], *, as_json: bool) -> str:
@@ -16,7 +16,7 @@ def listing(words: Sequence[str], *, as_json: bool) -> str:
         PodsimError: Nothing has.
     """
     found = catalogue().matching(words)
-    if not any((found.scenarios, found.systems, found.software)):
+    if not any(getattr(found, each) for each in LISTS):
         what = f"nothing that is shipped has {' and '.join(f'`{word}`' for word in words)} in its name or description"
         raise PodsimError(what, do="use fewer or shorter words; `podsim list` shows all")
     return (json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else "\n".join(_lines(found))) + "\n"
@@ -25,6 +25,7 @@ def listing(words: Sequence[str], *, as_json: bool) -> str:
 def _lines(found: Catalogue) -> Iterator[str]:
     sections: dict[str, list[tuple[str, ...]]] = {
         "scenarios": [_scenario(each) for each in found.scenarios],
+        "studies": [(each.name, f"podsim {each.command}", each.description) for each in found.studies],
         "systems": [(each.name, each.description) for each in found.systems],
         "software": [(each.name, each.description) for each in found.software],
     }

@@ -111,8 +111,10 @@ def _with(goal: Goal, limits: tuple[Limit, ...], overrides: tuple[str, ...], **g
 
 def _read(goal: str) -> Goal:
     from podsim.capacity.goal import Goal, is_goal, read_goal
+    from podsim.specs.library import shipped_study
 
-    return read_goal(Path(goal)) if is_goal(Path(goal)) else Goal(goal)
+    file = shipped_study(goal) or Path(goal)
+    return read_goal(file) if is_goal(file) else Goal(goal)
 
 
 def _divisions(division: Division | None) -> tuple[str, ...] | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from podsim.command_line import completion
 from podsim.command_line.counting import counted
+from podsim.command_line.ending import say
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import check_paths
@@ -16,12 +20,28 @@ from podsim.errors import PodsimError
 if TYPE_CHECKING:
     from podsim.sweeps.run import Swept
 
+Study = Annotated[
+    str,
+    typer.Argument(
+        help="A study file, a scenario and the keys that vary; or the name of a shipped study.",
+        autocompletion=completion.studies,
+    ),
+]
+VariedScenario = Annotated[
+    str | None,
+    typer.Option(
+        "--scenario", help="Vary this scenario, instead of that of the study.", autocompletion=completion.scenarios
+    ),
+]
+Tell = Callable[[int, int], None]
+
 
 def sweep(
-    study: Annotated[Path, typer.Argument(help="A study file: a scenario, and the keys that vary.")],
+    study: Study,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Table to write, .parquet or .csv; STUDY.parquet if left out.")
     ] = None,
+    scenario: VariedScenario = None,
     processes: Annotated[
         int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
     ] = None,
@@ -37,16 +57,23 @@ def sweep(
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
     from podsim.report.files import check_outputs
+    from podsim.specs.library import find
     from podsim.sweeps import sweep as sweep_study
 
     check_paths(None, plot)
     check_report(report)
-    _check_metric(study, plot or report, metric)
-    table = output or Path(study.with_suffix(".parquet").name)
-    check_outputs({"table": table, "plot": plot, "report": report}, [("the study", study)])
-    with counted("points") as tell:
-        swept = sweep_study(study, table, processes=processes, scheduler=scheduler, restart=restart, tell=tell)
-    tell_written(table)
+    _check_metric(study, scenario, plot or report, metric)
+    file = find(study, "study", ())
+    table = output or Path(f"{file.stem}.parquet")
+    check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
+    with counted("points") as show, _stops_told(show, restart=restart) as tell:
+        swept = sweep_study(
+            study, table, scenario=scenario, processes=processes, scheduler=scheduler, restart=restart, tell=tell
+        )
+    if swept.simulated:
+        tell_written(table)
+    else:
+        say(f"{table} holds this study already")
     typer.echo(_summary(swept))
     if plot is not None:
         from podsim.sweeps.plot import plot_study
@@ -61,15 +88,36 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _check_metric(study: Path, plot: Path | None, metric: str | None) -> None:
+@contextmanager
+def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
+    """Passes on progress, and says of a study that is interrupted how much of it stands."""
+    done, total = 0, 0
+
+    def tell(now: int, of: int) -> None:
+        nonlocal done, total
+        done, total = now, of
+        show(now, of)
+
+    try:
+        yield tell
+    except (KeyboardInterrupt, SystemExit):  # Control-C, or a signal to terminate
+        again = "the same command without --restart" if restart else "the same command"
+        if total:
+            say(f"stopped: {done:,} of {total:,} points are kept; {again} goes on from there")
+        raise
+
+
+def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: str | None) -> None:
     """Refuse a wish that the chart cannot meet, before the work."""
+    if plot is not None:
+        import podsim.report.frames  # noqa: F401 - says what has to be installed for it
     if metric is not None and plot is None:
         raise PodsimError("`--metric` belongs to `--plot` and `--report`", do="add `--plot chart.png`, or leave it out")
     if metric is not None:
         from podsim.sweeps.plot import check_metric
         from podsim.sweeps.space import read_study
 
-        check_metric(read_study(study), metric)
+        check_metric(read_study(study, scenario), metric)
 
 
 _PLURALS = {"does not fit": "do not fit"}

@@ -37,6 +37,8 @@ _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
 _MOST = 4096
 """Sequences, products and costed stages that a model remembers."""
+_MOST_SHARES = 32
+"""Shares of memory with which it remembers each product; a study may ask for any number of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +203,18 @@ class CostModel:
     def _plan(self, key: tuple[object, ...], proportion: float, make: Callable[[], _Plan]) -> _Plan:
         """A plan that is known; one made with more memory that does with so little is that of a few it is among."""
         known: dict[float, _Plan] = self._plans.get(key, dict)
-        if proportion not in known:
+        found = known.get(proportion)
+        if found is None:
             bound_bytes = proportion * self.ipu.tile.memory_bytes
             roomier = (
                 plan
                 for more, plan in list(known.items())
                 if more >= proportion and plan.temporary_bytes_per_tile <= bound_bytes
             )
-            known[proportion] = next(roomier, None) or make()
-        return known[proportion]
+            found = known[proportion] = next(roomier, None) or make()
+            for oldest in list(known)[: max(0, len(known) - _MOST_SHARES)]:
+                known.pop(oldest, None)
+        return found
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)

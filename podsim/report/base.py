@@ -27,7 +27,7 @@ SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
 
 
-_SPENT: Final = (
+SPENT: Final = (
     *("mean_power_w", "energy_per_sample_j", "energy_per_token_j", "energy_per_request_j", "energy_per_run_j"),
     *("cost_per_hour", "cost_per_million_samples", "cost_per_million_tokens", "cost_per_run"),
 )
@@ -184,7 +184,7 @@ class Result:
                 yield from ((f"{name}.{part}", number) for part, number in value.items())
             else:
                 yield name, value
-        spent = ((name, getattr(self, name)) for name in _SPENT)
+        spent = ((name, getattr(self, name)) for name in SPENT)
         yield from ((name, value) for name, value in spent if value is not None)
 
     def predicted(self, quantity: str) -> float | None:

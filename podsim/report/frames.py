@@ -1,16 +1,27 @@
 """Results as pandas frames. Column names end in their unit; `attrs["unit"]` says it again."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pandas as pd
-
+from podsim.errors import PodsimError
 from podsim.report.kinds import in_kind_order, kind_of
+
+try:
+    import pandas as pd
+except ImportError as _error:
+    _do = "pip install 'podsim[frames]'"
+    raise PodsimError("frames need pandas, which is not installed", do=_do) from _error
 
 if TYPE_CHECKING:
     from podsim.report.result import RunResult
 
 _UNITS_BY_SUFFIX: Final = (("_bytes", "B"), ("_s", "s"))
+
+
+def frame_of_file(path: Path) -> pd.DataFrame:
+    """A table of many results, as Parquet or CSV."""
+    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
 
 
 def breakdown_frame(result: "RunResult") -> pd.DataFrame:

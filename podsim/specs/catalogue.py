@@ -19,7 +19,9 @@ from podsim.specs.yaml_source import parse_yaml
 
 _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")
-_LISTED = ("base", "description", "name", "system", "variants")
+_LISTED = ("base", "description", "kind", "name", "system", "variants")
+LISTS = ("scenarios", "studies", "systems", "software")
+"""What is listed."""
 _NAMED_ONLY = ("data", "generation", "forward", "serving")
 
 
@@ -56,33 +58,52 @@ class ListedPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedStudy:
+    """A study in a list.
+
+    Attributes:
+        name: What its command takes.
+        command: `sweep`, `plan`, `serve` or `check`.
+        description: What the file says that it is.
+    """
+
+    name: str
+    command: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """All that is shipped, or the part of it that was asked for."""
 
     scenarios: tuple[ListedScenario, ...]
+    studies: tuple[ListedStudy, ...]
     systems: tuple[ListedPart, ...]
     software: tuple[ListedPart, ...]
 
     def matching(self, words: Sequence[str]) -> Catalogue:
-        """The entries that contain all of these words, in any case."""
-        return Catalogue(
-            tuple(each for each in self.scenarios if _has(asdict(each), words)),
-            tuple(each for each in self.systems if _has(asdict(each), words)),
-            tuple(each for each in self.software if _has(asdict(each), words)),
-        )
+        """The entries that contain all of these words, in any case; the name of a list counts for all in it."""
+
+        def kept(title: str) -> Any:
+            return tuple(each for each in getattr(self, title) if _has({**asdict(each), "list": title}, words))
+
+        return Catalogue(kept("scenarios"), kept("studies"), kept("systems"), kept("software"))
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
         """The catalogue as plain data, for JSON."""
-        return {kind: list(map(asdict, getattr(self, kind))) for kind in ("scenarios", "systems", "software")}
+        return {kind: list(map(asdict, getattr(self, kind))) for kind in LISTS}
 
 
 def catalogue() -> Catalogue:
     """All that is shipped, in order of names."""
-    files = {kind: {path.stem: path for path in shipped_files(kind)} for kind in ("scenario", "pod", "software")}
+    files = {
+        kind: {path.stem: path for path in shipped_files(kind)} for kind in ("scenario", "study", "pod", "software")
+    }
     scenarios = {name: _outline(path) for name, path in files["scenario"].items()}
     systems, software = ({name: _outline(path) for name, path in files[kind].items()} for kind in ("pod", "software"))
     return Catalogue(
         tuple(_scenario(name, scenarios) for name in sorted(scenarios)),
+        tuple(_study(name, _outline(path)) for name, path in sorted(files["study"].items())),
         tuple(_part(name, systems) for name in sorted(systems)),
         tuple(_part(name, software) for name in sorted(software)),
     )
@@ -99,6 +120,12 @@ def _scenario(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedSce
     merged["model"] = {key: value for each in reversed(chain) for key, value in each.get("model", {}).items()}
     description = str(merged.get("description", ""))
     return ListedScenario(name, description, _kind(merged), _system(chain), tuple(own.get("variants", ())))
+
+
+def _study(name: str, outline: Mapping[str, Any]) -> ListedStudy:
+    others = "serve" if "serving" in outline else "check"
+    command = {"study": "sweep", "goal": "plan"}.get(str(outline.get("kind")), others)
+    return ListedStudy(name, command, str(outline.get("description", "")))
 
 
 def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
@@ -54,6 +55,11 @@ def forms() -> dict[str, type[Scenario]]:
         for module in dict.fromkeys(_MODULES.values())
         for activity in family_in(module).sections
     }
+
+
+def activities_with(known: Callable[[type[Scenario]], bool]) -> list[Activity]:
+    """Activities of which the scenarios of any family are as asked for."""
+    return list(dict.fromkeys(each.activity for each in forms().values() if known(each)))
 
 
 @lru_cache

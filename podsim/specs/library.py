@@ -12,7 +12,7 @@ from podsim.specs.wording import kind_name, known_here, shown
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SUFFIXES = ("", ".yaml", ".yml")
-HARDWARE, SOFTWARE, SCENARIOS = "hardware_specs", "hardware_specs/software", "scenarios"
+HARDWARE, SOFTWARE, SCENARIOS, STUDIES = "hardware_specs", "hardware_specs/software", "scenarios", "studies"
 _FOLDERS = {
     "pod": HARDWARE,
     "machine": HARDWARE,
@@ -20,6 +20,7 @@ _FOLDERS = {
     "vertices": HARDWARE,
     "host": HARDWARE,
     "software": SOFTWARE,
+    "study": STUDIES,
 }
 
 
@@ -58,7 +59,7 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
 
     Args:
         name: A path, or a name with or without `.yaml`.
-        kind: `scenario`, `pod`, `machine`, `ipu`, `vertices` or `software`.
+        kind: `scenario`, `study`, `pod`, `machine`, `ipu`, `vertices` or `software`.
         folders: Where it is looked up before the working folder, unless it is a `Name` with folders of its own.
         place: `file:line:column` of the name, for the message.
         key: Dotted path of the key that holds the name, for the message.
@@ -82,6 +83,16 @@ def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: st
             raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
     message = f"no {what} {shown(name)} was found" if name else f"the name of the {what} is empty"
     raise SpecError([Problem(place, key, message, _advice(_without_suffix(name), kind))])
+
+
+def shipped_study(name: str) -> Path | None:
+    """The file of a shipped study by its name; None if nothing that is shipped is called so."""
+    return _shipped(name, "study")
+
+
+def shipped_scenario(name: str) -> Path | None:
+    """The file of a shipped scenario by its name; None if nothing that is shipped is called so."""
+    return _shipped(name, "scenario")
 
 
 def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
@@ -135,7 +146,7 @@ def _folders(root: Path, kind: str) -> list[Path]:
     if kind != "scenario":
         return [root / _FOLDERS[kind]]
     top = root / SCENARIOS
-    return [top, *sorted(folder for folder in top.glob("*") if folder.is_dir())]
+    return [top, *sorted(folder for folder in top.glob("*") if folder.is_dir()), root / STUDIES]
 
 
 def _names(kind: str) -> list[str]:
@@ -146,11 +157,14 @@ def shipped_files(kind: str) -> Iterator[Path]:
     """The shipped files of a kind.
 
     Args:
-        kind: `scenario`, `pod`, `machine`, `ipu`, `vertices` or `software`.
+        kind: `scenario`, `study`, `pod`, `machine`, `ipu`, `vertices` or `software`. A study may be any question
+            about many runs, whatever its file says that it is.
     """
     root = data_root()
     if kind == "scenario":
         yield from (root / SCENARIOS).rglob("*.yaml")
+    elif kind == "study":
+        yield from (root / STUDIES).glob("*.yaml")
     else:
         yield from (path for path in (root / _FOLDERS[kind]).glob("*.yaml") if _holds(path, kind))
 
@@ -160,8 +174,9 @@ def _holds(path: Path, kind: str) -> bool:
 
 
 def shipped_names() -> dict[str, list[str]]:
-    """Names of the shipped scenarios, systems and software stacks."""
-    return {"scenarios": _names("scenario"), "systems": _names("pod"), "software": _names("software")}
+    """Names of the shipped scenarios, studies, systems and software stacks."""
+    kinds = {"scenarios": "scenario", "studies": "study", "systems": "pod", "software": "software"}
+    return {title: _names(kind) for title, kind in kinds.items()}
 
 
 def display_path(path: Path) -> str:

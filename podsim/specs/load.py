@@ -47,6 +47,8 @@ KINDS: dict[str, type[BaseModel]] = {
     "software": Software,
 }
 """Kinds of file beside scenarios."""
+_COMMANDS = {"study": "sweep", "goal": "plan"}
+"""Kinds of file that ask about many scenarios, and what takes them."""
 _Model = TypeVar("_Model", bound=BaseModel)
 _Wanted = TypeVar("_Wanted", bound=Scenario)
 
@@ -163,6 +165,7 @@ def _check_arguments(variant: object, overrides: object) -> None:
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     document = laid_out(written, variant, overrides)
+    _check_kind(document)
     wanted = form_of(document)
     auto = _pinned(document, wanted)
     spec = validated(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
@@ -176,6 +179,14 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     notices = (*document.notices, *unusual(spec))
     differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
     return LoadedScenario(name, spec, document, written, variant, overrides, notices, auto, differing)
+
+
+def _check_kind(document: Document) -> None:
+    """Refuse a question about many scenarios, with the command that takes it."""
+    kind = str(document.data.get("kind"))
+    if kind in _COMMANDS:
+        what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
+        raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
 
 
 def _changes(

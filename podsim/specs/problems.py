@@ -61,8 +61,21 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
         return _missing_key(path, document, model)
     if kind == "extra_forbidden":
         message, do = f"unknown key `{path[-1]}`", known_here(str(path[-1]), _keys(_model_at(model, path[:-1])))
-        return Problem(document.where(path), _dotted(path[:-1]), message, do)
+        return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
     return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
+
+
+def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
+    """Which activities know a key that is unknown in this one."""
+    from podsim.specs.families import activities_with
+    from podsim.specs.scenario import Scenario
+
+    if not issubclass(model, Scenario):
+        return ""
+    there = activities_with(lambda form: str(path[-1]) in _keys(_model_at(form, path[:-1])))
+    if not there or model.activity in there:
+        return ""
+    return f" in {model.activity.words}; it belongs to {' and '.join(each.words for each in there)}"
 
 
 def _dotted(path: KeyPath) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +19,11 @@ from podsim.errors import OutputError
 from podsim.report.files import check_writable
 from podsim.sweeps.names import POINT
 from podsim.sweeps.rows import Row
+from podsim.sweeps.spec import MOST_POINTS
 
 _FINGERPRINT: Final = "fingerprint"
 _HEAD: Final = b'{"fingerprint": "'
+_NONE: Final = -1
 
 
 class Journal:
@@ -46,7 +49,10 @@ class Journal:
         self._lock()
         if anew:
             self._file.truncate(0)
-        self._places = self._read(fingerprint)
+        self._count = 0
+        self._places = array("q")
+        """Where the row of each point begins, by its number; eight bytes for each."""
+        self._read(fingerprint)
 
     def __enter__(self) -> Self:
         return self
@@ -55,10 +61,10 @@ class Journal:
         self._file.close()
 
     def __contains__(self, point: object) -> bool:
-        return point in self._places
+        return isinstance(point, int) and 0 <= point < len(self._places) and self._places[point] != _NONE
 
     def __len__(self) -> int:
-        return len(self._places)
+        return self._count
 
     def add(self, row: Row) -> None:
         """Keep a row; it is in the hands of the system when this returns.
@@ -66,7 +72,7 @@ class Journal:
         Raises:
             OutputError: It cannot be written, as on a full disk; what was written before stays.
         """
-        if row[POINT] in self._places:
+        if row[POINT] in self:
             return
         place = self._file.seek(0, os.SEEK_END)
         try:
@@ -75,11 +81,13 @@ class Journal:
             with suppress(OSError):
                 self._file.truncate(place)
             raise self._refused(error) from error
-        self._places[row[POINT]] = place
+        self._keep(row[POINT], place)
 
     def rows(self) -> Iterator[Row]:
         """All rows in the order of their points, read one by one."""
-        for _, place in sorted(self._places.items()):
+        for place in self._places:
+            if place == _NONE:
+                continue
             self._file.seek(place)
             row: Row = json.loads(self._file.readline())
             yield row
@@ -92,17 +100,23 @@ class Journal:
         self._file.write(json.dumps(data, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         self._file.flush()
 
-    def _read(self, fingerprint: str) -> dict[int, int]:
+    def _keep(self, point: int, place: int) -> None:
+        self._places.extend([_NONE] * (point + 1 - len(self._places)))
+        self._count += self._places[point] == _NONE
+        self._places[point] = place
+
+    def _read(self, fingerprint: str) -> None:
         self._file.seek(0)
-        first, places = self._file.readline(), dict[int, int]()
+        first = self._file.readline()
         end = 0
         if first.endswith(b"\n") and _content(first).get(_FINGERPRINT) == fingerprint:
             end = len(first)
             for line in self._file:
                 row = _content(line) if line.endswith(b"\n") else {}
-                if POINT not in row:
+                point = row.get(POINT)
+                if not isinstance(point, int) or not 0 <= point < MOST_POINTS:
                     break
-                places[row[POINT]] = end
+                self._keep(point, end)
                 end += len(line)
         elif self._file.readline() or not first.startswith(_HEAD[: len(first)]):
             self._file.close()
@@ -111,7 +125,6 @@ class Journal:
         self._file.truncate(end)
         if not end:
             self._write({_FINGERPRINT: fingerprint})
-        return places
 
     def _lock(self) -> None:
         try:

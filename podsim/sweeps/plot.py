@@ -1,4 +1,4 @@
-"""A chart of a study: lines for one key, a heat map for two, parallel axes for more."""
+"""A chart of a study: lines, bars, heat maps, dots or parallel axes, whichever fits the keys that vary."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from podsim.errors import PodsimError
 from podsim.report.chart_frame import write_figure
 from podsim.specs.wording import known_here
-from podsim.sweeps.expression import number_of
-from podsim.sweeps.names import COLUMNS, STATUS, short
+from podsim.sweeps import panels
+from podsim.sweeps.chart_words import numbers_and_unit, quantity, short, words
+from podsim.sweeps.measured import measured_points
+from podsim.sweeps.names import COLUMNS, SCENARIO, STATUS, VARIANT
 from podsim.sweeps.rows import DONE, Row, row_of
 from podsim.sweeps.run import Swept
 from podsim.sweeps.space import Space
-from podsim.sweeps.table import unit_of
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 _HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
-_COLOURS: Final = "viridis"  # readable in grey and by the colour-blind
-_LEFT_OUT: Final = "#dddddd"
-_MOST_CELLS_WITH_TEXT: Final = 150
 _SIZE_INCHES: Final = (10.0, 5.5)
-_LIGHT: Final = 0.6
-_MOST_TICKS: Final = 10
 _FEW_POINTS: Final = 24
+_MOST_LINES: Final = 4
+_MOST_PANELS: Final = 6
+_FULL: Final = 0.5
+"""A grid of which fewer cells are filled was not crossed, but sampled."""
+_NO_VARIANT: Final = "no variant"
 _NO_FIGURES: Final = (*COLUMNS, "warnings")
 
 
@@ -47,17 +47,22 @@ def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> Non
         OutputError: The path cannot be written.
     """
     frame = swept.frame()
+    variants = frame[VARIANT].astype(object)
+    frame[VARIANT] = variants.where(variants.notna(), _NO_VARIANT)
     if DONE not in swept.by_status:
         raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
     column = metric or next((each for each in _HEADLINES if each in frame), "")
     numbers = [name for name in frame.columns if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
     if column not in numbers:
         raise _no_column(column, numbers)
-    crossed = ("scenario", "variant", *(key for key in swept.space.keys if key not in swept.space.study.derived))
-    keys = [key for key in crossed if frame[key].nunique(dropna=False) > 1]
+    keys = [key for key in _crossed(swept.space) if frame[key].nunique(dropna=False) > 1]
     if not keys:
         raise PodsimError("no key of this study varies", do="give one of its keys two values or more")
-    write_figure(path, lambda: _figure(frame, keys, column, swept.space.study.description), swept.inputs)
+    study = swept.space.study
+    measured = list(measured_points(study.measured, column))
+    shown = quantity(column, max([*frame[column].dropna().abs(), *(value for _, value in measured)]))
+    drawn = panels.Drawn(frame, column, shown, measured)
+    write_figure(path, lambda: _figure(drawn, keys, study.description), swept.inputs)
 
 
 def check_metric(space: Space, metric: str) -> None:
@@ -96,97 +101,67 @@ def _no_column(column: str, numbers: Sequence[str]) -> PodsimError:
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
-def _figure(frame: DataFrame, keys: Sequence[str], metric: str, title: str) -> Figure:
+def _crossed(space: Space) -> list[str]:
+    """Keys that vary on their own, one of each group of those that vary together."""
+    follow = {key for group in space.study.zipped for key in group[1:]}
+    given = (*space.study.keys, *space.study.names)
+    return [SCENARIO, VARIANT, *(key for key in dict.fromkeys(given) if key not in follow)]
+
+
+def _figure(drawn: panels.Drawn, keys: Sequence[str], title: str) -> Figure:
     figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
-    axes = figure.add_subplot()
-    draw = {1: _line, 2: _heat_map}.get(len(keys), _parallel_axes)
-    draw(axes, frame, keys, metric)
+    figures = drawn.figures(drawn.frame).dropna()
+    norm = Normalize(figures.min(), figures.max())
+    lined = _along_and_of(drawn.frame, keys)
+    if lined is not None:
+        panels.lines(figure.add_subplot(), drawn, *lined)
+    elif len(keys) == 1:
+        panels.bars(figure.add_subplot(), drawn, keys[0])
+    else:
+        _coloured(figure, drawn, keys, norm)
+        figure.colorbar(panels.mappable(norm), ax=figure.axes, label=drawn.quantity.label, format=panels.PLAIN)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     return figure
 
 
-def _label(metric: str) -> str:
-    unit = unit_of(metric)
-    return f"{metric.replace('_', ' ')} [{unit}]" if unit else metric.replace("_", " ")
+def _along_and_of(frame: DataFrame, keys: Sequence[str]) -> tuple[str, str | None] | None:
+    """The key along which lines are drawn and the key that tells them apart, where lines say most."""
+    numeric = [key for key in keys if numbers_and_unit(list(frame[key])) is not None]
+    if len(keys) == 1:
+        return (keys[0], None) if numeric else None
+    words_of = [key for key in keys if key not in numeric]
+    if len(keys) == 2 and len(words_of) == 1 and frame[words_of[0]].nunique(dropna=False) <= _MOST_LINES:
+        return numeric[0], words_of[0]
+    return None
 
 
-def _line(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) -> None:
-    (key,) = keys
-    at = [number_of(each) for each in frame[key]]
-    numeric = all(isinstance(each, (int, float)) for each in at)
-    places = at if numeric else list(range(len(frame)))
-    done = frame[metric].notna()
-    axes.plot(places, frame[metric], marker="o", color="#1b6ca8")
-    axes.plot(
-        [place for place, each in zip(places, done, strict=True) if not each],
-        [0.0] * int((~done).sum()),
-        "x",
-        color="#9a4a00",
-        clip_on=False,
-    )
-    axes.set_xticks(places, [short(each) for each in frame[key]], rotation=45 if len(frame) > 8 else 0)
-    axes.set(xlabel=key, ylabel=_label(metric), ylim=(0, None))
-    axes.grid(alpha=0.3)
+def _coloured(figure: Figure, drawn: panels.Drawn, keys: Sequence[str], norm: Normalize) -> None:
+    """Two keys as a heat map, three as one for each value of the key with the fewest, others as parallel axes."""
+    counts = {key: drawn.frame[key].nunique(dropna=False) for key in keys}
+    split = min(keys, key=lambda key: counts[key])
+    down, across = sorted((key for key in keys if len(keys) == 2 or key != split), key=lambda key: counts[key])[:2]
+    cells = counts[down] * counts[across] * (counts[split] if len(keys) > 2 else 1)
+    full = len(drawn.frame) >= _FULL * cells
+    if len(keys) == 2 and full:
+        panels.heat_map(figure.add_subplot(), drawn, down, across, norm)
+    elif len(keys) == 2 and all(numbers_and_unit(list(drawn.frame[key])) for key in keys):
+        panels.dots(figure.add_subplot(), drawn, down, across, norm)
+    elif len(keys) == 3 and full and counts[split] <= _MOST_PANELS:
+        _heat_maps(figure, drawn, (split, down, across), norm)
+    else:
+        panels.parallel_axes(figure.add_subplot(), drawn, keys, norm)
 
 
-def _heat_map(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) -> None:
-    down, across = keys
-    rows, columns = (list(dict.fromkeys(frame[key])) for key in (down, across))
-    best = frame.groupby([down, across], sort=False, dropna=False)[metric].max()
-    cells = [[best.get((row, column), float("nan")) for column in columns] for row in rows]
-    axes.set_facecolor(_LEFT_OUT)
-    image = axes.imshow(cells, aspect="auto", cmap=_COLOURS, origin="lower")
-    axes.set_xticks(range(len(columns)), [short(each) for each in columns], rotation=45 if len(columns) > 8 else 0)
-    axes.set_yticks(range(len(rows)), [short(each) for each in rows])
-    axes.set(xlabel=across, ylabel=down)
-    axes.figure.colorbar(image, ax=axes, label=_label(metric))
-    if len(rows) * len(columns) <= _MOST_CELLS_WITH_TEXT:
-        _write_cells(axes, cells)
-
-
-def _write_cells(axes: Axes, cells: Sequence[Sequence[float]]) -> None:
-    known_values = [value for line in cells for value in line if value == value]  # the others are not a number
-    norm = Normalize(min(known_values), max(known_values))
-    for row, line in enumerate(cells):
-        for column, value in enumerate(line):
-            known = value == value
-            colour = "black" if not known or norm(value) > _LIGHT else "white"
-            axes.text(column, row, f"{value:.4g}" if known else "–", ha="center", va="center", color=colour, fontsize=8)
-
-
-def _parallel_axes(axes: Axes, frame: DataFrame, keys: Sequence[str], metric: str) -> None:
-    from matplotlib import colormaps
-
-    done = frame[frame[metric].notna()].sort_values(metric)
-    norm = Normalize(done[metric].min(), done[metric].max())
-    shares = [_shares(frame[key]) for key in keys]
-    colours = colormaps[_COLOURS]
-    for index, value in zip(done.index, done[metric], strict=True):
-        heights = [share[index] for share in shares]
-        axes.plot(range(len(keys)), heights, color=colours(norm(value)), alpha=0.6, linewidth=1)
-    for place, key in enumerate(keys):
-        axes.axvline(place, color="#888888", linewidth=0.8)
-        ticks = sorted(dict(zip(frame[key].map(short), shares[place], strict=True)).items(), key=lambda tick: tick[1])
-        for text, height in ticks[:: -(-len(ticks) // _MOST_TICKS)]:
-            axes.text(place, height, f" {text}", fontsize=8, va="center")
-    axes.set_xticks(range(len(keys)), [key.rpartition(".")[2] for key in keys])
-    axes.set_yticks([])
-    axes.figure.colorbar(_mappable(norm), ax=axes, label=_label(metric))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(number_of(value), (int, float))
-
-
-def _mappable(norm: Normalize):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    from matplotlib.cm import ScalarMappable
-
-    return ScalarMappable(norm, _COLOURS)
-
-
-def _shares(values: Series) -> Series:
-    """Places on an axis, 0 to 1: numbers by size, other values in the order in which they appear."""
-    found = dict.fromkeys(values)
-    ranked = sorted(found, key=number_of) if all(_is_number(each) for each in found) else found
-    order = {value: place for place, value in enumerate(ranked)}
-    return values.map(order) / max(1, len(order) - 1)
+def _heat_maps(figure: Figure, drawn: panels.Drawn, keys: tuple[str, str, str], norm: Normalize) -> None:
+    """A heat map for each value of the first key, all with the same colours."""
+    split, down, across = keys
+    groups = list(drawn.frame.groupby(split, sort=False, dropna=False))
+    columns = min(len(groups), 2 if len(groups) in (2, 4) else 3)
+    grid = figure.subplots(-(-len(groups) // columns), columns, squeeze=False)
+    for axes, (value, rows) in zip(grid.flat, groups, strict=False):
+        part = panels.Drawn(rows, drawn.metric, drawn.quantity)
+        panels.heat_map(axes, part, down, across, norm)
+        axes.set_title(f"{words(split)} {short(value)}", fontsize=10)
+        axes.label_outer()
+    for axes in list(grid.flat)[len(groups) :]:
+        axes.remove()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +17,13 @@ from podsim.errors import OutputError, Problem, SpecError
 from podsim.report.files import check_outputs, check_writable, files_read
 from podsim.specs import load_scenario
 from podsim.specs.document import Document
+from podsim.specs.library import find
 from podsim.specs.plain import plain_data
 from podsim.sweeps.journal import Journal
 from podsim.sweeps.names import SCENARIO, STATUS
 from podsim.sweeps.rows import DONE, Row
 from podsim.sweeps.space import Point, Space, read_study, space_of
-from podsim.sweeps.table import check_suffix, write_table
+from podsim.sweeps.table import PARQUET, check_suffix, fingerprint_of, statuses_of, write_table
 from podsim.sweeps.workers import in_this_process, on_all_cores
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class Swept:
         count: Rows.
         by_status: Rows by what became of them.
         inputs: (path, SHA-256) of every file read.
+        simulated: Whether anything had to be; not if the table held the study already.
     """
 
     space: Space
@@ -49,18 +53,20 @@ class Swept:
     count: int
     by_status: Mapping[str, int]
     inputs: tuple[tuple[str, str], ...]
+    simulated: bool = True
 
     def frame(self) -> DataFrame:
         """The table, one row per point."""
-        import pandas as pd
+        from podsim.report.frames import frame_of_file
 
-        return pd.read_parquet(self.output) if self.output.suffix == ".parquet" else pd.read_csv(self.output)
+        return frame_of_file(self.output)
 
 
 def sweep(
     study: str | Path | Mapping[str, Any],
     output: str | Path,
     *,
+    scenario: str | None = None,
     processes: int | None = None,
     scheduler: str | None = None,
     restart: bool = False,
@@ -72,8 +78,9 @@ def sweep(
     stopped when the same call is made again.
 
     Args:
-        study: A study file, or its content.
+        study: A study file, the name of a shipped study, or the content of one.
         output: The table, a `.parquet` or `.csv` file.
+        scenario: Path or name of the scenario that varies, instead of that of the study.
         processes: How many points are simulated at a time; as many as there are cores by default.
         scheduler: Address of a Dask scheduler, to simulate on its workers instead.
         restart: Drop rows of an earlier attempt, and a table that is there already.
@@ -86,16 +93,19 @@ def sweep(
     target = Path(output)
     check_suffix(target)
     check_writable(target)
-    space = _space(study)
-    numbers = [point.number for point in space.points()]
+    space = _space(study, scenario)
+    numbers = array("q", (point.number for point in space.points()))
     _check_runs(space, numbers)
     inputs = _inputs(space)
     fingerprint = _fingerprint(space, inputs)
     beside = target.with_name(f"{target.name}.journal")
-    read = [] if isinstance(study, Mapping) else [("the study", study)]
+    read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
     check_outputs({"table": target, "rows beside the table": beside}, (*read, *files_read(inputs)))
     if target.exists() and not restart and not beside.exists():
-        what, do = "the table exists", "give another --output, or --restart to replace it"
+        if fingerprint_of(target) == fingerprint:
+            return Swept(space, target, len(numbers), _counted(statuses_of(target)), inputs, simulated=False)
+        what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
+        do += "" if target.suffix == PARQUET else "; a .parquet table says which study it is of"
         raise OutputError(what, where=str(target), do=do)
     with Journal(beside, fingerprint, anew=restart) as journal:
         left = (point for number in numbers if number not in journal and (point := space.point(number)))
@@ -107,16 +117,18 @@ def sweep(
             tell(len(journal), len(numbers))
         about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
         write_table(target, journal.rows, about)
-        by_status = _by_status(journal.rows())
+        by_status = _counted(row[STATUS] for row in journal.rows())
         journal.remove()
     return Swept(space, target, len(numbers), by_status, inputs)
 
 
-def _space(study: str | Path | Mapping[str, Any]) -> Space:
-    return space_of(Document(plain_data(study))) if isinstance(study, Mapping) else read_study(study)
+def _space(study: str | Path | Mapping[str, Any], scenario: str | None) -> Space:
+    if isinstance(study, Mapping):
+        return space_of(Document(plain_data(study)), scenario=scenario)
+    return read_study(study, scenario)
 
 
-def _check_runs(space: Space, numbers: list[int]) -> None:
+def _check_runs(space: Space, numbers: Sequence[int]) -> None:
     """Refuse a study of which no point is let through, or none of the first can be loaded."""
     if not numbers:
         what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))
@@ -177,8 +189,7 @@ def _work(missing: int, processes: int | None, scheduler: str | None) -> Callabl
     return partial(on_all_cores, processes=processes)
 
 
-def _by_status(rows: Iterable[Row]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row[STATUS]] = counts.get(row[STATUS], 0) + 1
+def _counted(statuses: Iterable[str]) -> dict[str, int]:
+    """How many rows there are of each status, those that are done first."""
+    counts = Counter(statuses)
     return dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))

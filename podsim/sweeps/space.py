@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from podsim.errors import BadValueError, Problem, SpecError
 from podsim.specs import variant_names
 from podsim.specs.document import Document
-from podsim.specs.library import find
+from podsim.specs.library import display_path, find
 from podsim.specs.load import validated
 from podsim.specs.yaml_source import read_yaml
-from podsim.sweeps.axes import Axis, axes_of
+from podsim.sweeps.axes import Axis, AxisError, axes_of
 from podsim.sweeps.expression import Expression, filled_in, key_named
 from podsim.sweeps.names import SCENARIO, VARIANT, wrong_names
 from podsim.sweeps.spec import MOST_POINTS, StudySpec, Value
@@ -135,33 +135,52 @@ class Space:
         return (each for each in found if each is not None)
 
 
-def read_study(path: str | Path) -> Space:
-    """Read a study file.
+def read_study(path: str | Path, scenario: str | None = None) -> Space:
+    """Read a study file, or a shipped study by its name.
+
+    Args:
+        path: The file, or the name.
+        scenario: Path or name of the scenario that varies, instead of that of the study.
 
     Raises:
-        SpecError: It is wrong, or asks for too many points; each problem with its place.
+        SpecError: It is not there, is wrong, or asks for too many points; each problem with its place.
     """
-    place = Path(path)
-    return space_of(read_yaml(place, str(path)), place.parent)
+    place = find(str(path), "study", ())
+    return space_of(read_yaml(place, display_path(place)), place.parent, scenario)
 
 
-def space_of(document: Document, folder: Path = Path()) -> Space:
+def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> Space:
     """The points of a study that has been read.
+
+    Args:
+        document: The study.
+        folder: Where scenarios are looked up by relative paths.
+        scenario: The scenario that varies, instead of that of the study; a relative path is one from here.
 
     Raises:
         SpecError: As of `read_study`.
     """
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
+        other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
         do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
+        do = "`podsim plan` takes goals" if other else do
         raise SpecError([Problem(document.where(("kind",)), "kind", "this is no study", do)])
+    if scenario is not None:
+        places = {**document.places, (SCENARIO,): "--scenario"}
+        document = replace(document, data={**document.data, SCENARIO: scenario}, places=places)
+        folder = Path()
     study = validated(StudySpec, document)
     problems = list(wrong_names(study, document))
     if problems:
         raise SpecError(problems)
     try:
         space = Space(study, (*_scenarios(study, folder, document), *axes_of(study)), folder, document)
-    except BadValueError as error:
-        raise SpecError([Problem(document.where(()), "", str(error), error.do)]) from None
+    except AxisError as error:
+        key = ".".join(map(str, error.path))
+        raise SpecError([Problem(document.where(error.path), key, str(error), error.do)]) from None
+    if not (study.keys or study.names) and len(space) == 1:
+        do = "give `keys` with lists or ranges; `podsim run` simulates one scenario"
+        raise SpecError([Problem(document.where(("keys",)), "keys", "nothing varies in this study", do)])
     if len(space) > MOST_POINTS:
         what = f"the study has {len(space):,} points; the limit is {MOST_POINTS:,}"
         raise SpecError([Problem(document.where(("keys",)), "keys", what, "give fewer values, or draw `samples`")])

@@ -55,6 +55,15 @@ class SamplesSpec(Spec):
     """Of the draws."""
 
 
+class MeasuredSpec(Spec):
+    """A scenario of which something was measured, beside the points of a study."""
+
+    at: OneValue
+    """The value of the key along which the chart is drawn."""
+    scenario: str
+    """A shipped scenario with published figures, simulated for its batch alone."""
+
+
 def _form(given: Any) -> str:
     return "range" if isinstance(given, (Mapping, RangeSpec)) else "list"
 
@@ -91,3 +100,5 @@ class StudySpec(CombinedSpec):
     """Whether every variant of the file is run as well as the file itself."""
     keys: Annotated[Mapping[str, Varied], Field(default_factory=dict)]
     """Values by key of the scenario or its hardware, as `--set` names it."""
+    measured: Annotated[list[MeasuredSpec], Field(default_factory=list)]
+    """Scenarios with published figures, which charts of lines show."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.errors import OutputError, PodsimError
+from podsim.sweeps.names import STATUS
 from podsim.sweeps.rows import Row
 
 PARQUET, CSV = ".parquet", ".csv"
@@ -76,6 +77,26 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def fingerprint_of(path: Path) -> str | None:
+    """Of what a finished table holds; None of one that does not say it, as CSV."""
+    if path.suffix != PARQUET:
+        return None
+    arrow, parquet = _pyarrow()
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+    except (OSError, arrow.ArrowException):
+        return None
+    found: bytes | None = metadata.get(b"podsim.fingerprint")
+    return None if found is None else found.decode(errors="replace")
+
+
+def statuses_of(path: Path) -> list[str]:
+    """What became of each point of a finished Parquet table."""
+    _, parquet = _pyarrow()
+    found: list[str] = parquet.read_table(path, columns=[STATUS])[STATUS].to_pylist()
+    return found
 
 
 def _types(rows: Iterable[Row]) -> dict[str, str]:

@@ -1,26 +1,25 @@
-"""Did a number move? The results of every shipped scenario and variant, as they were last agreed on."""
+"""Did a number move? Every shipped scenario and variant, as it was last agreed on.
+
+Figures of results are held by the baseline beside the scenarios, as `podsim check scenarios` does; the golden files
+hold what lies behind them: breakdowns, the order and times of traces, the memory of IPUs, requests that are served.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from podsim import (
-    ForwardResult,
-    GenerationResult,
-    InfeasibleError,
-    RunResult,
-    ServingResult,
-    generate,
-    infer,
-    serve,
-    simulate,
-)
+from podsim import ForwardResult, GenerationResult, InfeasibleError, RunResult, ServingResult, run, serve
+from podsim.checks import show
+from podsim.checks.baseline import read_baseline
+from podsim.checks.cases import Case, cases_of, measured
+from podsim.checks.verdict import check as verdict_on
 from podsim.report.rows import MemoryReport, OperationRow
 from podsim.report.step import StepReport
-from podsim.specs import ForwardScenario, GenerationScenario, load_scenario, shipped_names, variant_names
+from podsim.specs import GenerationScenario, LoadedScenario
 from tests.golden.agreed import (
     DIGITS,
     check,
@@ -32,6 +31,9 @@ from tests.golden.agreed import (
     rounded,
 )
 
+SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
+BASELINE = SCENARIOS / "podsim-baseline.json"
+CASES = tuple(cases_of([SCENARIOS], SCENARIOS))
 _SERVING = (
     *("service", "request_count", "rate_per_s", "load", "saturation", "load_curve", "queue_grows"),
     *("queueing", "time_to_first_token", "time_per_output_token", "latency"),
@@ -39,14 +41,8 @@ _SERVING = (
 )
 
 
-def cases() -> list[tuple[str, str | None]]:
-    """Every scenario by itself and with each of its variants."""
-    names = shipped_names()["scenarios"]
-    return [(name, variant) for name in names for variant in (None, *variant_names(name))]
-
-
-def title(case: tuple[str, str | None]) -> str:
-    return case[0] if case[1] is None else f"{case[0]}@{case[1]}"
+def title(case: Case) -> str:
+    return Path(case.name).name
 
 
 def breakdown_s(breakdown: dict[str, float]) -> dict[str, float]:
@@ -81,15 +77,8 @@ def results_of_step(step: StepReport) -> dict[str, Any]:
 
 def results_of_training(result: RunResult) -> dict[str, Any]:
     assert result.trace is not None
-    numbers = {
-        "throughput_samples_per_s": result.throughput_samples_per_s,
-        "weight_update_s": result.weight_update_s,
-        "time_to_train_s": result.time_to_train_s,
-        "time_to_train_percentiles": result.time_to_train_percentiles or {},
-        "run_s": result.run_breakdown,
-        "mfu": result.mfu,
-    }
-    return rounded(numbers) | {
+    return {
+        "run_s": rounded(result.run_breakdown),
         "breakdown_s": breakdown_s(result.breakdown),
         "operations": operations(result.operations),
         "trace": digests_of_trace(result.trace),
@@ -100,12 +89,7 @@ def results_of_training(result: RunResult) -> dict[str, Any]:
 
 def results_of_generation(result: GenerationResult) -> dict[str, Any]:
     assert result.trace is not None
-    numbers = {
-        "time_to_first_token_s": result.time_to_first_token_s,
-        "time_per_output_token_s": result.time_per_output_token_s,
-        "tokens_per_s": result.tokens_per_s,
-    }
-    return rounded(numbers) | {
+    return {
         "steps": {step.name: results_of_step(step) for step in (result.prefill, result.decode)},
         "trace": digests_of_trace(result.trace),
         "event_count": result.event_count,
@@ -115,11 +99,7 @@ def results_of_generation(result: GenerationResult) -> dict[str, Any]:
 
 def results_of_passes(result: ForwardResult) -> dict[str, Any]:
     assert result.trace is not None
-    numbers = {
-        "latency_s": result.latency_s,
-        "throughput_samples_per_s": result.throughput_samples_per_s,
-    }
-    return rounded(numbers) | {
+    return {
         "steps": {step.name: results_of_step(step) for step in (result.batch, result.call)},
         "operations": operations(result.operations),
         "trace": digests_of_trace(result.trace),
@@ -140,29 +120,57 @@ def results_of_serving(result: ServingResult) -> dict[str, Any]:
     }
 
 
-def outcome(name: str, variant: str | None) -> dict[str, Any]:
-    """Results, or why there are none: "it does not fit" is an answer too."""
-    loaded = load_scenario(name, variant)
-    try:
-        if isinstance(loaded.spec, GenerationScenario):
-            results = results_of_generation(generate(loaded, record=True))
-            if loaded.spec.serving is not None:
-                results["serving"] = results_of_serving(serve(loaded, loads=[0.8]))
-            return results
-        if isinstance(loaded.spec, ForwardScenario):
-            return results_of_passes(infer(loaded, record=True))
-        return results_of_training(simulate(loaded, record=True))
-    except InfeasibleError as error:
-        return {"infeasible": error.message, "do": error.do}
+class Recorded:
+    """Simulates a case once, for its figures and for what lies behind them."""
+
+    def __init__(self) -> None:
+        self.behind: dict[str, Any] = {}
+
+    def __call__(self, loaded: LoadedScenario) -> Any:
+        try:
+            result = run(loaded, record=True)
+        except InfeasibleError as error:  # "it does not fit" is an answer too
+            self.behind = {"infeasible": error.message, "do": error.do}
+            raise
+        if isinstance(result, GenerationResult):
+            self.behind = results_of_generation(result)
+        else:
+            self.behind = (
+                results_of_passes(result) if isinstance(result, ForwardResult) else results_of_training(result)
+            )
+        if isinstance(loaded.spec, GenerationScenario) and loaded.spec.serving is not None:
+            self.behind["serving"] = results_of_serving(serve(loaded, loads=[0.8]))
+        return result
 
 
-@pytest.mark.parametrize("case", cases(), ids=title)
-def test_no_number_moved(case: tuple[str, str | None], update_golden: bool) -> None:
-    check(f"results/{title(case)}", outcome(*case), update=update_golden)
+@pytest.fixture(scope="module")
+def baseline() -> Any:
+    return read_baseline(BASELINE)
 
 
-def test_no_golden_file_is_left_over(update_golden: bool) -> None:
-    check_none_is_left_over("results", {title(case) for case in cases()}, update=update_golden)
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_no_number_moved(case: Case, baseline: Any, update_golden: bool) -> None:
+    """Figures by the baseline, which `podsim check scenarios --accept` rewrites; the rest by golden files."""
+    recorded = Recorded()
+    verdict = verdict_on({case.name: measured(case, recorded)}, baseline.of_case(case.name))
+    check(f"results/{title(case)}", recorded.behind, update=update_golden)
+    assert verdict.holds or update_golden, show.as_text(verdict)
+
+
+def test_no_golden_file_is_left_over(baseline: Any, update_golden: bool) -> None:
+    check_none_is_left_over("results", {title(case) for case in CASES}, update=update_golden)
+    assert update_golden or set(baseline.scenarios) == {case.name for case in CASES}, "run `./dev golden`"
+
+
+def test_the_baseline_holds_every_digit_that_it_keeps(baseline: Any) -> None:
+    """Nothing else is agreed on: a figure that moves in its eighth digit is found."""
+    assert (baseline.tolerances, baseline.tolerance_of("any", "figure")) == ({}, 1e-8)
+    name = "mlperf/bert_v1.1_pod16_open"
+    kept = baseline.scenarios[name]
+    for factor, holds in ((1 + 1e-9, True), (1 + 2e-8, False)):
+        metrics = {**kept["metrics"], "weight_update_s": kept["metrics"]["weight_update_s"] * factor}
+        now = {name: {**kept, "metrics": metrics, "reason": None, "expect": {}}}
+        assert verdict_on(now, baseline.of_case(name)).holds == holds
 
 
 def test_the_message_names_what_moved_and_what_to_do() -> None:

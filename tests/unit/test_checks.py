@@ -143,6 +143,13 @@ def test_tolerances_by_metric_case_or_both() -> None:
     assert kinds(now, before, tolerance="3.01 %") == []
 
 
+def test_tolerances_that_nothing_uses_are_dropped_with_what_used_them() -> None:
+    """A baseline with others would be refused when it is read."""
+    tolerances = {"mfu": "2 %", "a": "3 %", "b": "4 %", "b mfu": "5 %", "b energy_j": "6 %"}
+    before = Baseline({"a": given(mfu=1.0), "b": given(mfu=1.0, energy_j=1.0)}, tolerances=tolerances)
+    assert before.with_measured({"b": given(mfu=2.0)}, "x").tolerances == {"mfu": "2 %", "b": "4 %", "b mfu": "5 %"}
+
+
 def test_why_names_the_time_and_the_file_that_moved() -> None:
     before, now = given(weight_update_s=10e-3), given(weight_update_s=11.5e-3)
     now |= {"breakdown_ps": {"matmul": 8 * 10**9, "host": 3 * 10**9, "sync": 5 * 10**8}, "inputs": {"a.yaml": "2"}}
@@ -160,8 +167,20 @@ def test_expectations_are_looked_at_without_a_baseline() -> None:
         ("mfu", "> 40 %", "0.39"),
         ("latency_s", "< 1 s", "nothing"),
     ]
-    (finding,) = check({"a": given("does not fit", {"fits": True})}, None).findings
-    assert (finding.metric, finding.after, finding.why) == ("fits", "false", "too large")
+    for expect in ({"fits": True}, {"mfu": "> 1 %"}, {"mfu": "> 1 %", "latency_s": "< 1 s"}):
+        (finding,) = check({"a": given("does not fit", expect)}, None).findings
+        assert (finding.fails, finding.metric, finding.after, finding.why) == (True, "fits", "false", "too large")
+    assert check({"a": given("does not fit", {"fits": False, "mfu": "> 1 %"})}, None).findings == []
+
+
+def test_what_gives_nothing_is_told_where_nothing_is_known_of_it() -> None:
+    (finding,) = check({"a": given("does not fit")}, None).findings
+    assert (finding.kind, finding.after, finding.why, finding.fails) == (
+        "impossible",
+        "does not fit",
+        "too large",
+        False,
+    )
 
 
 # Formats
@@ -229,7 +248,7 @@ def test_a_baseline_is_written_held_and_rewritten(folder: Path, capsys: pytest.C
         "s": "done",
         "s@too_large": "does not fit",
     }
-    assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 9 figures\n")
+    assert told(capsys, str(folder)) == (0, "holds: 2 scenarios, 9 figures, 4 expectations\n")
     (folder / "s.yaml").write_text(SCENARIO + "software: {base: popart_sdk_2.3, host_call: 300 ms}\n")
     code, text = told(capsys, str(folder))
     assert code == 1
@@ -252,6 +271,8 @@ def test_wrong_baselines_are_told(tmp_path: Path) -> None:
         ({**good, "tolerance": "-1 %"}, "below 0"),
         ({**good, "tolerance": 1}, "`tolerance`"),
         ({**good, "tolerances": []}, "`tolerances`"),
+        ({**good, "tolerances": {"mfv": "2 %"}}, "`tolerances.mfv`(.|\n)*write `mfu`"),
+        ({**good, "tolerances": {"b mfu": "2 %"}}, "`tolerances.b mfu`"),
     ):
         path.write_text(json.dumps(broken))
         with pytest.raises(PodsimError, match=words):
@@ -261,6 +282,19 @@ def test_wrong_baselines_are_told(tmp_path: Path) -> None:
         read_baseline(path)
     with pytest.raises(PodsimError, match="there is no baseline"):
         read_baseline(tmp_path / "none.json")
+
+
+def test_a_shipped_name_is_checked_from_anywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its baseline lies in the working folder, and names it as results do."""
+    monkeypatch.chdir(tmp_path)
+    assert told(capsys, "conductivity_cnn_pod4", "--accept", "--reason", "x")[0] == 0
+    kept = json.loads(Path("podsim-baseline.json").read_text())
+    assert list(kept["scenarios"]) == ["scenarios/published/conductivity_cnn_pod4"]
+    assert told(capsys, "conductivity_cnn_pod4")[0] == 0
+    code, text = told(capsys, "conductivity_cnn_pod5")
+    assert code == 2 and "conductivity_cnn_pod5" in text
 
 
 def test_folders_without_scenarios_are_told(tmp_path: Path) -> None:

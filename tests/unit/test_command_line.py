@@ -299,6 +299,8 @@ def test_names_and_variants_are_completed(tmp_path: Path) -> None:
     assert completed("podsim run --set a=b template --variant ", 6) == ["bow", "unpacked", "larger_batch"]
     assert completed("podsim import m.onnx --system bow_pod25", 4) == ["bow_pod256"]
     assert completed("podsim run nothing --variant ", 4) == []
+    assert completed("podsim sweep gw", 2) == ["gw_links"]
+    assert completed("podsim sweep gw_links --scenario bert_v1.0_pod64_o", 4) == ["bert_v1.0_pod64_open"]
     assert scenarios() == shipped_names()["scenarios"]
     assert variants.__annotations__["ctx"]
 
@@ -321,6 +323,19 @@ def test_the_list_says_what_loading_says() -> None:
         assert each.kind == kind
     names = {kind: [each["name"] for each in entries] for kind, entries in catalogue().to_dict().items()}
     assert names == shipped_names()
+
+
+def test_the_list_finds_by_what_is_listed() -> None:
+    found = catalogue().matching(["studies", "SWEEP", "bert"])
+    assert [each.name for each in found.studies] == [
+        "bert_scaling",
+        "clock_links_replicas",
+        "gw_links",
+        "memory_or_recomputation",
+        "two_runs_on_64_bow",
+    ]
+    assert (found.scenarios, found.systems, found.software) == ((), (), ())
+    assert catalogue().matching(["systems"]).systems == catalogue().systems
 
 
 def test_the_list_finds_by_words(podsim: Run, capsys: pytest.CaptureFixture[str]) -> None:

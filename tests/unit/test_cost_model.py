@@ -78,6 +78,17 @@ def test_equal_products_are_planned_once() -> None:
     assert MODEL.plan(op, 0.2) is not MODEL.plan(op, 0.3)
 
 
+def test_shares_of_memory_that_are_remembered_are_bounded_and_plans_the_same() -> None:
+    """A study may ask for 100,000 of them; what is forgotten is made again as it was."""
+    op = MatMul(name="m", shape=(1, 640, 640), inner=640)
+    model = CostModel(IPU, layout_change_cycles_per_byte=1.0)
+    shares = [(each + 1) / 100 for each in range(100)]
+    for share in (*shares, *reversed(shares), *shares[::7]):
+        assert model.plan(op, share) == CostModel(IPU, layout_change_cycles_per_byte=1.0).plan(op, share)
+    (kept,) = model._plans._known.values()
+    assert len(kept) <= 32
+
+
 def test_a_small_table_is_copied_to_serve_many_lookups_at_once() -> None:
     """2 rows of 768 for 2,048 tokens; 64 copies, each over 16 tiles of 48 columns, leave 32 lookups to a tile."""
     few = MODEL.op(Gather(name="g", shape=(2048, 768), table_rows=2), 0.2).account.cycles

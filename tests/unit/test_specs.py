@@ -305,3 +305,27 @@ def test_attributes_of_hardware_say_their_unit(part: type[HardwareSpec]) -> None
     read = {name: quantity_of(declared) for name, declared in part.model_fields.items()}
     units = {name: UNITS_IN_NAMES.get(quantity.dimension, "") for name, quantity in read.items() if quantity}
     assert [name for name, unit in units.items() if unit not in name] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("gw_links", r"this is a study(.|\n)*`podsim sweep`"), ("bert_large_in_12_hours", "`podsim plan`")],
+)
+def test_a_question_about_many_scenarios_names_its_command(name: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words) as caught:
+        load_scenario(name)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("scenario", "override", "words"),
+    [
+        ("bert_v1.1_pod16_open", "precision.products=fp8", "`products` in training; it belongs to forward passes"),
+        ("llama2_7b_pods", "precision.products=fp8", "`products` in text generation; it belongs to forward passes"),
+        ("bert_v1.1_pod16_open", "parallelism.tensor_parallel=2", "in training; it belongs to text generation"),
+        ("bert_v1.1_pod16_open", "precision.weight=fp16", r"unknown key `weight`\n"),  # nobody knows it
+    ],
+)
+def test_a_key_of_another_activity_says_whose_it_is(scenario: str, override: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        load_scenario(scenario, overrides=[override])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ import pandas as pd
 import pytest
 
 from podsim import simulate
+from podsim.cli import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.specs.document import Document
 from podsim.sweeps import sweep
 from podsim.sweeps.expression import Expression, filled_in
 from podsim.sweeps.journal import Journal
 from podsim.sweeps.plot import check_metric
-from podsim.sweeps.space import Space, space_of
+from podsim.sweeps.rows import row_of
+from podsim.sweeps.space import Space, read_study, space_of
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -200,6 +203,38 @@ def test_wrong_studies_say_why(keys: Mapping[str, Any], words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ("keys: {}", "s.yaml:3:1 [keys]"),
+        ("where: [1 > 0]", "s.yaml:1:1 [keys]"),
+        ("keys:\n  a: [1]\n  b: {from: 1 s, to: 2 ms, count: 2}", "s.yaml:5:3 [keys.b]"),
+        ("names:\n  a: {from: 1, to: 2}", "s.yaml:4:3 [names.a]"),
+        ("keys: {a: [1]}\nsamples: {count: 4}", "s.yaml:4:1 [samples]"),
+        ("keys: {a: {from: 1, to: 2}}\nsamples:\n  count: 3", "s.yaml:5:3 [samples.count]"),
+        ("keys: {a: [1, 2], b: [1]}\nzipped:\n  - [a, b]", "s.yaml:5:5 [zipped.0]"),
+        ("keys: {a: [1, 2], b: [1, 2]}\nzipped:\n  - [a, b]\n  - [a, b]", "s.yaml:4:1 [zipped]"),
+    ],
+)
+def test_what_is_wrong_with_a_study_has_its_place(keys: str, place: str, tmp_path: Path) -> None:
+    study = tmp_path / "s.yaml"
+    study.write_text(f"kind: study\nscenario: template\n{keys}\n")
+    with pytest.raises(SpecError) as caught:
+        read_study(study)
+    (problem,) = caught.value.problems
+    assert f"{problem.where} [{problem.key}]".endswith(place)
+
+
+@pytest.mark.parametrize(
+    "name", ["weight_update_s", "mfu", "breakdown.matmul", "warnings", "energy_per_run_j", "tokens_per_s"]
+)
+def test_a_name_is_no_figure(name: str) -> None:
+    """The figure would stand in the column of the name."""
+    for section, given in (("names", {name: [1, 2]}), ("derived", {name: "${a}"})):
+        with pytest.raises(SpecError, match=f"`{name}` is a figure"):
+            space(**({"keys": {"a": [1, 2]}} | {section: given}))
+
+
+@pytest.mark.parametrize(
     "given", [{"a": 3}, {"a": []}, {"a": [None]}, {"a": [{}]}, {"a": {"from": 1, "step": 2, "to": 3}}]
 )
 def test_a_wrong_list_or_range_is_one_problem(given: Mapping[str, Any]) -> None:
@@ -339,6 +374,19 @@ def test_two_studies_do_not_share_a_journal(tmp_path: Path) -> None:
         assert len(journal) == 0
 
 
+def test_a_row_kept_costs_a_few_bytes_of_memory(tmp_path: Path) -> None:
+    """So that the process that collects 10 million rows needs 80 MB for them, and 100,000 rows are not seen."""
+    with Journal(tmp_path / "journal", "one") as journal:
+        tracemalloc.start()
+        for number in range(5_000, 0, -1):
+            journal.add({"point": number})
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(journal) == 5_000 and 0 not in journal and 5_001 not in journal
+        assert kept < 16 * 5_000
+        assert [row["point"] for row in journal.rows()] == list(range(1, 5_001))
+
+
 @pytest.mark.parametrize("content", ["mine", "mine\n", "[1]\n", '{"fingerprint": "one"}\n{"point": 0}\n', '{"a": 1}'])
 def test_files_that_are_no_journal_are_kept(content: str, tmp_path: Path) -> None:
     path = tmp_path / "journal"
@@ -378,6 +426,44 @@ def test_a_table_is_not_replaced_unasked(tmp_path: Path) -> None:
     for name in ("t.txt", "t", "no/t.csv"):
         with pytest.raises(PodsimError):
             sweep(SMALL, tmp_path / name)
+
+
+def test_a_finished_study_is_found_in_its_table(tmp_path: Path) -> None:
+    first = sweep(SMALL, tmp_path / "t.parquet")
+    written = (tmp_path / "t.parquet").stat().st_mtime_ns
+    told: list[int] = []
+    again = sweep(SMALL, tmp_path / "t.parquet", tell=lambda done, _total: told.append(done))
+    assert (first.simulated, again.simulated, told) == (True, False, [])
+    assert (tmp_path / "t.parquet").stat().st_mtime_ns == written
+    assert (again.by_status, again.count, again.inputs) == (first.by_status, first.count, first.inputs)
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep({**SMALL, "where": ["micro_batch_size < 3"]}, tmp_path / "t.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"mine")
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep(SMALL, tmp_path / "broken.parquet")
+
+
+def test_a_name_is_the_shipped_study_and_a_path_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gw_links.yaml").write_text("kind: study\nscenario: template\nkeys: {parallelism.micro_batch_size: [1, 2]}\n")
+    assert len(read_study("gw_links")) == 12
+    assert len(read_study("gw_links.yaml")) == 2
+    with pytest.raises(SpecError, match=r"no study `gw_link` was found(.|\n)*did you mean `gw_links`"):
+        read_study("gw_link")
+    Path("goal.yaml").write_text("kind: goal\nscenario: template\n")
+    with pytest.raises(SpecError, match="`podsim plan` takes goals"):
+        read_study("goal.yaml")
+
+
+def test_another_scenario_can_be_varied(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("base: bert_v1.1_pod16_open\n")
+    study = {**SMALL, "keys": {"parallelism.micro_batch_size": [2, 3]}}
+    one = sweep(study, tmp_path / "one.csv").frame()
+    other = sweep(study, tmp_path / "other.csv", scenario=str(tmp_path / "mine.yaml")).frame()
+    assert list(one["weight_update_s"]) == list(other["weight_update_s"])
+    assert set(other["scenario"]) == {str(tmp_path / "mine.yaml")}
+    with pytest.raises(SpecError, match=r"^--scenario \[scenario\]: no scenario `nothing`"):
+        sweep(study, tmp_path / "t.csv", scenario="nothing")
 
 
 def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
@@ -425,6 +511,54 @@ def _children(pid: int) -> list[int]:
         return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+@pytest.mark.parametrize(("restart", "again"), [([], "the same command goes"), (["--restart"], "without --restart")])
+def test_an_interruption_says_how_much_stands(
+    restart: list[str], again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps(SMALL))
+    made = iter(range(3))
+
+    def interrupted(point: Any) -> Any:
+        if next(made, None) is None:
+            raise KeyboardInterrupt
+        return row_of(point)
+
+    monkeypatch.setattr("podsim.sweeps.workers.row_of", interrupted)
+    monkeypatch.setattr(sys, "argv", ["podsim", "sweep", "s.yaml", "-o", "t.csv", *restart])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().err
+    assert end.value.code == 130
+    assert "stopped: 3 of 8 points are kept" in said and again in said
+
+
+@pytest.mark.slow
+def test_pandas_is_needed_for_frames_alone(tmp_path: Path) -> None:
+    """It is a third of what an installation without extras would take."""
+    (tmp_path / "s.yaml").write_text(json.dumps({**SMALL, "keys": {"parallelism.micro_batch_size": [2]}}))
+    code = """
+import sys
+sys.modules["pandas"] = None
+from podsim.cli import main
+sweep = ["sweep", "s.yaml", "-o"]
+for wish in (["run", "template"], [*sweep, "t.csv"], [*sweep, "u.csv", "--plot", "p.png"]):
+    sys.argv = ["podsim", *wish]
+    try:
+        main()
+    except SystemExit as end:
+        print(wish[0], end.code or 0, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert [line for line in done.stderr.splitlines() if line[:-1] in ("run ", "sweep ")] == [
+        "run 0",
+        "sweep 0",
+        "sweep 2",
+    ]
+    assert "pip install 'podsim[frames]'" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml", "t.csv"]
 
 
 # A cluster

@@ -1,0 +1,114 @@
+"""Keys and figures as a chart names them, in units that keep numbers short."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsim.sweeps.expression import number_of
+from podsim.sweeps.table import unit_of
+
+_NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
+_RATE: Final = re.compile(r"(\w+?)_?(samples|tokens|requests|steps)?_per_s")
+_TIMES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (0.0, 1e-6, "µs"))
+_SIZES: Final = ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB"))
+_THOUSANDS_FROM: Final = 1e5
+_SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
+_LARGE_CELL, _WHOLE_CELL = 1e4, 100
+_PARTS_SHOWN: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A figure on an axis.
+
+    Attributes:
+        label: Name and unit.
+        divisor: What its numbers are divided by for that unit.
+    """
+
+    label: str
+    divisor: float = 1.0
+
+
+def quantity(metric: str, most: float) -> Quantity:
+    """How a figure is shown whose largest value is given.
+
+    >>> quantity("time_to_train_s", 1200.0)
+    Quantity(label='time to train [min]', divisor=60.0)
+    >>> quantity("throughput_samples_per_s", 250_000.0).label
+    'throughput [1,000 samples/s]'
+    """
+    unit, name = unit_of(metric), metric
+    if rate := _RATE.fullmatch(metric):
+        large = most >= _THOUSANDS_FROM
+        what, of = (rate[1], rate[2]) if rate[2] else ("rate", rate[1])
+        return Quantity(f"{words(what)} [{'1,000 ' * large}{of}/s]", 1000.0 if large else 1.0)
+    if unit in ("s", "B"):
+        name = name.removesuffix("_s").removesuffix("_bytes")
+        choices = _TIMES if unit == "s" else _SIZES
+        divisor, shown = next((size, text) for least, size, text in choices if most >= least)
+        return Quantity(f"{words(name)} [{shown}]", divisor)
+    name = name.removesuffix("_w").removesuffix("_j")
+    return Quantity(f"{words(name)} [{unit}]" if unit else words(metric))
+
+
+def words(name: str) -> str:
+    """A key or figure without underscores, by its last parts.
+
+    >>> words("system.machine.ipu_link.bandwidth_per_direction"), words("parallelism.replication_factor")
+    ('IPU link: bandwidth per direction', 'replication factor')
+    """
+    parts = name.split(".")
+    kept = parts[-_PARTS_SHOWN:] if len(parts) > _PARTS_SHOWN else parts[-1:]
+    return ": ".join(" ".join(_SHORT.get(each, each) for each in part.split("_")) for part in kept)
+
+
+def numbers_and_unit(values: Iterable[Any]) -> tuple[list[float], str] | None:
+    """Numbers of values in the unit that they share, or in the base unit; None if some are words.
+
+    >>> numbers_and_unit(["8 GB/s", "12.5 GB/s"]), numbers_and_unit([4, 16]), numbers_and_unit(["a", 2])
+    (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
+    """
+    given = list(values)
+    matches = [_NUMBER_AND_UNIT.fullmatch(each) if isinstance(each, str) else None for each in given]
+    units = {(match[2] or "").strip() if match else "" for match in matches}
+    if all(matches) and len(units) == 1:
+        return [float(match[1]) for match in matches if match], units.pop()
+    numbers = [number_of(each) for each in given]
+    if any(isinstance(each, bool) or not isinstance(each, (int, float)) for each in numbers):
+        return None
+    return [float(each) for each in numbers], ""
+
+
+def short(value: object) -> str:
+    """A value with few digits, nothing as a dash.
+
+    >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
+    ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
+    """
+    if value is None or value != value:  # not a number
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < _THOUSANDS_FROM else f"{value:,.0f}"
+    match = _NUMBER_AND_UNIT.fullmatch(str(value))
+    return f"{short(float(match[1]))} {match[2] or ''}".rstrip() if match else str(value)
+
+
+def cell(value: float, most: float) -> str:
+    """A number in a heat map, in five characters.
+
+    >>> cell(15702.0, 15702.0), cell(1073.4, 15702.0), cell(1073.4, 2009.0), cell(0.1234, 0.2)
+    ('15.7k', '1.07k', '1,073', '0.123')
+    """
+    if most >= _LARGE_CELL:
+        return f"{value / 1000:.3g}k"
+    return f"{value:,.0f}" if most >= _WHOLE_CELL else f"{value:.3g}"
+
+
+def axis_title(key: str, values: Sequence[Any]) -> str:
+    """The name of a key, and the unit that its values share."""
+    found = numbers_and_unit(values)
+    return f"{words(key)} [{found[1]}]" if found and found[1] else words(key)

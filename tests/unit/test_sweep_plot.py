@@ -1,0 +1,138 @@
+"""Charts of studies: what is drawn for which keys, in which units, and where nothing was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from podsim.specs.document import Document
+from podsim.sweeps import plot as plot_module
+from podsim.sweeps.chart_words import quantity
+from podsim.sweeps.measured import measured_points
+from podsim.sweeps.run import Swept
+from podsim.sweeps.space import space_of
+from podsim.sweeps.spec import MeasuredSpec
+
+
+def drawn(
+    monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], metric: str = "weight_update_s", **study: Any
+) -> Figure:
+    """The figure of a table that is given, instead of simulated."""
+    found: list[Figure] = []
+    space = space_of(Document({"kind": "study", "scenario": "template"} | study))
+    frame = pd.DataFrame([{"scenario": "template", "variant": None, "status": "done"} | row for row in rows])
+    monkeypatch.setattr(Swept, "frame", lambda _self: frame)
+    monkeypatch.setattr(plot_module, "write_figure", lambda _path, make, _inputs: found.append(make()))
+    swept = Swept(space, Path("t.csv"), len(rows), {"done": len(rows)}, ())
+    plot_module.plot_study(swept, "p.png", metric)
+    return found[0]
+
+
+def crossed(**keys: list[Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [{}]
+    for key, values in keys.items():
+        rows = [row | {key: value} for row in rows for value in values]
+    return [row | {"weight_update_s": 0.5 + place} for place, row in enumerate(rows)]
+
+
+def test_a_key_of_numbers_is_a_line_and_one_of_words_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    (axes,) = drawn(monkeypatch, crossed(a=["8 GB/s", "16 GB/s"]), keys={"a": ["8 GB/s", "16 GB/s"]}).axes
+    assert [tuple(line) for line in axes.lines[0].get_xydata()] == [(8, 0.5), (16, 1.5)]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("a [GB/s]", "weight update [s]")
+    (axes,) = drawn(monkeypatch, crossed(a=["none", "layer"]), keys={"a": ["none", "layer"]}).axes
+    assert [bar.get_width() for bar in axes.patches] == [0.5, 1.5]
+
+
+def test_a_key_of_few_words_tells_lines_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"a": ["none", "layer"], "b": [1, 2, 4]}
+    (axes,) = drawn(monkeypatch, crossed(**keys), keys=keys).axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a: none", "a: layer"]
+
+
+def test_keys_that_vary_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"a": at, "b": 10 * at, "weight_update_s": 1.0} for at in (1, 2)]
+    (axes,) = drawn(monkeypatch, rows, keys={"a": [1, 2], "b": [10, 20]}, zipped=[["a", "b"]]).axes
+    assert list(axes.lines[0].get_xdata()) == [1, 2]
+
+
+def test_points_without_a_figure_are_crosses_that_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = crossed(a=[1, 2, 3])
+    rows[1] |= {"weight_update_s": None, "status": "does not fit"}
+    (axes,) = drawn(monkeypatch, rows, keys={"a": [1, 2, 3]}).axes
+    cross = axes.lines[-1]
+    assert (cross.get_label(), list(cross.get_xdata()), list(cross.get_ydata())) == ("does not fit", [2], [0])
+
+
+@pytest.mark.parametrize(
+    ("keys", "panels"), [({"a": [1, 2, 3], "b": [1, 2]}, 1), ({"a": [1, 2, 3], "b": [1, 2], "c": [1, 2, 3, 4]}, 2)]
+)
+def test_two_or_three_keys_are_heat_maps_of_one_scale(
+    keys: Mapping[str, list[int]], panels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = crossed(**keys)
+    figure = drawn(monkeypatch, rows, keys=keys)
+    maps = [axes for axes in figure.axes if axes.images]
+    assert len(maps) == panels
+    assert {axes.images[0].get_clim() for axes in maps} == {(0.5, len(rows) - 0.5)}
+
+
+def test_the_file_itself_stands_beside_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [None, "a", "b", "c", "d"]
+    axes = drawn(monkeypatch, crossed(variant=variants, b=[1, 2]), keys={"b": [1, 2]}, all_variants=True).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["no variant", "a", "b", "c", "d"]
+    assert axes.images[0].get_array().tolist() == [[0.5, 2.5, 4.5, 6.5, 8.5], [1.5, 3.5, 5.5, 7.5, 9.5]]
+
+
+def test_sampled_points_of_two_keys_are_dots(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"a": at, "b": at**2, "weight_update_s": at} for at in (0.1, 0.2, 0.3, 0.5)]
+    ranges = {"a": {"from": 0, "to": 1}, "b": {"from": 0, "to": 1}}
+    axes = drawn(monkeypatch, rows, keys=ranges, samples={"count": 4}).axes[0]
+    assert [tuple(place) for place in axes.collections[0].get_offsets()] == [(row["b"], row["a"]) for row in rows]
+
+
+def test_more_keys_are_parallel_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {name: [1, 2] for name in "abcd"}
+    axes = drawn(monkeypatch, crossed(**keys), keys=keys).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == list("abcd")
+    assert len(axes.lines) == 16 + 4  # the points, and the axes
+
+
+def test_spans_of_ratios_are_logarithmic_and_small_ones_start_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    (axes,) = drawn(monkeypatch, crossed(a=[1, 2, 3]), keys={"a": [1, 2, 3]}).axes
+    assert (axes.get_xscale(), axes.get_ylim()[0]) == ("linear", 0)
+    rows = [{"a": at, "weight_update_s": float(at)} for at in (16, 64, 1024)]
+    (axes,) = drawn(monkeypatch, rows, keys={"a": [16, 64, 1024]}).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["16", "64", "1,024"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "most", "label", "divisor"),
+    [
+        ("weight_update_s", 0.6, "weight update [ms]", 1e-3),
+        ("time_to_train_s", 400.0, "time to train [min]", 60),
+        ("time_to_train_s", 9000.0, "time to train [h]", 3600),
+        ("tokens_per_s", 900.0, "rate [tokens/s]", 1),
+        ("memory.fullest_ipu_bytes", 2.0**29, "fullest IPU [MiB]", 2**20),
+        ("mean_power_w", 100.0, "mean power [W]", 1),
+        ("mfu", 0.4, "MFU", 1),
+    ],
+)
+def test_units_keep_numbers_short(metric: str, most: float, label: str, divisor: float) -> None:
+    assert (quantity(metric, most).label, quantity(metric, most).divisor) == (label, divisor)
+
+
+def test_what_was_measured_is_published() -> None:
+    """MLPerf v2.0 logs 629 ms per update of 2,304 packs with 2.0368 sequences each, and 6.703 min to train."""
+    given = [MeasuredSpec(at=64, scenario="bert_v2.0_pod64_closed"), MeasuredSpec(at=16, scenario="template")]
+    ((at, rate),) = measured_points(given, "throughput_samples_per_s")
+    assert (at, rate) == (64, pytest.approx(2304 * 2.0368 / 0.629, rel=1e-3))
+    ((_, seconds),) = measured_points(given, "time_to_train_s")
+    assert seconds == pytest.approx(6.703 * 60, rel=1e-4)
+    assert list(measured_points(given, "mfu")) == []

@@ -1,0 +1,48 @@
+"""Draws the charts of the shipped studies that the documentation shows: `python tools/draw_studies.py`.
+
+They are not compared in CI: pixels depend on the versions of fonts and libraries. The numbers in them are checked
+where a page runs its study.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+import podsim
+from podsim.sweeps.plot import plot_study
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
+COLOURS = 64
+WIDTH = 1100
+CHARTS: dict[str, str | None] = {
+    "two_runs_on_64_bow": "time_to_train_s",
+    "clock_links_replicas": None,
+    "bert_scaling": None,
+    "resnet50_scaling": None,
+    "hosts_per_pod": None,
+    "gw_links": "mfu",
+    "memory_or_recomputation": None,
+}
+"""Studies that are drawn, and the figure that each chart shows."""
+
+
+def draw(name: str, metric: str | None, folder: Path) -> None:
+    """Simulate a study and keep its chart as a small picture."""
+    swept = podsim.sweep(name, folder / f"{name}.parquet")
+    large = folder / f"{name}.png"
+    plot_study(swept, large, metric)
+    with Image.open(large) as picture:
+        small = picture.convert("RGB").resize(
+            (WIDTH, WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS
+        )
+        small.quantize(COLOURS).save(PAGES / f"{name}.png", optimize=True)
+    print(f"drew {name}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        for study, figure in CHARTS.items():
+            draw(study, figure, Path(place))
