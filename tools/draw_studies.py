@@ -18,7 +18,6 @@ PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
 COLOURS = 64
 WIDTH = 1100
 CHARTS: dict[str, str | None] = {
-    "two_runs_on_64_bow": "time_to_train_s",
     "clock_links_replicas": None,
     "bert_scaling": None,
     "resnet50_scaling": None,

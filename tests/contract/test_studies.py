@@ -34,7 +34,8 @@ def test_a_study_is_what_its_command_takes(study: ListedStudy) -> None:
             assert len(points) > 1 and not any(point.problem for point in points)
         case "plan":
             goal = read_goal(file)
-            load_scenario(goal.scenario, goal.variant, goal.overrides)
+            for scenario in [job.scenario for job in goal.jobs] or [goal.scenario]:
+                load_scenario(scenario, goal.variant, goal.overrides)
         case "check":
             assert all(load_scenario(case.path, case.variant).spec.expect for case in cases_of([file], file.parent))
         case "serve":
