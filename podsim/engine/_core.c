@@ -278,7 +278,7 @@ static void share(Engine *e, int32_t near, int32_t flow_count) {
                 e->due[e->due_count + first_fixed++] = e->links[at].flow;
             }
         }
-        if (!first_fixed) break;
+        if (!first_fixed || first_fixed == open) break; /* nobody is left to use what room remains */
         for (int32_t i = 0; i < first_fixed; i++) {
             Flow *flow = e->flows + e->due[e->due_count + i];
             const i64 *t = transfer_of(e, flow);
