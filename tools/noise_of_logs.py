@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from podsim.specs.noise import Noise
 from podsim.validation.intervals import LoggedRuns, logged_runs
 from podsim.validation.noise import Spread, spread_of
-from podsim.validation.noise_fit import expected, fitted_call_s, fitted_late_calls, fitted_run_s
+from podsim.validation.noise_fit import expected, noise_fits
+from podsim.validation.show_fits import show_fits
 from podsim.validation.tables import markdown
 
 _LOGGED = (
-    ("submission", "hosts", "machines", "update [ms]", "updates", "calls", "cv of blocks", "per update, independent")
-    + ("per update, correlated", "lag 1", "skew", "first block [s]", "slowest first", "drift", "between runs")
+    *("submission", "hosts", "machines", "update [ms]", "updates", "calls", "cv of blocks", "per update, independent"),
+    *("per update, correlated", "lag 1", "skew", "first block [s]", "slowest first", "drift", "between runs"),
 )
 _PREDICTED = (
-    ("submission", "role", "machines", "call, usual [ms]", "call [ms]", "predicted", "cv of neighbours", "predicted")
-    + ("late evaluations", "predicted", "waits for the latest [ms]")
+    *("submission", "role", "machines", "call, usual [ms]", "call [ms]", "predicted", "cv of neighbours", "predicted"),
+    *("late evaluations", "predicted", "waits for the latest [ms]"),
 )
 
 
@@ -25,15 +26,7 @@ def main() -> None:
     found = [(each, spread_of(each)) for each in logged_runs()]
     print(markdown([_LOGGED, *(tuple(_logged(row)) for _, row in found)]))
     print(markdown([_PREDICTED, *(tuple(_predicted(row, _noise(each))) for each, row in found)]))
-    fitted = [row for _, row in found if row.role == "calibration"]
-    of_bert = [row for row in fitted if row.scenario.startswith("bert")]
-    call_s = fitted_call_s(of_bert)
-    late = fitted_late_calls(of_bert, call_s)
-    print(f"PopART: call_spread {call_s * 1e3:.2f} ms, late_call_share {late.share:.3%},", end=" ")
-    print(f"late_call_time {late.mean_s * 1e3:.1f} ms, run_spread {fitted_run_s(of_bert) * 1e3:.2f} ms")
-    for row in fitted:
-        if row not in of_bert:
-            print(f"{row.scenario}: call_spread {row.usual_call_s * 1e3:.1f} ms")
+    print(show_fits(noise_fits()))
 
 
 def _noise(logged: LoggedRuns) -> Noise:
@@ -44,7 +37,13 @@ def _noise(logged: LoggedRuns) -> Noise:
 def _logged(row: Spread) -> Iterator[str]:
     alone = row.variation * row.updates**0.5
     yield from (row.scenario, str(row.hosts), str(row.machines), f"{row.update_s * 1e3:.1f}")
-    yield from (f"{row.updates:.0f}", f"{row.calls:.0f}", f"{row.variation:.2%}", f"{alone:.1%}", f"{row.variation:.2%}")
+    yield from (
+        f"{row.updates:.0f}",
+        f"{row.calls:.0f}",
+        f"{row.variation:.2%}",
+        f"{alone:.1%}",
+        f"{row.variation:.2%}",
+    )
     yield from (f"{row.correlation:+.2f}", f"{row.skewness:+.1f}", f"{row.first_s:+.2f}", f"{row.worst_first_s:+.1f}")
     yield from (f"{row.drift:+.1%}", f"{row.between_runs:.2%}")
 

@@ -36,7 +36,8 @@ def steady(mean_ps: int, deviation_ps: float, entries: int = ENTRIES) -> Table:
     # The share of the mean up to a quantile z of the normal distribution behind it is its integral up to z - width.
     width = math.sqrt(math.log1p((deviation_ps / mean_ps) ** 2))
     inner = [_NORMAL.cdf(_NORMAL.inv_cdf(number / entries) - width) for number in range(1, entries)]
-    return _rounded(mean_ps * entries * np.array([0.0, *inner, 1.0])) - mean_ps
+    shares = np.array([0.0, *inner, 1.0], dtype=np.float64)
+    return _rounded(mean_ps * (entries * shares - np.arange(entries + 1, dtype=np.float64)))
 
 
 def late(share: float, mean_ps: float, entries: int = ENTRIES) -> Table:
@@ -62,7 +63,8 @@ def late(share: float, mean_ps: float, entries: int = ENTRIES) -> Table:
 
 def _rounded(sums: NDArray[np.float64]) -> Table:
     """Differences of sums that are rounded. [ps]"""
-    return np.diff(np.rint(sums).astype(np.int64))
+    whole = np.rint(sums).astype(np.int64)
+    return whole[1:] - whole[:-1]
 
 
 def latest(table: Table, count: int) -> Table:

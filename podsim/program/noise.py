@@ -1,9 +1,9 @@
 """Which stretches of work have noise, and who draws it together.
 
-A session call has two kinds. What the calling process does takes longer or shorter for all IPUs alike: one stream. And a
-machine is late now and then, each by itself: a stream per machine. All IPUs of a run meet after the call, at the latest
-when gradients are reduced, so that a call takes as long as its latest machine. What IPUs compute and exchange is planned
-to the cycle, and has no noise. Source: [mlperf_logs].
+A session call has two kinds. What the calling process does takes longer or shorter for all IPUs alike: one stream. And
+a machine is late now and then, each by itself: a stream per machine. All IPUs of a run meet after the call, at the
+latest when gradients are reduced, so that a call takes as long as its latest machine. What IPUs compute and exchange is
+planned to the cycle, and has no noise. Source: [mlperf_logs].
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Stretch:
 def call_stretches(noise: Noise, time_ps: int, updates_per_call: float, machine: int) -> Iterator[Stretch]:
     """A weight update's share of a session call, in stretches that add up to it, for lanes of one machine.
 
-    Where several updates share a call, each has its share of the variance and of the late calls, so that a whole call has
-    the same as if it were drawn at once.
+    Where several updates share a call, each has its share of the variance and of the late calls, so that a whole call
+    differs as much as if it were drawn at once.
 
     Args:
         noise: That of the software stack.

@@ -71,10 +71,15 @@ class LoggedRuns:
     runs: tuple[LoggedRun, ...]
 
 
-def logged_runs() -> Iterator[LoggedRuns]:
-    """All submissions, each with its runs."""
+def logged_runs(role: str | None = None) -> Iterator[LoggedRuns]:
+    """Submissions, each with its runs.
+
+    Args:
+        role: `calibration` or `hold-out`; both if left out.
+    """
     known = {_key(row): row for name in ("bert", "resnet") for row in submissions(name)}
-    for key, found in groupby(rows("mlperf_intervals"), _key):
+    chosen = (row for row in rows("mlperf_intervals") if role in (None, row["role"]))
+    for key, found in groupby(chosen, _key):
         yield _submission(known[key], list(found))
 
 
@@ -145,7 +150,7 @@ def updates_of_samples(block_s: Floats, samples: Floats, per_update: float) -> F
 
 
 def _most_even(wanted: Floats, ends: Sequence[Sequence[float]], marks: Floats) -> Floats:
-    """Updates by block that lead from end to end, close to what is wanted, with ends behind the marks by half on average.
+    """Updates by block, close to what is wanted, with ends that lie half an update behind the marks on average.
 
     The first block, which may be slow, may have any.
     """
@@ -153,7 +158,10 @@ def _most_even(wanted: Floats, ends: Sequence[Sequence[float]], marks: Floats) -
     for number, (want, possible, mark) in enumerate(zip(wanted, ends, marks, strict=True)):
         ways = {
             end: min(
-                (cost + bool(number) * (end - before - want) ** 2 + _PULL * (end - mark - 0.5) ** 2, (*way, end - before))
+                (
+                    cost + bool(number) * (end - before - want) ** 2 + _PULL * (end - mark - 0.5) ** 2,
+                    (*way, end - before),
+                )
                 for before, (cost, way) in ways.items()
             )
             for end in possible

@@ -25,6 +25,7 @@ LATE_S = 0.04
 _WINDOW = 3
 """Evaluations on either side that one is compared with."""
 _THIRDS = 3
+_EPOCHS_OF_A_CHECKPOINT = 4
 _WITHOUT_CHECKPOINT = 0.45
 """Share of epochs, the fastest, that hold no checkpoint and follow none: of every four one has one and one follows."""
 
@@ -89,7 +90,7 @@ def spread_of(logged: LoggedRuns) -> Spread:
     apart = _apart(logged, steady) * updates / math.sqrt(calls)
     late = [each for run in logged.runs for each in _late(run.evaluation_s)]
     beyond = [each - LATE_S for each in late if each > LATE_S]
-    first = [float(run.block_s[0] - run.updates[0] * middle) for run, middle in zip(logged.runs, medians, strict=True)]
+    first = [_first_s(run) for run in logged.runs]
     return Spread(
         logged.scenario,
         logged.role,
@@ -121,6 +122,12 @@ def _steady(run: LoggedRun) -> LoggedRun:
     return LoggedRun(run.block_s[kept], run.updates[kept], run.evaluation_s)
 
 
+def _first_s(run: LoggedRun) -> float:
+    """What the first block takes longer than others; an epoch, longer than that at the same place among checkpoints."""
+    usual_s = float(np.median(run.update_s)) if len(run.evaluation_s) else float(run.update_s[_EPOCHS_OF_A_CHECKPOINT])
+    return float(run.block_s[0]) - float(run.updates[0]) * usual_s
+
+
 def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     """Differences of the mean update of blocks that nothing but chance makes different. [s]
 
@@ -128,7 +135,9 @@ def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     """
     if logged.calls_per_evaluation:
         return np.concatenate([np.diff(run.update_s) for run in steady])
-    whole = [run.update_s for run in logged.runs if len(run.update_s) == max(len(each.update_s) for each in logged.runs)]
+    whole = [
+        run.update_s for run in logged.runs if len(run.update_s) == max(len(each.update_s) for each in logged.runs)
+    ]
     usual = np.median(whole, axis=0)
     fast = usual <= np.quantile(usual, _WITHOUT_CHECKPOINT)
     fast[0] = False

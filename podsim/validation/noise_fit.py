@@ -1,19 +1,56 @@
-"""Constants of noise fitted again to logged runs, and what they predict beside what was logged."""
+"""Constants of noise fitted again to logged runs, and what they predict beside what was logged.
+
+A constant is fitted once, to rows marked `calibration` in `reference_data/mlperf_intervals.csv`. They are counted apart
+from those of `podsim.validation.freedom`, since they move no time of a run without noise. Source: [mlperf_logs].
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podsim.cost.noise import latest_of
 from podsim.program.noise import late_table
 from podsim.specs.noise import Noise
 from podsim.units import PS_PER_S
-from podsim.validation.noise import LATE_S, Spread
+from podsim.validation.fit import Fit
+from podsim.validation.intervals import LoggedRuns, logged_runs
+from podsim.validation.noise import LATE_S, Spread, spread_of
+from podsim.validation.reference_data import CALIBRATION
 
+MOST_FITTED = 6
+"""More constants than these are not fitted to the spread of logged runs."""
+_KEYS = ("call_spread", "late_call_share", "late_call_time", "run_spread")
 _LONGEST_S = 10.0
 _HALVINGS = 60
+
+
+def noise_fits() -> tuple[Fit, ...]:
+    """Every constant that is fitted to the spread of logged runs, anew."""
+    chosen = [(each, spread_of(each)) for each in logged_runs(CALIBRATION)]
+    shared = [(each, row) for each, row in chosen if row.evaluation_calls]
+    found = list(_fits_of_stack([row for _, row in shared], _noise(shared[0][0])))
+    for each, row in chosen:
+        if not row.evaluation_calls:
+            title = f"software.noise.{_KEYS[0]} ({each.spec.software.name})"
+            found.append(Fit(title, _noise(each).call_spread_s, row.usual_call_s, "s", row.scenario))
+    return tuple(found)
+
+
+def _fits_of_stack(rows: Sequence[Spread], noise: Noise) -> Iterator[Fit]:
+    call_s = fitted_call_s(rows)
+    late = fitted_late_calls(rows, call_s)
+    committed = (noise.call_spread_s, noise.late_call_share, noise.late_call_time_s, noise.run_spread_s)
+    fitted = (call_s, late.share, late.mean_s, fitted_run_s(rows))
+    where = " and ".join(row.scenario for row in rows)
+    for key, before, after in zip(_KEYS, committed, fitted, strict=True):
+        yield Fit(f"software.noise.{key}", float(before or 0.0), after, "" if key.endswith("share") else "s", where)
+
+
+def _noise(logged: LoggedRuns) -> Noise:
+    assert logged.spec.software.noise
+    return logged.spec.software.noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from podsim.cost.noise import ENTRIES, late, latest_of, steady
+from podsim.cost.noise import ENTRIES, Table, late, latest, latest_of, steady
+from podsim.errors import SpecError
+from podsim.program.noise import call_stretches, folded_call
+from podsim.specs import load_scenario
+from podsim.specs.assumptions import assumptions
+from podsim.specs.noise import Noise
+from podsim.validation.intervals import logged_runs, updates_at_nominal_marks, updates_of_samples
+from podsim.validation.noise import spread_of
+from podsim.validation.noise_fit import MOST_FITTED, fitted_late_calls, noise_fits
 
 MS = 10**9
+POD64 = "bert_v1.1_pod64_open"
 
 
 def test_a_table_keeps_the_mean_to_the_picosecond() -> None:
@@ -65,5 +75,126 @@ def test_rare_delays_of_several_machines_add_up() -> None:
 
 
 @pytest.mark.parametrize("table", [steady(0, 5.0), steady(5, 0.0), late(0.0, 5.0), late(0.1, 0.0)])
-def test_what_has_no_noise_is_zero(table: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+def test_what_has_no_noise_is_zero(table: Table) -> None:
     assert not table.any()
+
+
+@pytest.mark.parametrize("count", [1, 2, 64])
+def test_the_table_of_the_latest_is_that_of_many_draws(count: int) -> None:
+    """Of 64 exponential delays, the median of the largest is -ln(1 - 2^(-1/64)) means."""
+    table = late(1.0, 100 * MS)
+    of_many = latest(table, count)
+    assert of_many.mean() == pytest.approx(latest_of(table, count)[0], rel=1e-9)
+    assert of_many[ENTRIES // 2] == pytest.approx(-100 * MS * math.log(1 - 0.5 ** (1 / count)), rel=1e-3)
+
+
+# What a session call draws
+
+
+def noise_of(*overrides: str) -> Noise:
+    noise = load_scenario(POD64, overrides=overrides).spec.software.noise
+    assert noise
+    return noise
+
+
+def test_the_stretches_of_a_call_add_up_to_it() -> None:
+    """0.2 % of 100 ms is what a machine is late on average; so much less the rest of the call takes."""
+    noise = noise_of("software.noise.late_call_share=0.2 %", "software.noise.late_call_time=100 ms")
+    call, late_call = call_stretches(noise, 136 * MS, 1.0, machine=3)
+    assert (call.time_ps, late_call.time_ps) == (136 * MS - MS // 5, MS // 5)
+    assert (call.draw.stream, late_call.draw.stream) == ("session call", "machine3")
+    for each in (call, late_call):
+        assert each.time_ps + each.draw.table.min() >= 0
+        assert abs(each.draw.table.mean()) <= 1
+
+
+def test_updates_that_share_a_call_have_its_variance_together() -> None:
+    noise = noise_of("software.noise.call_spread=6 ms", "software.noise.late_call_share=0 %")
+    (alone,) = call_stretches(noise, 400 * MS, 1.0, machine=0)
+    (shared,) = call_stretches(noise, 100 * MS, 4.0, machine=0)
+    assert np.std(alone.draw.table) == pytest.approx(6 * MS, rel=1e-3)
+    assert np.std(shared.draw.table) == pytest.approx(3 * MS, rel=1e-3)
+
+
+def test_a_lane_that_stands_for_all_waits_for_the_latest_machine() -> None:
+    """1 - (1 - 1/8)^2 of its draws are late, and the mean is that of the larger of two."""
+    noise = noise_of("software.noise.late_call_share=12.5 %", "software.noise.late_call_time=80 ms")
+    _, one = folded_call(noise, 136 * MS, 1.0, machine_count=1)
+    _, two = folded_call(noise, 136 * MS, 1.0, machine_count=2)
+    assert np.mean(two.draw.table + two.time_ps > 0) == pytest.approx(1 - (7 / 8) ** 2, abs=1e-4)
+    assert two.time_ps == one.time_ps == 10 * MS
+    # Late alone with 2 x 1/8 x 7/8, both with 1/64: then 1 + 1/2 means.
+    mean = 80 * MS * (2 * 7 / 64 + 1.5 / 64)
+    assert two.draw.table.mean() + two.time_ps == pytest.approx(mean, rel=1e-3)
+
+
+# Specifications
+
+
+def test_noise_is_no_assumption_of_a_run_without() -> None:
+    assert not [each.key for each in assumptions(load_scenario(POD64).spec) if ".noise." in each.key]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["software.noise={call_spread: 5 ms, late_call_share: 1 %, late_call_time: null}"], "not how late"),
+        (["software.noise.late_call_share=60 %"], "late_call_share"),
+        (["software.noise.call_spread=-1 ms"], "call_spread"),
+        (["software.noise.colour=red"], "colour"),
+    ],
+)
+def test_impossible_noise_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        load_scenario(POD64, overrides=overrides)
+
+
+def test_tensorflow_has_no_late_calls() -> None:
+    noise = load_scenario("resnet50_v1.1_pod256").spec.software.noise
+    assert noise and not noise.late_call_share
+    assert noise.call_spread_s == noise_of().call_spread_s
+
+
+# Logged runs
+
+
+def test_blocks_of_several_processes_end_behind_nominal_marks() -> None:
+    """Marks of 200,000 at 6,144 per update: 32.6, 65.1 and 97.7 updates, so 33, 66 and 98."""
+    assert updates_at_nominal_marks(np.array([200e3, 400e3, 600e3]), 6144).tolist() == [33, 33, 32]
+
+
+def test_blocks_with_the_sequences_trained_need_no_guess() -> None:
+    counted = updates_of_samples(np.array([9.0, 9.0, 9.0]), np.array([101.0, 198.0, 310.0]), 10.0)
+    assert counted.tolist() == [10, 10, 11]
+
+
+def test_blocks_between_marks_are_counted_by_their_time() -> None:
+    """Marks 9.8 updates apart: five blocks of 10 would be one too many, and the short one is seen at its time."""
+    times = np.array([12.0, 10.0, 10.01, 9.0, 9.99, 10.0, 10.0])
+    counted = updates_of_samples(times, np.arange(98.0, 700.0, 98.0), 10.0)
+    assert counted.tolist()[1:] == [10, 10, 9, 10, 10, 10]
+
+
+def test_late_calls_are_found_again() -> None:
+    """Delays with a share of 1 % and a mean of 100 ms, met by 4 and by 16 machines."""
+    row = spread_of(next(logged_runs("calibration")))
+    seen = [
+        replace(
+            row,
+            machines=machines,
+            evaluation_calls=10**6,
+            late_calls=round(10**6 * machines * 0.01 * math.exp(-0.4)),
+            call_s=math.sqrt(0.005**2 + machines * 0.01 * 2 * 0.1**2),
+        )
+        for machines in (4, 16)
+    ]
+    found = fitted_late_calls(seen, 0.005)
+    assert found.share == pytest.approx(0.01, rel=1e-3)
+    assert found.mean_s == pytest.approx(0.1, rel=1e-3)
+
+
+def test_committed_constants_of_noise_are_those_of_calibration_rows() -> None:
+    fits = noise_fits()
+    assert len(fits) == MOST_FITTED == 6
+    for fit in fits:
+        assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
