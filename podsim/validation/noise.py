@@ -25,7 +25,6 @@ LATE_S = 0.04
 _WINDOW = 3
 """Evaluations on either side that one is compared with."""
 _THIRDS = 3
-_EPOCHS_OF_A_CHECKPOINT = 4
 _WITHOUT_CHECKPOINT = 0.45
 """Share of epochs, the fastest, that hold no checkpoint and follow none: of every four one has one and one follows."""
 
@@ -47,10 +46,11 @@ class Spread:
         usual_call_s: The same from the middle half of the differences alone, which late calls hardly enter. [s]
         correlation: Of neighbouring blocks.
         skewness: Of the blocks of a run.
-        first_s: What the first block takes longer than others, median over runs. [s]
+        first_s: What the first block takes longer than others, median over runs; 0 for epochs. [s]
         worst_first_s: The same, of the run with the slowest. [s]
         drift: The last third of a run over the first, mean over runs, less 1.
         between_runs: Standard deviation of the runs' medians, over their mean.
+        usual_evaluation_s: That of a call in evaluations, likewise from the middle half; 0 without. [s]
         evaluation_calls: Calls of evaluations that were compared.
         late_calls: Evaluations that met a late call.
         late_s: How much longer these took beyond `LATE_S`, on average. [s]
@@ -72,6 +72,7 @@ class Spread:
     worst_first_s: float
     drift: float
     between_runs: float
+    usual_evaluation_s: float
     evaluation_calls: int
     late_calls: int
     late_s: float
@@ -101,13 +102,14 @@ def spread_of(logged: LoggedRuns) -> Spread:
         updates,
         _root_mean([_relative(run, np.std) for run in steady]),
         float(np.sqrt(np.mean(apart**2) / 2)),
-        float(np.median(np.abs(apart)) * _OF_NORMAL / math.sqrt(2)),
+        _usual(apart),
         float(np.mean([_correlation(run.update_s) for run in steady])),
         float(np.mean([_skewness(run.update_s) for run in steady])),
         float(np.median(first)),
         max(first),
         float(np.mean([_relative(run, _rise) for run in steady])),
         float(np.std(medians, ddof=1) / update_s),
+        _usual(_evaluations_apart(logged)),
         len(late) * logged.calls_per_evaluation,
         len(beyond),
         float(np.mean(beyond)) if beyond else 0.0,
@@ -123,9 +125,10 @@ def _steady(run: LoggedRun) -> LoggedRun:
 
 
 def _first_s(run: LoggedRun) -> float:
-    """What the first block takes longer than others; an epoch, longer than that at the same place among checkpoints."""
-    usual_s = float(np.median(run.update_s)) if len(run.evaluation_s) else float(run.update_s[_EPOCHS_OF_A_CHECKPOINT])
-    return float(run.block_s[0]) - float(run.updates[0]) * usual_s
+    """What the first block takes longer than others; nothing is said of epochs, which may hold a checkpoint. [s]"""
+    if not len(run.evaluation_s):
+        return 0.0
+    return float(run.block_s[0] - run.updates[0] * np.median(run.update_s[1:]))
 
 
 def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
@@ -142,6 +145,17 @@ def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     fast = usual <= np.quantile(usual, _WITHOUT_CHECKPOINT)
     fast[0] = False
     return np.concatenate([(one - other)[fast] for one, other in combinations(whole, 2)])
+
+
+def _usual(apart: Floats) -> float:
+    """Standard deviation of what differs so, from the middle half of the differences."""
+    return float(np.median(np.abs(apart)) * _OF_NORMAL / math.sqrt(2)) if len(apart) else 0.0
+
+
+def _evaluations_apart(logged: LoggedRuns) -> Floats:
+    """Differences of neighbouring evaluations, each as one of a single call; the first of a run may be slow. [s]"""
+    apart = [np.diff(run.evaluation_s[1:]) for run in logged.runs]
+    return np.concatenate(apart) / math.sqrt(max(1, logged.calls_per_evaluation))
 
 
 def _late(evaluation_s: Floats) -> Iterator[float]:

@@ -1,7 +1,7 @@
 """Constants of noise fitted again to logged runs, and what they predict beside what was logged.
 
-A constant is fitted once, to rows marked `calibration` in `reference_data/mlperf_intervals.csv`. They are counted apart
-from those of `podsim.validation.freedom`, since they move no time of a run without noise. Source: [mlperf_logs].
+A constant is fitted once, to rows marked `calibration` in `reference_data/mlperf_intervals.csv`. They move no time of a
+run without noise. Source: [mlperf_logs].
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from podsim.validation.intervals import LoggedRuns, logged_runs
 from podsim.validation.noise import LATE_S, Spread, spread_of
 from podsim.validation.reference_data import CALIBRATION
 
-MOST_FITTED = 6
-"""More constants than these are not fitted to the spread of logged runs."""
 _KEYS = ("call_spread", "late_call_share", "late_call_time", "run_spread")
 _LONGEST_S = 10.0
 _HALVINGS = 60

@@ -14,9 +14,10 @@ from podsim.program.noise import call_stretches, folded_call
 from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions
 from podsim.specs.noise import Noise
+from podsim.validation.freedom import MOST_OF_NOISE
 from podsim.validation.intervals import logged_runs, updates_at_nominal_marks, updates_of_samples
 from podsim.validation.noise import spread_of
-from podsim.validation.noise_fit import MOST_FITTED, fitted_late_calls, noise_fits
+from podsim.validation.noise_fit import fitted_late_calls, noise_fits
 
 MS = 10**9
 POD64 = "bert_v1.1_pod64_open"
@@ -195,6 +196,6 @@ def test_late_calls_are_found_again() -> None:
 
 def test_committed_constants_of_noise_are_those_of_calibration_rows() -> None:
     fits = noise_fits()
-    assert len(fits) == MOST_FITTED == 6
+    assert len(fits) == MOST_OF_NOISE
     for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
