@@ -17,17 +17,8 @@ _LOGGED = (
     *("first block [s]", "slowest first [s]", "drift", "between runs"),
 )
 _PREDICTED = (
-    *(
-        "submission",
-        "hosts",
-        "machines",
-        "usual call [ms]",
-        "call [ms]",
-        "predicted [ms]",
-        "blocks differ",
-        "predicted",
-    ),
-    *("late evaluations", "predicted", "waits [ms]"),
+    *("submission", "hosts", "machines", "usual [ms]", "in evaluations [ms]", "call [ms]", "predicted [ms]"),
+    *("blocks differ", "predicted", "late evaluations", "predicted", "waits [ms]"),
 )
 _NOTHING = ("–", "–")
 
@@ -68,7 +59,8 @@ def _predicted(row: Spread, noise: Noise) -> Iterator[str]:
     say = expected(row, noise)
     differ = row.call_s * math.sqrt(row.calls) / (row.update_s * row.updates)
     name = f"{row.scenario} *" if row.role == "calibration" else row.scenario
-    yield from (name, str(row.hosts), str(row.machines), _ms(row.usual_call_s), _ms(row.call_s), _ms(say.call_s))
+    yield from (name, str(row.hosts), str(row.machines), _ms(row.usual_call_s))
+    yield from (_ms(row.usual_evaluation_s) if row.evaluation_calls else "–", _ms(row.call_s), _ms(say.call_s))
     yield from (f"{differ:.2%}", f"{say.block_variation:.2%}")
     yield from (f"{row.late_calls}", f"{say.late_calls:.1f}") if row.evaluation_calls else _NOTHING
     yield _ms(say.wait_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,11 @@ from podsim.specs.noise import Noise
 from podsim.validation.intervals import logged_runs
 from podsim.validation.noise import Spread, spread_of
 from podsim.validation.noise_fit import Expected, expected
+from podsim.validation.show_noise import logged_cells, predicted_cells, rows_of_noise
+from podsim.validation.tables import markdown
 
 Row = tuple[Spread, Expected]
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs/background/noise.md"
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +67,17 @@ def test_waiting_for_the_latest_machine_is_less_than_the_model_is_off(rows: dict
     for name, limit in (("bert_v1.1_pod64_open", 0.005), ("bert_v2.0_pod256_closed", 0.031)):
         row, say = rows[name]
         assert 0 < say.wait_s < limit * row.update_s
+
+
+def test_calls_differ_as_much_in_blocks_of_many_as_in_evaluations_of_few(rows: dict[str, Row]) -> None:
+    """If calls of a block went together, those of evaluations would seem to differ 4 times as little."""
+    found = [row for row, _ in rows.values() if row.evaluation_calls]
+    ratios = [math.log(row.usual_evaluation_s / row.usual_call_s) for row in found]
+    assert len(ratios) == 14
+    assert abs(sum(ratios) / len(ratios)) < math.log(1.3)
+
+
+def test_the_page_shows_what_is_computed() -> None:
+    page, found = PAGE.read_text(encoding="utf-8"), rows_of_noise()
+    assert markdown(logged_cells(found)) in page
+    assert markdown(predicted_cells(found)) in page
