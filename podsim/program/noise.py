@@ -85,6 +85,11 @@ def call_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:
     return steady(time_ps, seconds_to_ps(noise.call_spread_s) / math.sqrt(updates_per_call))
 
 
+def run_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:
+    """What calls take more or less in all of a run: one draw for each run, which all of its updates bear. [ps]"""
+    return steady(time_ps, seconds_to_ps(noise.run_spread_s or 0.0) / updates_per_call)
+
+
 def late_table(noise: Noise, updates_per_call: float) -> Table:
     """How late one machine is. [ps]"""
     return late((noise.late_call_share or 0.0) / updates_per_call, seconds_to_ps(noise.late_call_time_s or 0.0))

@@ -19,7 +19,7 @@ import numpy as np
 from podsim.validation.intervals import Floats, LoggedRun, LoggedRuns
 
 _OF_NORMAL = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation. Source: [statistics]."""
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 LATE_S = 0.04
 """An evaluation that lasts longer than those around it by more has met a late call. [s]"""
 _WINDOW = 3
@@ -93,26 +93,26 @@ def spread_of(logged: LoggedRuns) -> Spread:
     beyond = [each - LATE_S for each in late if each > LATE_S]
     first = [_first_s(run) for run in logged.runs]
     return Spread(
-        logged.scenario,
-        logged.role,
-        int(logged.spec.system.host_count),
-        int(logged.spec.system.machine_count),
-        update_s,
-        calls,
-        updates,
-        _root_mean([_relative(run, np.std) for run in steady]),
-        float(np.sqrt(np.mean(apart**2) / 2)),
-        _usual(apart),
-        float(np.mean([_correlation(run.update_s) for run in steady])),
-        float(np.mean([_skewness(run.update_s) for run in steady])),
-        float(np.median(first)),
-        max(first),
-        float(np.mean([_relative(run, _rise) for run in steady])),
-        float(np.std(medians, ddof=1) / update_s),
-        _usual(_evaluations_apart(logged)),
-        len(late) * logged.calls_per_evaluation,
-        len(beyond),
-        float(np.mean(beyond)) if beyond else 0.0,
+        scenario=logged.scenario,
+        role=logged.role,
+        hosts=int(logged.spec.system.host_count),
+        machines=int(logged.spec.system.machine_count),
+        update_s=update_s,
+        calls=calls,
+        updates=updates,
+        variation=_root_mean([_relative(run, np.std) for run in steady]),
+        call_s=float(np.sqrt(np.mean(apart**2) / 2)),
+        usual_call_s=_usual(apart),
+        correlation=float(np.mean([_correlation(run.update_s) for run in steady])),
+        skewness=float(np.mean([_skewness(run.update_s) for run in steady])),
+        first_s=float(np.median(first)),
+        worst_first_s=max(first),
+        drift=float(np.mean([_relative(run, _rise) for run in steady])),
+        between_runs=float(np.std(medians, ddof=1) / update_s),
+        usual_evaluation_s=_usual(_evaluations_apart(logged)),
+        evaluation_calls=len(late) * logged.calls_per_evaluation,
+        late_calls=len(beyond),
+        late_s=float(np.mean(beyond)) if beyond else 0.0,
     )
 
 
@@ -138,9 +138,8 @@ def _apart(logged: LoggedRuns, steady: Sequence[LoggedRun]) -> Floats:
     """
     if logged.calls_per_evaluation:
         return np.concatenate([np.diff(run.update_s) for run in steady])
-    whole = [
-        run.update_s for run in logged.runs if len(run.update_s) == max(len(each.update_s) for each in logged.runs)
-    ]
+    most = max(len(run.update_s) for run in logged.runs)
+    whole = [run.update_s for run in logged.runs if len(run.update_s) == most]
     usual = np.median(whole, axis=0)
     fast = usual <= np.quantile(usual, _WITHOUT_CHECKPOINT)
     fast[0] = False

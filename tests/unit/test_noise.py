@@ -10,7 +10,7 @@ import pytest
 
 from podsim.cost.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.errors import SpecError
-from podsim.program.noise import call_stretches, folded_call
+from podsim.program.noise import call_stretches, folded_call, run_table
 from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions
 from podsim.specs.noise import Noise
@@ -115,6 +115,13 @@ def test_updates_that_share_a_call_have_its_variance_together() -> None:
     (shared,) = call_stretches(noise, 100 * MS, 4.0, machine=0)
     assert np.std(alone.draw.table) == pytest.approx(6 * MS, rel=1e-3)
     assert np.std(shared.draw.table) == pytest.approx(3 * MS, rel=1e-3)
+
+
+def test_updates_of_a_run_bear_its_level_alike() -> None:
+    """A call that takes 4 ms longer throughout a run takes 1 ms of each of the four updates that share it."""
+    noise = noise_of("software.noise.run_spread=4 ms")
+    assert np.std(run_table(noise, 100 * MS, 4.0)) == pytest.approx(MS, rel=1e-3)
+    assert not run_table(noise_of("software.noise={call_spread: 5 ms, run_spread: null}"), MS, 1.0).any()
 
 
 def test_a_lane_that_stands_for_all_waits_for_the_latest_machine() -> None:
