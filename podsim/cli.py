@@ -18,6 +18,7 @@ from podsim.command_line.mlperf import LogDivision, LogFolder, LogRound, import_
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.planning import plan
 from podsim.command_line.running import (
+    EngineChoice,
     Format,
     Misfit,
     RunOptions,
@@ -113,6 +114,7 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
+    engine: Annotated[EngineChoice, typer.Option(help="What runs it; the result is the same.")] = EngineChoice.AUTO,
     mlperf_log: LogFolder = None,
     mlperf_round: LogRound = None,
     mlperf_division: LogDivision = None,
@@ -129,7 +131,7 @@ def run(
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log))
+    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, engine))
 
 
 @app.command()

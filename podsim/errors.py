@@ -8,6 +8,7 @@ PodsimError             everything a user can mend; printed without a traceback
 │   └── NoPlanError     no way to divide the work was found
 ├── MissingDataError    a number is missing, and none is invented
 ├── OutputError         a file cannot be written
+├── EngineError         the engine that was asked for cannot run this
 └── DeadlockError       a program waits for itself: a bug of podsim
 
 Anything else is a bug of podsim and keeps its traceback.
@@ -151,3 +152,7 @@ class OutputError(PodsimError):
 
 class DeadlockError(PodsimError):
     """Lanes of a program wait for something that never comes."""
+
+
+class EngineError(PodsimError):
+    """The engine that was asked for cannot run this."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsim.activity.settings import Settings
+from podsim.engine import Engine
 from podsim.influence import StandsOn
 from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
@@ -38,6 +39,7 @@ def run(
     watch: Watch = silent,
     follow: Follow = unseen,
     fit: Fit = "refuse",
+    engine: Engine = "auto",
 ) -> Result:
     """Simulate what a scenario asks of its model: training, text generation or forward passes.
 
@@ -52,6 +54,7 @@ def run(
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
         fit: `warn` simulates a given division that does not fit all the same, and says by how much.
+        engine: `simpy` or `compiled`, which give the same result; `auto` takes the faster one that can.
 
     Raises:
         SpecError: The scenario or a file it names is wrong; lists every problem with its place.
@@ -61,7 +64,7 @@ def run(
         PodsimError: No draw of the uncertain inputs has a run that is possible.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit))
+    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit, engine))
     if uncertainty is None:
         return result
     from podsim.uncertainty import uncertainty as uncertain
@@ -99,12 +102,13 @@ def simulate(
     watch: Watch = silent,
     follow: Follow = unseen,
     fit: Fit = "refuse",
+    engine: Engine = "auto",
 ) -> RunResult:
     """Simulate one weight update of a scenario of training, and the run it belongs to; see `run`."""
     from podsim.activity.training import training
 
     return training(
-        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit)
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit, engine)
     )
 
 
@@ -118,12 +122,14 @@ def generate(
     influence: bool = False,
     watch: Watch = silent,
     fit: Fit = "refuse",
+    engine: Engine = "auto",
 ) -> GenerationResult:
     """Simulate the step that takes in a prompt, and the step that makes one more token; see `run`."""
     from podsim.activity.generation import generation
 
     return generation(
-        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, fit=fit)
+        load_scenario(scenario, variant, overrides),
+        Settings(explicit, record, influence, watch, fit=fit, engine=engine),
     )
 
 
@@ -138,10 +144,11 @@ def infer(
     watch: Watch = silent,
     follow: Follow = unseen,
     fit: Fit = "refuse",
+    engine: Engine = "auto",
 ) -> ForwardResult:
     """Simulate one batch through an idle replica, and session calls of many batches; see `run`."""
     from podsim.activity.forward import passes
 
     return passes(
-        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit)
+        load_scenario(scenario, variant, overrides), Settings(explicit, record, influence, watch, follow, fit, engine)
     )

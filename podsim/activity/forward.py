@@ -47,7 +47,7 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
         batch = execute(compile_one_batch(plan))
         seen = _followed(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
-        call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
+        call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine)
     stands_on = StandsOn(spec, ForwardProbe(model.workload, costs, settings.fit), anew=settings.influence)
     return _result(loaded, spec, model, plan, batch, call, stands_on)
 
@@ -94,6 +94,7 @@ def _result(
         memory=memory_report(plan.memory),
         operations=Deferred(lambda: _operations(plan)),
         event_count=batch.event_count + call.event_count,
+        engine=call.engine,
         trace=call if call.records else None,
         passes=forward_passes(plan) if call.records else None,
     )

@@ -42,7 +42,12 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         model = generation_cost_model(asked)
         steps = plan_generation(asked, model)
         prefill, decode = (
-            execute(compile_step(plan, explicit=settings.explicit), explicit=settings.explicit, record=settings.record)
+            execute(
+                compile_step(plan, explicit=settings.explicit),
+                explicit=settings.explicit,
+                record=settings.record,
+                engine=settings.engine,
+            )
             for plan in (steps.prefill, steps.decode)
         )
     return GenerationResult(
@@ -60,6 +65,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
         decode=step_report("decode", spec, steps.decode, decode),
         memory=memory_report(steps.memory),
         event_count=prefill.event_count + decode.event_count,
+        engine=decode.engine,
         trace=decode if decode.records else None,
         passes=step_passes(steps.decode) if decode.records else None,
     )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import get_args
 
+from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, Problem, SpecError
 from podsim.parallelism.choice import Choice
 from podsim.plan.layout import Fit
@@ -27,6 +28,7 @@ class Settings:
         influence: All assumptions are measured, those too for which products have to be planned anew.
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
         fit: What becomes of a division that is given and does not fit.
+        engine: Which engine runs programs.
     """
 
     explicit: bool = False
@@ -35,12 +37,16 @@ class Settings:
     watch: Watch = silent
     follow: Follow = unseen
     fit: Fit = "refuse"
+    engine: Engine = "auto"
 
     def __post_init__(self) -> None:
         """What Python lets through and the command line does not."""
         if self.fit not in get_args(Fit):
             do = 'give "refuse" or "warn"'
             raise SpecError([Problem("", "fit", f"{shown(self.fit)} is not a way to treat what does not fit", do)])
+        if self.engine not in get_args(Engine):
+            do = 'give "auto", "simpy" or "compiled"'
+            raise SpecError([Problem("", "engine", f"{shown(self.engine)} is not an engine", do)])
 
 
 @contextmanager

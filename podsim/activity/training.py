@@ -46,7 +46,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         plan = make_plan(job, model)
         seen = _followed(plan, settings)
         program = compile_program(plan, explicit=settings.explicit)
-        trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen)
+        trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
     known = None if settings.explicit else (program, trace)
 
@@ -96,6 +96,7 @@ def _result(
         sources=stood_on,
         outcome=outcome,
         event_count=trace.event_count,
+        engine=trace.engine,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,
     )

@@ -42,6 +42,14 @@ class Misfit(StrEnum):
     WARN = "warn"
 
 
+class EngineChoice(StrEnum):
+    """Which engine runs programs."""
+
+    AUTO = "auto"
+    SIMPY = "simpy"
+    COMPILED = "compiled"
+
+
 def check_paths(trace: Path | None, *plots: Path | None) -> None:
     """Refuse paths that cannot be written, before anything is read or simulated."""
     if trace is not None:
@@ -83,6 +91,7 @@ class RunOptions:
         draws: How often the run is repeated with inputs drawn from their ranges.
         fit: What becomes of a division that does not fit.
         log: What is asked of result files of MLPerf, if any are.
+        engine: Which engine runs it.
     """
 
     output_format: Format
@@ -94,6 +103,19 @@ class RunOptions:
     draws: Draws | None = None
     fit: Misfit = Misfit.REFUSE
     log: LogRequest | None = None
+    engine: EngineChoice = EngineChoice.AUTO
+
+    @property
+    def records(self) -> bool:
+        """Whether a timeline is kept."""
+        return self.trace is not None or self.plot is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled engine can run it."""
+        from podsim.engine.compiled import is_available
+
+        return self.engine != EngineChoice.SIMPY and not self.records and is_available()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +143,12 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
         loaded,
         explicit=options.explicit,
         influence=options.influence,
-        record=options.trace is not None or options.plot is not None,
+        record=options.records,
         uncertainty=options.draws,
         watch=lambda names: track(names, shown.watched),
-        follow=lambda count: follow(count, say),
+        follow=lambda count: follow(count, say, is_compiled=options.is_compiled),
         fit=options.fit.value,
+        engine=options.engine.value,
     )
     if options.plot is not None:
         from podsim.report.chart_frame import write_chart

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simpy import Environment, Event
 
 from podsim.engine.network import Loads, Network
+from podsim.engine.stuck import STOPPED
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Release, Step, Transfer, Work
 
 # (lane, kind, name, start, end)
@@ -94,12 +95,14 @@ class Busy:
     duration: int
     stretches: Sequence[_Stretch]
     totals: Sequence[tuple[str, int]]
+    jitter: str = ""
 
-    def records(self, lane: str, start: int) -> Iterator[Entry]:
-        """Every stretch with its begin and end."""
-        for kind, name, duration in self.stretches:
-            yield lane, kind, name, start, start + duration
-            start += duration
+    def records(self, lane: str, start: int, lasting: int) -> Iterator[Entry]:
+        """Every stretch with its begin and end; the last one bears what jitter or slowness adds."""
+        end = start + lasting
+        for number, (kind, name, duration) in enumerate(self.stretches):
+            begin, start = start, end if number == len(self.stretches) - 1 else min(end, start + duration)
+            yield lane, kind, name, begin, start
 
 
 Move = Busy | Wait | Send | Give
@@ -109,20 +112,20 @@ NOTHING = Busy(0, (), ())
 class Moves:
     """Moves of the steps of a program, each made once."""
 
-    def __init__(self, env: Environment, network: Network, semaphores: Mapping[str, int], *, explicit: bool) -> None:
+    def __init__(self, env: Environment, network: Network, semaphores: Mapping[str, int]) -> None:
         """Of one run.
 
         Args:
             env: Its clock.
             network: Its channels.
             semaphores: Tokens that are there at the start.
-            explicit: Whether stretches of work are to be moves of their own.
         """
-        self._env, self._network, self._explicit = env, network, explicit
+        self._env, self._network = env, network
+        self._stopped: list[str] = []
         self._meetings: dict[str, Meeting] = {}
         self._semaphores = {key: Semaphore(env, count) for key, count in semaphores.items()}
         # By the identity of tasks, which lanes and phases share and the program keeps alive.
-        self._busy_moves: dict[tuple[int, ...], tuple[Busy, ...]] = {}
+        self._busy_moves: dict[tuple[int, ...], Busy] = {}
         self._known: dict[int, Move] = {}
         self._loads: dict[int, Loads] = {}
 
@@ -142,28 +145,33 @@ class Moves:
         """The barrier of that name."""
         return self._meetings.setdefault(name, Meeting(self._env, name))
 
+    def stop(self, lane: str) -> None:
+        """A lane that works at no speed, for ever."""
+        self._stopped.append(lane)
+
     def stuck(self) -> list[tuple[str, str]]:
         """(lane, what it waits for) of all that wait."""
         waiting = [(lane, meeting.name) for meeting in self._meetings.values() for lane in meeting.waiting]
-        return waiting + [(each.taker, key) for key, each in self._semaphores.items() if each.waiting is not None]
+        waiting += [(each.taker, key) for key, each in self._semaphores.items() if each.waiting is not None]
+        return waiting + [(lane, STOPPED) for lane in self._stopped]
 
     def of(self, steps: Sequence[Step]) -> list[Move]:
-        """Steps with names looked up; an exchange of nothing is left out."""
+        """Steps with names looked up; work in a row is one move, an exchange of nothing is left out."""
         moves: list[Move] = []
         works: list[Work] = []
         for step in steps:
-            if isinstance(step, Work):
+            if isinstance(step, Work) and not step.jitter:
                 works.append(step)
                 continue
             if works:
-                moves += self._busy(works)
+                moves.append(self._busy(works))
                 works = []
             if (move := self._known.get(id(step))) is None:
                 move = self._known[id(step)] = self._move(step)
             if move is not NOTHING:
                 moves.append(move)
         if works:
-            moves += self._busy(works)
+            moves.append(self._busy(works))
         return moves
 
     def _move(self, step: Step) -> Move:
@@ -173,17 +181,16 @@ class Moves:
             return Wait(self._semaphores[step.key], step.kind)
         if isinstance(step, Release):
             return Give(self._semaphores[step.key])
+        if isinstance(step, Work):
+            return _made([step], step.jitter)
         assert isinstance(step, Exchange)
         ordered = sorted(step.transfers, key=_latency)
         return Send([(each, self._loads_of(each)) for each in ordered]) if ordered else NOTHING
 
-    def _busy(self, works: Sequence[Work]) -> tuple[Busy, ...]:
-        """Stretches of work one by one, or as a single event where only their sum matters."""
+    def _busy(self, works: Sequence[Work]) -> Busy:
         key = tuple(map(id, works))
         if key not in self._busy_moves:
-            stretches = [(kind, work.name, duration) for work in works for kind, duration in work.parts]
-            parts = [[stretch] for stretch in stretches] if self._explicit else [stretches]
-            self._busy_moves[key] = tuple(map(_made, parts))
+            self._busy_moves[key] = _made(works)
         return self._busy_moves[key]
 
     def _loads_of(self, transfer: Transfer) -> Loads:
@@ -201,11 +208,12 @@ def charge(account: dict[str, int], moves: Sequence[Move], count: int) -> None:
                 account[kind] = account.get(kind, 0) + duration * count
 
 
-def _made(stretches: Sequence[_Stretch]) -> Busy:
+def _made(works: Sequence[Work], jitter: str = "") -> Busy:
+    stretches = [(kind, work.name, duration) for work in works for kind, duration in work.parts]
     totals: dict[str, int] = {}
     for kind, _, duration in stretches:
         totals[kind] = totals.get(kind, 0) + duration
-    return Busy(sum(totals.values()), stretches, tuple(totals.items()))
+    return Busy(sum(totals.values()), stretches, tuple(totals.items()), jitter)
 
 
 def _latency(transfer: Transfer) -> int:

@@ -1,48 +1,42 @@
-"""Channels that transfers share fairly.
+"""Transfers under way on the channels of a program.
 
-A channel gives each of its k transfers 1/k of itself. A transfer that would need W_c on channel c alone
-advances, on all its channels at once, as fast as the slowest of them lets it: it would need
-max(k_c·W_c) in all. Progress is kept as an exact fraction and only the end of a transfer is rounded,
-up to the next picosecond, so that the order of events at one instant changes nothing.
+Whenever a transfer starts or ends, or a channel gets slower or faster, those that depend on it get their new fair
+speeds, after all else that happens at that instant. What is left of a transfer is counted in parts of 2^62, and its end
+is rounded up to the next picosecond, so that the order of events at one instant changes nothing.
 """
 
 from __future__ import annotations
 
 import heapq
-from fractions import Fraction
+from collections.abc import Mapping
 from itertools import count
-from math import ceil
+from typing import cast
 
 from simpy import Environment, Event
 
+from podsim.engine.sharing import LONGEST, Channel, Load, Sharer, dependent, fair_times, weight_of
 from podsim.program.task import Transfer
 
 # Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).
 _LAST = 2
-_WHOLE = Fraction(1)
+_LEFT_BITS = 62
+_ALL = 1 << _LEFT_BITS
+_SLACK = _ALL >> 8
+"""By how much of a picosecond a transfer may be short of its end: more than rounding what is left adds up to."""
+
+Loads = tuple[Load, ...]
+"""Channels of a transfer; those that it needs no time on are left out."""
 
 
-class Channel:
-    """Carries the transfers that are on it now."""
-
-    __slots__ = ("users",)
-
-    def __init__(self) -> None:
-        self.users: set[Flow] = set()
-
-
-Loads = tuple[tuple[Channel, int], ...]
-"""Channels of a transfer, each with the time the transfer needs on it alone. [ps]"""
-
-
-class Flow:
+class Flow(Sharer):
     """A transfer under way."""
 
-    __slots__ = ("begin", "duration", "end", "finish", "left", "loads", "since", "transfer", "waiter")
+    __slots__ = ("begin", "duration", "end", "finish", "left", "since", "transfer", "waiter")
 
     def __init__(self, transfer: Transfer, loads: Loads, waiter: Waiter) -> None:
         self.transfer, self.loads, self.waiter = transfer, loads, waiter
-        self.left = _WHOLE
+        self.size = transfer.units
+        self.left = _ALL
         self.duration = self.finish = self.since = self.begin = self.end = -1
 
 
@@ -67,32 +61,53 @@ class Network:
         self._number = count()
         self._settling = False
         self._wake_at = -1
+        self.started = 0
 
     def loads(self, transfer: Transfer) -> Loads:
         """The channels of a transfer."""
-        return tuple((self._channels.setdefault(name, Channel()), work) for name, work in transfer.channels)
+        size = transfer.units
+        return tuple(
+            Load(self._channels.setdefault(name, Channel()), time, weight_of(time, size))
+            for name, time in transfer.channels
+            if time
+        )
+
+    def change(self, name: str, capacities: Mapping[int, int]) -> None:
+        """Let a channel have other room from given times on. [ps]"""
+        channel = self._channels.setdefault(name, Channel())
+        for time, capacity in capacities.items():
+            self._call(lambda _, room=capacity: self._set(channel, room), time, priority=0)
+
+    def _set(self, channel: Channel, capacity: int) -> None:
+        channel.capacity = capacity
+        self._changed.add(channel)
+        self._settle_soon()
 
     def start(self, flow: Flow) -> None:
         """Let a transfer flow from this instant on; shares are settled once all of the instant have started."""
+        self.started += 1
         flow.begin = now = int(self._env.now)
-        for channel, _ in flow.loads:
-            channel.users.add(flow)
-            self._changed.add(channel)
+        for load in flow.loads:
+            load.channel.users.add(flow)
+            self._changed.add(load.channel)
         if not flow.loads:
             flow.finish = now
             heapq.heappush(self._ends, (now, next(self._number), flow))
+        self._settle_soon()
+
+    def _settle_soon(self) -> None:
         if not self._settling:
             self._settling = True
             self._call(self._settle, 0)
 
-    def _call(self, function: object, delay: int) -> None:
+    def _call(self, function: object, delay: int, priority: int = _LAST) -> None:
         event = Event(self._env)
         event._ok, event._value = True, None
         event.callbacks = [function]  # type: ignore[list-item]
-        self._env.schedule(event, _LAST, delay)  # type: ignore[arg-type]
+        self._env.schedule(event, priority, delay)  # type: ignore[arg-type]
 
     def _settle(self, _: Event | None = None) -> None:
-        """End every transfer that is due, then give all on a changed channel their new speed."""
+        """End every transfer that is due, then give all that depend on a changed channel their new speed."""
         self._settling = False
         now = int(self._env.now)
         if self._wake_at == now:
@@ -103,17 +118,18 @@ class Network:
             finish, _number, flow = heapq.heappop(ends)
             if flow.finish == finish:
                 self._end(flow)
-        affected = {flow for channel in self._changed for flow in channel.users}
+        affected = dependent(self._changed)
         self._changed.clear()
-        for flow in affected:
-            duration = max([len(channel.users) * work for channel, work in flow.loads])
+        for sharer, duration in fair_times(affected).items():
+            flow = cast(Flow, sharer)
             if duration == flow.duration:
                 continue
-            if flow.duration > 0 and now > flow.since:
-                flow.left -= Fraction(now - flow.since, flow.duration)
-            flow.since, flow.duration = now, duration
-            flow.finish = now + (duration if flow.left is _WHOLE else ceil(flow.left * duration))
-            heapq.heappush(ends, (flow.finish, next(self._number), flow))
+            if 0 < flow.duration < LONGEST:
+                flow.left -= (now - flow.since << _LEFT_BITS) // flow.duration
+            flow.since, flow.duration, flow.finish = now, duration, -1
+            if duration < LONGEST:
+                flow.finish = now + (flow.left * duration + _ALL - _SLACK >> _LEFT_BITS)
+                heapq.heappush(ends, (flow.finish, next(self._number), flow))
         self._schedule_wake(now)
 
     def _schedule_wake(self, now: int) -> None:
@@ -126,9 +142,9 @@ class Network:
 
     def _end(self, flow: Flow) -> None:
         flow.finish = -1
-        for channel, _ in flow.loads:
-            channel.users.discard(flow)
-            self._changed.add(channel)
+        for load in flow.loads:
+            load.channel.users.discard(flow)
+            self._changed.add(load.channel)
         flow.end = int(self._env.now)
         waiter = flow.waiter
         waiter.open -= 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from podsim.engine.executor import execute
-from podsim.engine.trace import Trace
+from podsim.engine.trace import Trace, without_nothing
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
 
 _Steps = tuple[Step, ...]
@@ -58,7 +58,9 @@ class Pieces:
                 duration, parts = self._at((number, place), piece)
                 makespan += duration * times * phase.count
                 _add(accounts, parts, times * phase.count)
-        return Trace(makespan, dict(zip(group.lanes, accounts, strict=True)), (), frozenset(), (), 0)
+        return Trace(
+            makespan, dict(zip(group.lanes, map(without_nothing, accounts), strict=True)), (), frozenset(), (), 0
+        )
 
     def _at(self, place: tuple[int, int], piece: _Piece) -> _Ran:
         """A piece that the first program has at the same place is not run again."""

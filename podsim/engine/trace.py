@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+IDLE = "idle"
+"""Kind of time of a lane that has come to its end before others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -58,8 +61,10 @@ class Trace:
         records: The timeline, if it was asked for, with the channels as lanes of their own.
         channels: Names among the records' lanes that are channels.
         phases: When each phase of each group ran.
-        event_count: Events that the environment handled.
+        event_count: Steps that lanes took, meetings at the ends of phases and transfers: the same on every engine.
         helpers: Time by kind of the lanes that are not accounted, after their warm-up. [ps]
+        turns: When each turn of each accounted group ended. [ps]
+        engine: Which engine ran the program, `simpy` or `compiled`.
     """
 
     makespan_ps: int
@@ -69,6 +74,8 @@ class Trace:
     phases: tuple[PhaseRecord, ...]
     event_count: int
     helpers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    turns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    engine: str = "simpy"
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:
@@ -83,3 +90,8 @@ def expand(records: Iterable[Record]) -> Iterator[Record]:
                 repeat_count=1,
                 repeat_period_ps=0,
             )
+
+
+def without_nothing(account: Mapping[str, int]) -> dict[str, int]:
+    """An account without the kinds that took no time."""
+    return {kind: time for kind, time in account.items() if time}

@@ -11,7 +11,8 @@ from podsim.program.feed import Feed
 from podsim.program.passes import INTER_IPU
 from podsim.program.task import Exchange, Step, Work
 from podsim.program.transfers import link_transfer
-from podsim.program.update import update_phases
+from podsim.program.update import Rings, update_phases
+from podsim.system import Routes
 from podsim.units import ps_to_seconds
 
 
@@ -24,12 +25,12 @@ def least_s(plan: Plan) -> float:
 def hand_over_s(plan: Plan) -> float:
     """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
     rounds = 2 if plan.software.schedule == "grouped" else 1
-    slowest_ps = 0
+    slowest_ps, routes = 0, Routes(plan.system)
     for index, (cost, following) in enumerate(pairwise(plan.stages)):
         source, target = cost.stage.ipus.start, following.stage.ipus.start
         if source != target:
             byte_count = plan.handed_over_bytes(index)
-            sent = link_transfer(plan.system, "activations", INTER_IPU, source, target, byte_count)
+            sent = link_transfer(routes, "activations", INTER_IPU, source, target, byte_count)
             slowest_ps = max(slowest_ps, _step_ps(Exchange((sent,))))
     return ps_to_seconds(rounds * plan.layout.accumulation_factor * slowest_ps)
 
@@ -84,7 +85,8 @@ def _slowest(passes: list[tuple[int, float, float]], active: Iterable[tuple[int,
 def update_s(plan: Plan) -> float:
     """Gradients, optimizer, weights and the call back to the host, each transfer on links of its own. [s]"""
     total_ps = 0
-    for phase in update_phases(plan, replicas_of(plan), 0):
+    replicas = replicas_of(plan)
+    for phase in update_phases(plan, replicas, 0, Rings(plan, replicas)):
         total_ps += phase.count * max(sum(map(_step_ps, steps)) for steps in phase.steps.values())
     return ps_to_seconds(total_ps)
 

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from podsim.errors import MissingDataError
+from podsim.garbage import no_search
 from podsim.plan.plan import Plan
 from podsim.program.feed import Feed
-from podsim.program.passes import Pipeline, stage_work
+from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Phase, Program
-from podsim.program.update import call_phase, update_phases
+from podsim.program.update import Rings, call_phase, update_phases
 
 
+@no_search()
 def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
     """One weight update as tasks.
 
@@ -22,15 +24,16 @@ def compile_program(plan: Plan, *, explicit: bool = False) -> Program:
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
     replicas = replicas_of(plan, explicit=explicit)
-    feed, stages = Feed(plan, replicas), stage_work(plan)
+    feed, rings, timetable = Feed(plan, replicas), Rings(plan, replicas), Timetable(plan, trains=True)
 
     def phases(replica: int) -> tuple[Phase, ...]:
-        pipeline = Pipeline(plan, replicas, replica, stages, feed)
-        return (*pipeline.phases(), *update_phases(plan, replicas, replica))
+        pipeline = Pipeline(plan, replicas, replica, timetable, feed)
+        return (*pipeline.phases(), *update_phases(plan, replicas, replica, rings))
 
     return _program(plan, replicas, feed, phases)
 
 
+@no_search()
 def compile_evaluation(plan: Plan) -> Program:
     """The forward passes of as many micro-batches as a weight update has, and their call from the host.
 
@@ -42,11 +45,11 @@ def compile_evaluation(plan: Plan) -> Program:
         what = f"{plan.software.name} does not say what a session call for an evaluation costs"
         raise MissingDataError(what, do="set `software.evaluation_call`, for example to `50 ms`", key="run.evaluation")
     replicas = replicas_of(plan)
-    feed, stages = Feed(plan, replicas), stage_work(plan)
+    feed, timetable = Feed(plan, replicas), Timetable(plan, trains=False)
 
     def phases(replica: int) -> tuple[Phase, ...]:
-        pipeline = Pipeline(plan, replicas, replica, stages, feed)
-        return (*pipeline.phases(trains=False), call_phase(plan, replicas, replica, call_s))
+        pipeline = Pipeline(plan, replicas, replica, timetable, feed)
+        return (*pipeline.phases(), call_phase(plan, replicas, replica, call_s))
 
     return _program(plan, replicas, feed, phases)
 

@@ -11,6 +11,7 @@ Source: [popart_pipelining] for the prefetch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 from podsim.cost.account import Account
 from podsim.plan.layout import Layout
@@ -112,7 +113,7 @@ class Feed:
             share = min(plan.layout.replicas_per_process, plan.layout.replication_factor)
             one_s = share * workload.host_input_bytes / handed_over
             occupied.append((f"replica{replica}/process", seconds_to_ps(one_s)))
-        return Transfer("micro-batch", HOST, tuple(occupied))
+        return Transfer("micro-batch", HOST, tuple(occupied), size=ceil(workload.host_input_bytes))
 
 
 def io_tile_copy(name: str, system: System, layout: Layout, byte_count: float) -> Work:

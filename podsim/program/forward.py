@@ -133,7 +133,7 @@ class _Replica:
         byte_count = self._plan.handed_over_bytes(stage)
         source, target = self._ipus[stage : stage + 2]
         return link_transfer(
-            self._plan.system, f"activations {stage}→{stage + 1}", INTER_IPU, source, target, byte_count
+            self._replicas.routes, f"activations {stage}→{stage + 1}", INTER_IPU, source, target, byte_count
         )
 
     def _host_transfer(self, direction: str, latency_s: float = 0.0) -> Transfer:

@@ -21,6 +21,7 @@ from podsim.program.passes import BUBBLE, INTER_IPU, work
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Work
 from podsim.program.transfers import HOST, link_transfer, streaming_transfer
+from podsim.system import Routes
 from podsim.units import seconds_to_ps
 
 WEIGHTS_WAIT = "weights_wait"
@@ -73,6 +74,7 @@ class _StepProgram:
 
     def __init__(self, plan: Plan, *, explicit: bool) -> None:
         self._plan, self._explicit, self._workload = plan, explicit, plan.workload
+        self._routes = Routes(plan.system)
         self._overlaps = loads_overlap(plan)
         self._stages = [cost.stage for cost in plan.stages]
         self._blocks = {name: block for cost in plan.stages for name, block in cost.blocks.items()}
@@ -202,7 +204,7 @@ class _StepProgram:
         """Activations to the IPU of the next stage that holds the same shard."""
         target = self._stages[stage.index + 1].ipus[stage.ipus.index(ipu)]
         byte_count = self._workload.hidden_bytes / len(stage.ipus)
-        yield Exchange((link_transfer(self._plan.system, "activations", INTER_IPU, ipu, target, byte_count),))
+        yield Exchange((link_transfer(self._routes, "activations", INTER_IPU, ipu, target, byte_count),))
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
         """The steps of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
@@ -25,6 +24,7 @@ from podsim.program.transfers import link_transfer
 from podsim.units import cycles_to_ps
 
 _Stages = frozenset[int]
+_Rounds = tuple[tuple[_Stages, _Stages], ...]
 INTER_IPU, IMBALANCE, BUBBLE, SYNC = "inter_ipu", "imbalance", "bubble", "sync"
 
 
@@ -56,58 +56,114 @@ def _passes(cost: StageCost, clock_hz: float) -> StageWork:
     return StageWork(cost.stage, work(f"forward {index}", cost.forward, clock_hz), tuple(backward))
 
 
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A pipeline cycle, the same in every replica.
+
+    Attributes:
+        name: Of its phase.
+        count: Repetitions.
+        wait: Kind of time that waiting is accounted as.
+        patterns: Number of the pattern of each IPU of a replica: which of its stages are active.
+    """
+
+    name: str
+    count: int
+    wait: str
+    patterns: tuple[int, ...]
+
+
+class Timetable:
+    """Which stages are active in which pipeline cycle of a weight update, or of as many micro-batches of an evaluation.
+
+    Attributes:
+        stages: Their work.
+        held: Stages on each IPU of a replica.
+        patterns: (stages with a forward pass, stages with a backward pass) of each round of a cycle.
+    """
+
+    def __init__(self, plan: Plan, *, trains: bool) -> None:
+        """Of a plan; without `trains` there are forward passes only."""
+        self._trains, self._grouped = trains, plan.software.schedule == "grouped"
+        self._factor, self._last = plan.layout.accumulation_factor, len(plan.stages) - 1
+        self.stages = stage_work(plan)
+        self.held = tuple(
+            tuple(each for each in self.stages if local in each.stage.ipus)
+            for local in range(plan.layout.ipus_per_replica)
+        )
+        self.patterns: list[_Rounds] = []
+        self._numbers: dict[_Rounds, int] = {}
+
+    def cycles(self, *, alike: bool) -> Iterator[Cycle]:
+        """All pipeline cycles in order; those of the main phase as one with repetitions if they are alike."""
+        factor, ramp = self._factor, 2 * self._last if self._trains else self._last
+        for cycle in range(min(ramp, factor)):
+            yield self._cycle(f"fill {cycle}", cycle, 1, BUBBLE)
+        if factor > ramp and alike:
+            yield self._cycle("main", ramp, factor - ramp, IMBALANCE)
+        elif factor > ramp:
+            main = self._cycle("main", ramp, 1, IMBALANCE)
+            yield from (replace(main, name=f"main {cycle - ramp}") for cycle in range(ramp, factor))
+        for cycle in range(max(factor, ramp), factor + ramp):
+            yield self._cycle(f"flush {cycle - factor}", cycle, 1, BUBBLE)
+
+    def _cycle(self, name: str, cycle: int, count: int, wait: str) -> Cycle:
+        last = self._last
+        forward = {index for index in range(last + 1) if self._active(cycle - index)}
+        backward = {index for index in range(last + 1) if self._trains and self._active(cycle - 2 * last + index)}
+        rounds: list[tuple[set[int], set[int]]] = [(forward, backward)]
+        if self._trains and self._grouped:
+            rounds = [(forward, set()), (set(), backward)]
+        return Cycle(name, count, wait, tuple(self._number(held, rounds) for held in self.held))
+
+    def _active(self, micro_batch: int) -> bool:
+        return 0 <= micro_batch < self._factor
+
+    def _number(self, held: Sequence[StageWork], rounds: Sequence[tuple[set[int], set[int]]]) -> int:
+        mine = {each.stage.index for each in held}
+        active = tuple((frozenset(mine & ahead), frozenset(mine & back)) for ahead, back in rounds)
+        if active not in self._numbers:
+            self._numbers[active] = len(self.patterns)
+            self.patterns.append(active)
+        return self._numbers[active]
+
+
 class Pipeline:
     """The pipeline cycles of one replica."""
 
-    def __init__(self, plan: Plan, replicas: Replicas, replica: int, stages: Sequence[StageWork], feed: Feed) -> None:
+    def __init__(self, plan: Plan, replicas: Replicas, replica: int, timetable: Timetable, feed: Feed) -> None:
         """Prepare what all cycles have in common."""
-        self._plan, self._replicas, self._replica, self._stages = plan, replicas, replica, stages
+        self._plan, self._replicas, self._replica, self._timetable = plan, replicas, replica, timetable
+        self._stages, self._held = timetable.stages, timetable.held
         ipu = plan.system.machine.ipu
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
         self._input = feed.input_steps(replica)
         self._alike = not feed.is_live
-        last = len(stages) - 1
+        last = len(self._stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
-        self._held = [
-            [each for each in stages if local in each.stage.ipus] for local in range(plan.layout.ipus_per_replica)
-        ]
-        self._steps_of = cache(self._make_steps)
+        self._lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
+        self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
 
-    def phases(self, *, trains: bool = True) -> Iterator[Phase]:
+    def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
-        factor, last = self._plan.layout.accumulation_factor, len(self._stages) - 1
-        ramp = 2 * last if trains else last
-        for cycle in range(min(ramp, factor)):
-            yield self._cycle(f"fill {cycle}", cycle, 1, trains=trains)
-        if factor > ramp and self._alike:
-            yield self._cycle("main", ramp, factor - ramp, trains=trains)
-        elif factor > ramp:
-            main = self._cycle("main", ramp, 1, trains=trains)
-            yield from (replace(main, name=f"main {cycle - ramp}") for cycle in range(ramp, factor))
-        for cycle in range(max(factor, ramp), factor + ramp):
-            yield self._cycle(f"flush {cycle - factor}", cycle, 1, trains=trains)
+        for cycle in self._timetable.cycles(alike=self._alike):
+            steps = {
+                lane: self._steps(local, pattern, cycle.wait)
+                for local, (lane, pattern) in enumerate(zip(self._lanes, cycle.patterns, strict=True))
+            }
+            yield Phase(cycle.name, cycle.count, steps, cycle.wait)
 
-    def _cycle(self, name: str, cycle: int, count: int, *, trains: bool) -> Phase:
-        wait = IMBALANCE if name == "main" else BUBBLE
-        last = len(self._stages) - 1
-        forward = {index for index in range(last + 1) if self._active(cycle - index)}
-        backward = {index for index in range(last + 1) if trains and self._active(cycle - 2 * last + index)}
-        rounds: list[tuple[set[int], set[int]]] = [(forward, backward)]
-        if trains and self._plan.software.schedule == "grouped":
-            rounds = [(forward, set()), (set(), backward)]
-        steps = {}
-        for local, held in enumerate(self._held):
-            mine = {each.stage.index for each in held}
-            active = tuple((frozenset(mine & ahead), frozenset(mine & back)) for ahead, back in rounds)
-            steps[self._replicas.lane(self._replica, local)] = self._steps_of(local, active, wait)
-        return Phase(name, count, steps, wait)
+    def _steps(self, local: int, pattern: int, wait: str) -> tuple[Step, ...]:
+        """What one IPU does in a cycle, which is the same in many cycles."""
+        key = local, pattern, wait
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._make_steps(local, self._timetable.patterns[pattern], wait)
+        return known
 
-    def _active(self, micro_batch: int) -> bool:
-        return 0 <= micro_batch < self._plan.layout.accumulation_factor
-
-    def _make_steps(self, local: int, rounds: Sequence[tuple[_Stages, _Stages]], wait: str) -> tuple[Step, ...]:
-        """What one IPU does in a cycle in which these of its stages are active; the same in many cycles."""
+    def _make_steps(self, local: int, rounds: _Rounds, wait: str) -> tuple[Step, ...]:
+        """Passes of the stages that are active, a meeting and a hand-over in each round."""
         barrier = Barrier(f"replica{self._replica}/cycle", wait)
         steps: tuple[Step, ...] = ()
         for forward, backward in rounds:
@@ -156,6 +212,6 @@ class Pipeline:
 
         def sent(*pair: int) -> tuple[Transfer, ...]:
             start, end = (self._replicas.ipu(self._replica, local) for local in pair)
-            return (link_transfer(plan.system, name, INTER_IPU, start, end, byte_count),)
+            return (link_transfer(self._replicas.routes, name, INTER_IPU, start, end, byte_count),)
 
         return {local: sent(local, fellow) for local, fellow in zip(*ends, strict=True)}

@@ -9,14 +9,16 @@ well. Where machines hold, or servers decode for, numbers of replicas that diffe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import lcm
 
 from podsim.plan.layout import Layout
 from podsim.program.rings import ring_of
 from podsim.specs.hardware import System
+from podsim.system import Routes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replicas:
     """The replicas of a program.
 
@@ -32,7 +34,12 @@ class Replicas:
     explicit: bool
     decodes: bool = False
 
-    @property
+    @cached_property
+    def routes(self) -> Routes:
+        """Routes over the IPU-Links of the pod."""
+        return Routes(self.system)
+
+    @cached_property
     def kept(self) -> range:
         """Replicas that the program holds."""
         count = self.layout.replication_factor

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from podsim.plan.plan import Plan
 from podsim.program.task import Transfer
 from podsim.program.transfers import link_transfer
 from podsim.specs.hardware import System
 from podsim.specs.software import Software
-from podsim.system import route, topology_of
+from podsim.system import Routes, topology_of
 
 ALL_REDUCE = "all_reduce"
 
@@ -26,10 +27,10 @@ def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
     return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
 
 
-def _step_latency_s(system: System, software: Software, ring: Sequence[int]) -> float:
+def _step_latency_s(routes: Routes, software: Software, ring: Sequence[int]) -> float:
     """Sync and longest route of one step of a ring. [s]"""
     ends = zip(ring, (*ring[1:], ring[0]), strict=True)
-    longest = max((route(system, here, there).latency_s for here, there in ends if here != there), default=0.0)
+    longest = max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
     return max(longest, software.collective_step_latency_s)
 
 
@@ -38,14 +39,14 @@ class Ring:
     """IPUs that reduce or gather together.
 
     Attributes:
-        system: The machines.
+        routes: Of the pod.
         software: Which share of a link a collective gets to carry, and how long its steps take at least.
         members: The IPUs, in order.
         both_ways: Whether half of the data goes the other way.
         step_latency_s: Sync and longest route of one step. [s]
     """
 
-    system: System
+    routes: Routes
     software: Software
     members: tuple[int, ...]
     both_ways: bool
@@ -54,19 +55,20 @@ class Ring:
     @classmethod
     def of_shards(cls, system: System, software: Software, members: Sequence[int]) -> Self:
         """The ring around the IPUs that share a layer."""
-        return cls._of(system, software, ring_of(system, members), software.collective_both_ways)
+        return cls._of(Routes(system), software, ring_of(system, members), software.collective_both_ways)
 
     @classmethod
-    def of_replicas(cls, system: System, software: Software, members: tuple[int, ...], ipus_per_replica: int) -> Self:
+    def of_replicas(cls, plan: Plan, routes: Routes, members: tuple[int, ...]) -> Self:
         """The ring over replicas, whose members are in order."""
+        system, software, ipus_per_replica = plan.system, plan.software, plan.layout.ipus_per_replica
         if ipus_per_replica == 1:
-            return cls._of(system, software, members, software.collective_both_ways)
+            return cls._of(routes, software, members, software.collective_both_ways)
         closes = topology_of(system).CLOSED and len(members) * ipus_per_replica == system.domain_ipu_count
-        return cls._of(system, software, members, software.collective_both_ways_along_torus and closes)
+        return cls._of(routes, software, members, software.collective_both_ways_along_torus and closes)
 
     @classmethod
-    def _of(cls, system: System, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
-        return cls(system, software, members, both_ways, _step_latency_s(system, software, members))
+    def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
+        return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
@@ -83,5 +85,5 @@ class Ring:
         chunk = byte_count / count / len(targets) / (self.software.collective_link_share or 1)
         latency_s = tensor_count * self.step_latency_s
         return tuple(
-            link_transfer(self.system, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(targets)
+            link_transfer(self.routes, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(targets)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +14,12 @@ class Work:
     Attributes:
         name: What it does.
         parts: (kind, duration), in order. [ps]
+        jitter: Name of what makes it shorter or longer each time, if anything does.
     """
 
     name: str
     parts: tuple[tuple[str, int], ...]
+    jitter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,20 @@ class Transfer:
         kind: Kind of time it is accounted as.
         channels: (channel, time the transfer needs on that channel alone). [ps]
         latency_ps: Paid first, while no channel is occupied. [ps]
+        size: By which transfers that share a channel are treated alike, for example in bytes; 0 for the longest of
+            the times on its channels.
     """
 
     name: str
     kind: str
     channels: tuple[tuple[str, int], ...]
     latency_ps: int = 0
+    size: int = 0
+
+    @property
+    def units(self) -> int:
+        """The size, at least 1."""
+        return self.size or max((time for _, time in self.channels), default=0) or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,7 @@ class Group:
         warm_up: Leading phases that lead to a steady state and are not accounted; all accounted lanes
             of the program leave them at the same instant.
         accounted: Whether these lanes make up the result; helpers have accounts of their own, which need not add up.
+        turns: How often they go through all of them.
     """
 
     name: str
@@ -118,6 +130,42 @@ class Group:
     phases: tuple[Phase, ...]
     warm_up: int = 0
     accounted: bool = True
+    turns: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Jitter:
+    """How much longer work takes than its parts say, drawn anew each time.
+
+    Lanes of one stream draw the same: the n-th time one of them does such work, it gets what the others get the n-th
+    time that they do it.
+
+    Attributes:
+        stream: Number of the stream.
+        table: Equally likely values: 2, 4, 8 or more, a power of two. [ps], or 2^-32 of the work's own time
+        relative: Whether the values are shares of the work's own time.
+    """
+
+    stream: int
+    table: tuple[int, ...]
+    relative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """A lane that works, or a channel that carries, at a part of its speed for a time.
+
+    Attributes:
+        name: The lane or the channel; no two slowdowns of one name overlap.
+        speed: Share of its speed that is left, 0 for none of it.
+        start_ps: When it begins. [ps]
+        end_ps: When it is over; None for never. [ps]
+    """
+
+    name: str
+    speed: Fraction
+    start_ps: int = 0
+    end_ps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +175,18 @@ class Program:
     Attributes:
         groups: All of them.
         semaphores: Tokens that each semaphore starts with.
+        jitters: What works name.
+        slowdowns: Lanes and channels that are slower for a time.
+        seed: Of everything that is drawn.
     """
 
     groups: tuple[Group, ...]
     semaphores: Mapping[str, int] = field(default_factory=dict)
+    jitters: Mapping[str, Jitter] = field(default_factory=dict)
+    slowdowns: tuple[Slowdown, ...] = ()
+    seed: int = 0
+
+    @property
+    def lanes(self) -> frozenset[str]:
+        """Names of all lanes."""
+        return frozenset(lane for group in self.groups for lane in group.lanes)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from podsim.program.task import Transfer
 from podsim.specs.hardware import System, given
-from podsim.system import Channel, gw_route, route, streaming_channels
+from podsim.system import Channel, Routes, gw_route, streaming_channels
 from podsim.units import seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
@@ -15,11 +16,11 @@ HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
 def transfer(name: str, kind: str, channels: Sequence[Channel], byte_count: float, latency_s: float = 0.0) -> Transfer:
     """A transfer of `byte_count` over all of `channels` at once."""
     occupied = tuple((c.id, seconds_to_ps(byte_count / c.bandwidth_bytes_per_s)) for c in channels)
-    return Transfer(name, kind, occupied, seconds_to_ps(latency_s))
+    return Transfer(name, kind, occupied, seconds_to_ps(latency_s), ceil(byte_count))
 
 
 def link_transfer(
-    system: System,
+    routes: Routes,
     name: str,
     kind: str,
     source: int,
@@ -28,7 +29,7 @@ def link_transfer(
     latency_s: float | None = None,
 ) -> Transfer:
     """Over IPU-Links between two IPUs of one link domain, with the route's own latency if none is given."""
-    path = route(system, source, target)
+    path = routes.between(source, target)
     return transfer(name, kind, path.channels, byte_count, path.latency_s if latency_s is None else latency_s)
 
 

@@ -12,7 +12,6 @@ Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
@@ -27,10 +26,27 @@ from podsim.units import seconds_to_ps
 OPTIMIZER, HOST, UPDATE_WAIT = "optimizer", "host", "update_wait"
 
 
-def update_phases(plan: Plan, replicas: Replicas, replica: int) -> Iterator[Phase]:
+class Rings:
+    """The rings over replicas, each made once."""
+
+    def __init__(self, plan: Plan, replicas: Replicas) -> None:
+        """No ring is known yet."""
+        self._plan, self._replicas = plan, replicas
+        self._known: dict[tuple[int, int], Ring] = {}
+
+    def of(self, replica: int, local: int) -> Ring:
+        """The ring of an IPU of a replica, which it shares with those of the same place in its link domain."""
+        place = self._replicas.domain(replica), local
+        if place not in self._known:
+            members = self._replicas.ring(replica, local)
+            self._known[place] = Ring.of_replicas(self._plan, self._replicas.routes, members)
+        return self._known[place]
+
+
+def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) -> Iterator[Phase]:
     """The weight update of one replica, then the call back to the host."""
     for members in _turns(plan):
-        yield from _Turn(plan, replicas, replica, members).phases()
+        yield from _Turn(plan, replicas, replica, members, rings).phases()
     yield call_phase(plan, replicas, replica, _call_s(plan))
 
 
@@ -62,9 +78,11 @@ def _turns(plan: Plan) -> list[list[UpdateCost]]:
 class _Turn:
     """The phases in which some IPUs of a replica update their weights together."""
 
-    def __init__(self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost]) -> None:
+    def __init__(
+        self, plan: Plan, replicas: Replicas, replica: int, members: Sequence[UpdateCost], rings: Rings
+    ) -> None:
         self._plan, self._replicas, self._replica, self._members = plan, replicas, replica, members
-        self._ring_at = cache(self._make_ring)
+        self._rings = rings
 
     def phases(self) -> Iterator[Phase]:
         """All phases of the turn, in order."""
@@ -90,11 +108,7 @@ class _Turn:
         return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
 
     def _ring_of(self, cost: UpdateCost) -> Ring:
-        return self._ring_at(cost.ipu)
-
-    def _make_ring(self, ipu: int) -> Ring:
-        members = self._replicas.ring(self._replica, ipu)
-        return Ring.of_replicas(self._plan.system, self._plan.software, members, self._plan.layout.ipus_per_replica)
+        return self._rings.of(self._replica, cost.ipu)
 
     def _ring(self, name: str, bytes_per_parameter: int) -> Iterator[Phase]:
         """One pass of every tensor around the replicas of the link domain: n - 1 steps."""

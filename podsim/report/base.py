@@ -59,6 +59,7 @@ class Result:
         assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
         inputs: Path and SHA-256 of every file read.
         event_count: Events that the engine handled, where one engine ran.
+        engine: Which one, `simpy` or `compiled`.
         scenario: The scenario as resolved.
         hardware: All keys of pod and stack, with their values as they were written.
         choice: How the division was chosen, if that was left open.
@@ -82,6 +83,7 @@ class Result:
     assumptions: Sequence[Mapping[str, object]]
     inputs: tuple[tuple[str, str], ...]
     event_count: int | None = None
+    engine: str | None = None
     scenario: Mapping[str, object]
     hardware: Sequence[tuple[str, str]] = ()
     choice: Choice | None = None
@@ -213,6 +215,7 @@ class Result:
         }
         if self.event_count is not None:
             common["event_count"] = self.event_count
+            common["engine"] = self.engine
         common["scenario"] = self.scenario
         if self.hardware:
             common["hardware"] = dict(self.hardware)

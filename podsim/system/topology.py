@@ -38,20 +38,51 @@ class Route:
     latency_s: float
 
 
+class Routes:
+    """Routes over the IPU-Links of a pod; those of one link domain are those of every other."""
+
+    def __init__(self, system: System) -> None:
+        """No route is known yet."""
+        self._system, self._per_domain = system, system.domain_ipu_count
+        self._known: dict[tuple[int, int], tuple[tuple[str, float], ...]] = {}
+
+    def between(self, source: int, target: int) -> Route:
+        """The route between two IPUs of one link domain, numbered across the pod.
+
+        Raises:
+            ValueError: The IPUs are the same or in different link domains.
+        """
+        domain, first = divmod(source, self._per_domain)
+        other, last = divmod(target, self._per_domain)
+        if source == target or domain != other:
+            raise ValueError(f"no IPU-Link route from IPU {source} to IPU {target}")
+        walked = self._walked(first, last)
+        channels = tuple(Channel(f"domain{domain}/{name}", bandwidth) for name, bandwidth in walked)
+        return Route(channels, self._latency_s(len(walked)))
+
+    def latency_s(self, source: int, target: int) -> float:
+        """Of the route between two IPUs of one link domain. [s]"""
+        return self._latency_s(len(self._walked(source % self._per_domain, target % self._per_domain)))
+
+    def _walked(self, first: int, last: int) -> tuple[tuple[str, float], ...]:
+        known = self._known.get((first, last))
+        if known is None:
+            known = tuple(topology_of(self._system).connections(self._system, first, last))
+            self._known[first, last] = known
+        return known
+
+    def _latency_s(self, hops: int) -> float:
+        link = given(self._system.machine.ipu_link)
+        return link.first_hop_latency_s + (hops - 1) * link.hop_latency_s
+
+
 def route(system: System, source: int, target: int) -> Route:
     """The route over IPU-Links between two IPUs of one link domain, numbered across the pod.
 
     Raises:
         ValueError: The IPUs are the same or in different link domains.
     """
-    domain, first = divmod(source, system.domain_ipu_count)
-    other, last = divmod(target, system.domain_ipu_count)
-    if source == target or domain != other:
-        raise ValueError(f"no IPU-Link route from IPU {source} to IPU {target}")
-    walked = topology_of(system).connections(system, first, last)
-    channels = tuple(Channel(f"domain{domain}/{name}", bandwidth) for name, bandwidth in walked)
-    link = given(system.machine.ipu_link)
-    return Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s)
+    return Routes(system).between(source, target)
 
 
 def gw_route(system: System, source: int, target: int) -> Route:

@@ -271,10 +271,13 @@ def test_an_explicit_run_is_estimated_before_it_starts_and_followed(simulate: Ca
 
 def test_a_run_that_takes_long_is_announced_with_its_time() -> None:
     said: list[str] = []
-    counts = follow(900_000_000, said.append)  # before the first event is asked for: the program is made in between
+    counts = follow(
+        900_000_000, said.append, is_compiled=False
+    )  # before the first event is asked for: the program is made in between
     assert said == ["simulating about 900,000,000 events, which takes about 50 min"]
     assert sum(counts) == 900_000_000
-    assert list(follow(1000, said.append)) == []
+    assert list(follow(1000, said.append, is_compiled=False)) == []
+    assert list(follow(10_000_000, said.append, is_compiled=True)) == []
     assert len(said) == 1
 
 

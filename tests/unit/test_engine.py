@@ -110,8 +110,11 @@ def test_a_transfer_over_two_channels_runs_at_the_slower_one() -> None:
 
 
 def test_sharing_the_faster_of_two_channels_costs_nothing_until_it_is_the_slower() -> None:
-    """a needs 10 of p and 20 of q. One more on p: max(2·10, 20) = 20. Two more: max(3·10, 20) = 30."""
-    both = Exchange((Transfer("data", "link", (("p", 10), ("q", 20))),))
+    """a needs 10 of p and 20 of q, which is half as fast; b and c move as much, over p alone.
+
+    At full speed on q, a takes half of p, and b the other half: 20 each. Three on p have a third of it each: 30.
+    """
+    both = Exchange((Transfer("data", "link", (("p", 10), ("q", 20)), size=10),))
     assert link_time(execute(alone(a=[both], b=[send(10, channel="p")]))) == {"a": 20, "b": 20}
     trace = execute(alone(a=[both], b=[send(10, channel="p")], c=[send(10, channel="p")]))
     assert link_time(trace) == {"a": 30, "b": 30, "c": 30}
@@ -241,18 +244,24 @@ def test_a_deadlock_of_many_lanes_names_five() -> None:
 
 
 def test_event_count_of_work() -> None:
-    """SimPy starts the lane, handles two timeouts and ends the lane; one lane needs no event to join."""
-    assert execute(alone(a=[work(1), work(2)])).event_count == 1 + 2 + 1
+    """Work in a row is one step; the lane joins."""
+    assert execute(alone(a=[work(1), work(2)])).event_count == 1 + 1
 
 
 def test_event_count_of_a_join() -> None:
-    """Two lanes start, work and end; the last one there wakes all that wait with a single event."""
-    assert execute(Program((group("all", a=[work(1)], b=[work(2)]),))).event_count == 2 + 2 + 2 + 1
+    """Two lanes work, and both join."""
+    assert execute(Program((group("all", a=[work(1)], b=[work(2)]),))).event_count == 2 + 2
 
 
 def test_event_count_of_a_transfer() -> None:
-    """The lane starts and ends; one event settles the shares, one ends the transfer, one wakes the lane."""
-    assert execute(alone(a=[send(10)])).event_count == 2 + 3
+    """The exchange, its transfer and the join."""
+    assert execute(alone(a=[send(10)])).event_count == 3
+
+
+def test_repetitions_are_counted_where_they_are_run() -> None:
+    program = Program((group("all", count=5, a=[work(1)]),))
+    assert execute(program).event_count == 5 * 2
+    assert execute(program, explicit=False).event_count == 2
 
 
 def test_a_semaphore_makes_the_taker_wait_for_the_giver() -> None:

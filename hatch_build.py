@@ -1,0 +1,65 @@
+"""Builds the compiled engine beside the package; without a C compiler podsim is installed without it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = "podsim/engine/_core.c"
+ABI = "cp311"
+
+
+class CompiledEngine(BuildHookInterface[Any]):
+    """Compiles one C file for the limited API of Python 3.11, so that one wheel serves all later versions."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Put the extension beside its source, and into the wheel."""
+        made = compiled(Path(self.root))
+        if made is None:
+            self.app.display_warning("no C compiler: podsim runs on SimPy alone, more slowly")
+            return
+        name = made.relative_to(self.root).as_posix()
+        build_data["pure_python"] = False
+        build_data["artifacts"].append(name)
+        if version != "editable":
+            build_data["tag"] = f"{ABI}-abi3-{_platform()}"
+
+
+def compiled(root: Path) -> Path | None:
+    """The extension module, or None if it cannot be compiled here."""
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    extension = Extension(
+        "podsim.engine._core",
+        [SOURCE],
+        define_macros=[("Py_LIMITED_API", "0x030b0000")],
+        py_limited_api=True,
+        extra_compile_args=[] if sys.platform == "win32" else ["-O2"],
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        command = build_ext(Distribution({"name": "podsim", "ext_modules": [extension]}))
+        command.build_lib, command.build_temp = scratch, f"{scratch}/temp"
+        try:
+            command.ensure_finalized()
+            command.run()
+        except Exception as error:
+            sys.stderr.write(f"the compiled engine was not built: {error}\n")
+            return None
+        (made,) = Path(scratch, "podsim", "engine").iterdir()
+        target = root / "podsim" / "engine" / made.name
+        shutil.copyfile(made, target)
+    return target
+
+
+def _platform() -> str:
+    from packaging.tags import platform_tags
+
+    return next(iter(platform_tags()))

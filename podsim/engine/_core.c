@@ -1,0 +1,792 @@
+/* The engine of podsim on flat arrays: the same programs as the one on SimPy, and the same times to the picosecond.
+ *
+ * Everything is an integer. Time is in picoseconds; the room of a channel is in parts of 2^48, what is left of a
+ * transfer in parts of 2^62. docs/background/engine.md says what the steps mean; podsim/engine/flat.py lays the arrays
+ * out, and podsim/engine/executor.py is the readable form of what is done here.
+ */
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t i64;
+typedef uint64_t u64;
+typedef __int128 i128;
+
+enum { WORK, MEET, TAKE, GIVE, SEND, NOISY };
+enum { SEQUENCE_COLUMNS = 4, GROUP_COLUMNS = 7, TRANSFER_COLUMNS = 5, LOAD_COLUMNS = 4, NOISE_COLUMNS = 4 };
+enum { OK, STUCK, TOO_LARGE, INTERRUPTED, NO_MEMORY };
+
+#define CHANNEL_BITS 48
+#define LEFT_BITS 62
+#define WHOLE ((i64)1 << CHANNEL_BITS)
+#define ALL_LEFT ((i64)1 << LEFT_BITS)
+#define SLACK (ALL_LEFT >> 8)
+#define NEVER INT64_MAX
+#define LONGEST ((i64)1 << 61)
+
+/* Shapes are those of flat.py. */
+typedef struct {
+    const i64 *ops, *sequences, *charges, *transfers, *loads, *groups, *phases, *of_lane, *tokens, *parties, *bases;
+    const i64 *noises, *tables, *slow_lanes, *slow_channels;
+    i64 lane_count, group_count, kind_count, channel_count, barrier_count, semaphore_count, noise_count;
+    i64 slow_lane_count, slow_channel_count, explicit_, seed, jitter_kind, fault_kind;
+    i64 *accounts, *begins, *marks, *summary, *where;
+} Program;
+
+typedef struct {
+    i64 begin, phase_begin, arrived, exchange_begin, weight;
+    i64 round, turn, last_end;
+    int32_t group, phase, op, op_end, sent, open, last_transfer;
+    int32_t next_waiting, wait_kind, slow_from;
+    int8_t state, ended;
+} Lane;
+
+enum { RUN, ARRIVED, TAKEN, SENDING, JOINED, RESTED };
+
+typedef struct {
+    i64 left, duration, since, finish;
+    int32_t lane, transfer, first_link, place; /* place in the heap of ends, or -1 */
+    u64 stamp;
+    i64 fixed;
+} Flow;
+
+typedef struct { int32_t flow, channel, next, previous; i64 work; i128 weight; } Link;
+
+typedef struct {
+    int32_t first; /* of the links on it, or -1 */
+    int8_t changed;
+    u64 stamp;
+    i64 capacity, room;
+    i128 weight;
+} Channel;
+
+typedef struct { i64 time; int32_t lane; } Wake;
+
+typedef struct {
+    Program *p;
+    i64 now, events, settled_at;
+    Lane *lanes;
+    Flow *flows;
+    Link *links;
+    Channel *channels;
+    int32_t *heap, heap_count;        /* flows under way, by their end */
+    Wake *wakes; int32_t wake_count;  /* lanes that sleep */
+    int32_t *ready, ready_count;      /* lanes to go on with at this instant */
+    int32_t *changed, changed_count;  /* channels whose transfers may get another speed */
+    int32_t *near, *affected;         /* channels and transfers that depend on one another */
+    int32_t *meet_first, *meet_count; /* lanes that wait at a barrier */
+    int32_t *taker;
+    i64 *tokens, *visits;
+    int32_t *due; int32_t due_count;  /* transfers over nothing: they end when shares are settled */
+    int32_t most_flows, most_links;
+    i64 next_fault;
+    u64 stamp;
+    int settle, error;
+} Engine;
+
+/* ---- Heaps ---- */
+
+static void wake_push(Engine *e, i64 time, int32_t lane) {
+    int32_t at = e->wake_count++;
+    Wake *w = e->wakes;
+    while (at > 0) {
+        int32_t up = (at - 1) / 2;
+        if (w[up].time <= time) break;
+        w[at] = w[up];
+        at = up;
+    }
+    w[at].time = time;
+    w[at].lane = lane;
+}
+
+static int32_t wake_pop(Engine *e) {
+    Wake *w = e->wakes, last = w[--e->wake_count];
+    int32_t lane = w[0].lane, at = 0, count = e->wake_count;
+    for (;;) {
+        int32_t down = 2 * at + 1;
+        if (down >= count) break;
+        if (down + 1 < count && w[down + 1].time < w[down].time) down++;
+        if (w[down].time >= last.time) break;
+        w[at] = w[down];
+        at = down;
+    }
+    w[at] = last;
+    return lane;
+}
+
+static void heap_put(Engine *e, int32_t at, int32_t flow) {
+    e->heap[at] = flow;
+    e->flows[flow].place = at;
+}
+
+static void heap_settle(Engine *e, int32_t at, int32_t flow) {
+    i64 finish = e->flows[flow].finish;
+    while (at > 0) {
+        int32_t up = (at - 1) / 2;
+        if (e->flows[e->heap[up]].finish <= finish) break;
+        heap_put(e, at, e->heap[up]);
+        at = up;
+    }
+    for (;;) {
+        int32_t down = 2 * at + 1;
+        if (down >= e->heap_count) break;
+        if (down + 1 < e->heap_count && e->flows[e->heap[down + 1]].finish < e->flows[e->heap[down]].finish) down++;
+        if (e->flows[e->heap[down]].finish >= finish) break;
+        heap_put(e, at, e->heap[down]);
+        at = down;
+    }
+    heap_put(e, at, flow);
+}
+
+static void heap_remove(Engine *e, int32_t flow) {
+    int32_t at = e->flows[flow].place, last = e->heap[--e->heap_count];
+    e->flows[flow].place = -1;
+    if (last != flow) heap_settle(e, at, last);
+}
+
+/* ---- Channels and transfers ---- */
+
+static void mark_changed(Engine *e, int32_t channel) {
+    if (!e->channels[channel].changed) {
+        e->channels[channel].changed = 1;
+        e->changed[e->changed_count++] = channel;
+    }
+}
+
+static const i64 *transfer_of(Engine *e, Flow *flow) { return e->p->transfers + (i64)flow->transfer * TRANSFER_COLUMNS; }
+
+static void start_transfer(Engine *e, int32_t lane, int32_t number, int32_t transfer) {
+    int32_t id = lane * e->most_flows + number;
+    Flow *flow = e->flows + id;
+    flow->transfer = transfer;
+    flow->lane = lane;
+    flow->left = ALL_LEFT;
+    flow->duration = -1;
+    flow->finish = NEVER;
+    const i64 *t = transfer_of(e, flow);
+    i64 count = t[4];
+    for (i64 i = 0; i < count; i++) {
+        const i64 *load = e->p->loads + (t[3] + i) * LOAD_COLUMNS;
+        Link *link = e->links + flow->first_link + i;
+        Channel *channel = e->channels + load[0];
+        link->channel = (int32_t)load[0];
+        link->work = load[1];
+        link->weight = ((i128)load[2] << 32) + load[3];
+        link->previous = -1;
+        link->next = channel->first;
+        if (channel->first >= 0) e->links[channel->first].previous = flow->first_link + (int32_t)i;
+        channel->first = flow->first_link + (int32_t)i;
+        mark_changed(e, link->channel);
+    }
+    if (!count) e->due[e->due_count++] = id;
+    e->events++;
+    e->settle = 1;
+}
+
+static void end_transfer(Engine *e, int32_t id) {
+    Flow *flow = e->flows + id;
+    const i64 *t = transfer_of(e, flow);
+    for (i64 i = 0; i < t[4]; i++) {
+        Link *link = e->links + flow->first_link + i;
+        if (link->previous >= 0) e->links[link->previous].next = link->next;
+        else e->channels[link->channel].first = link->next;
+        if (link->next >= 0) e->links[link->next].previous = link->previous;
+        mark_changed(e, link->channel);
+    }
+    Lane *lane = e->lanes + flow->lane;
+    /* Of transfers that end together the first one started gives the exchange its kind. */
+    if (lane->last_end < e->now || flow->transfer < lane->last_transfer) {
+        lane->last_end = e->now;
+        lane->last_transfer = flow->transfer;
+    }
+    if (!--lane->open) e->ready[e->ready_count++] = flow->lane;
+}
+
+/* Channels and transfers that depend on the changed channels, be it by way of others. */
+static int32_t gather(Engine *e, int32_t *flow_count) {
+    int32_t near = 0, affected = 0;
+    u64 stamp = ++e->stamp;
+    for (int32_t i = 0; i < e->changed_count; i++) {
+        Channel *channel = e->channels + e->changed[i];
+        channel->changed = 0;
+        channel->stamp = stamp;
+        e->near[near++] = e->changed[i];
+    }
+    e->changed_count = 0;
+    for (int32_t i = 0; i < near; i++) {
+        Channel *channel = e->channels + e->near[i];
+        channel->room = channel->capacity;
+        channel->weight = 0;
+        for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
+            channel->weight += e->links[at].weight;
+            int32_t id = e->links[at].flow;
+            Flow *flow = e->flows + id;
+            if (flow->stamp == stamp) continue;
+            flow->stamp = stamp;
+            flow->fixed = -1;
+            e->affected[affected++] = id;
+            const i64 *t = transfer_of(e, flow);
+            for (i64 j = 0; j < t[4]; j++) {
+                int32_t other = e->links[flow->first_link + j].channel;
+                if (e->channels[other].stamp != stamp) {
+                    e->channels[other].stamp = stamp;
+                    e->near[near++] = other;
+                }
+            }
+        }
+    }
+    *flow_count = affected;
+    return near;
+}
+
+static i64 rounded(i128 numerator, i128 denominator) {
+    i128 result = (2 * numerator + denominator) / (2 * denominator);
+    return result > LONGEST ? LONGEST : (i64)result;
+}
+
+/* Max-min fair speeds, as the time that each transfer would take: see podsim/engine/sharing.py. */
+static void share(Engine *e, int32_t near, int32_t flow_count) {
+    int32_t open = flow_count;
+    while (open > 0) {
+        Channel *tightest = NULL;
+        int32_t kept = 0;
+        for (int32_t i = 0; i < near; i++) {
+            Channel *channel = e->channels + e->near[i];
+            if (channel->weight <= 0) continue;
+            e->near[kept++] = e->near[i];
+            if (!tightest || channel->weight * tightest->room > tightest->weight * channel->room) tightest = channel;
+        }
+        near = kept;
+        if (!tightest) break;
+        i128 weight = tightest->weight;
+        i64 room = tightest->room;
+        int32_t first_fixed = 0;
+        /* All channels that are as tight are settled with what they had before any of them was. */
+        for (int32_t i = 0; i < near; i++) {
+            Channel *channel = e->channels + e->near[i];
+            if (channel->weight * room != weight * channel->room) continue;
+            for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
+                Flow *flow = e->flows + e->links[at].flow;
+                if (flow->fixed >= 0) continue;
+                flow->fixed = room ? rounded((i128)transfer_of(e, flow)[2] * weight, room) : LONGEST;
+                if (flow->fixed < 1) flow->fixed = 1;
+                e->due[e->due_count + first_fixed++] = e->links[at].flow;
+            }
+        }
+        if (!first_fixed) break;
+        for (int32_t i = 0; i < first_fixed; i++) {
+            Flow *flow = e->flows + e->due[e->due_count + i];
+            const i64 *t = transfer_of(e, flow);
+            for (i64 j = 0; j < t[4]; j++) {
+                Link *link = e->links + flow->first_link + j;
+                Channel *channel = e->channels + link->channel;
+                channel->weight -= link->weight;
+                channel->room -= rounded((i128)link->work << CHANNEL_BITS, flow->fixed);
+                if (channel->room < 0) channel->room = 0;
+            }
+        }
+        open -= first_fixed;
+    }
+}
+
+static void settle(Engine *e) {
+    e->settle = 0;
+    for (int32_t i = 0; i < e->due_count; i++) end_transfer(e, e->due[i]);
+    e->due_count = 0;
+    while (e->heap_count && e->flows[e->heap[0]].finish <= e->now) {
+        int32_t flow = e->heap[0];
+        heap_remove(e, flow);
+        end_transfer(e, flow);
+    }
+    while (e->next_fault < e->p->slow_channel_count && e->p->slow_channels[3 * e->next_fault] <= e->now) {
+        const i64 *fault = e->p->slow_channels + 3 * e->next_fault++;
+        e->channels[fault[1]].capacity = fault[2];
+        mark_changed(e, (int32_t)fault[1]);
+    }
+    int32_t flow_count, near = gather(e, &flow_count);
+    share(e, near, flow_count);
+    for (int32_t i = 0; i < flow_count; i++) {
+        Flow *flow = e->flows + e->affected[i];
+        if (flow->fixed == flow->duration) continue;
+        if (flow->duration > 0 && flow->duration < LONGEST) flow->left -= (i64)(((i128)(e->now - flow->since) << LEFT_BITS) / flow->duration);
+        flow->since = e->now;
+        flow->duration = flow->fixed;
+        flow->finish = NEVER;
+        if (flow->duration < LONGEST) {
+            i128 rest = ((i128)flow->left * flow->duration + ALL_LEFT - SLACK) >> LEFT_BITS;
+            flow->finish = e->now + (i64)rest;
+        }
+        if (flow->place < 0) {
+            if (flow->finish == NEVER) continue;
+            flow->place = e->heap_count++;
+        }
+        heap_settle(e, flow->place, e->affected[i]);
+    }
+}
+
+/* ---- Lanes ---- */
+
+static i64 *account_of(Engine *e, int32_t lane) { return e->p->accounts + (i64)lane * e->p->kind_count; }
+
+static u64 mixed(u64 x) {
+    x += 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+
+/* Columns of a noise: first of its table, bits of the table's length, stream, whether values are shares of 2^32. */
+static i64 drawn(Engine *e, int32_t lane, i64 number, i64 duration) {
+    const i64 *noise = e->p->noises + number * NOISE_COLUMNS;
+    u64 visit = (u64)e->visits[(i64)lane * e->p->noise_count + number]++;
+    u64 bits = mixed((u64)e->p->seed ^ mixed((u64)noise[2] ^ mixed(visit)));
+    i64 value = e->p->tables[noise[0] + (i64)(bits >> (64 - noise[1]))];
+    i64 extra = noise[3] ? (i64)(((i128)duration * value) >> 32) : value;
+    return extra < -duration ? -duration : extra;
+}
+
+/* When work ends that would take `duration` at full speed: rows of slow lanes are (lane, start, end, numerator, denominator). */
+static i64 slowed(Engine *e, int32_t lane, i64 duration) {
+    i64 now = e->now, left = duration;
+    for (i64 i = e->lanes[lane].slow_from; i < e->p->slow_lane_count; i++) {
+        const i64 *row = e->p->slow_lanes + 5 * i;
+        if (row[0] != lane) break;
+        if (row[2] <= now) continue;
+        if (row[1] > now) {
+            i64 before = row[1] - now;
+            if (left <= before) return now + left;
+            left -= before;
+            now = row[1];
+        }
+        if (row[3] == 0) {
+            if (row[2] == NEVER) return NEVER;
+            now = row[2];
+            continue;
+        }
+        i128 takes = ((i128)left * row[4] + row[3] - 1) / row[3];
+        if (row[2] == NEVER || takes <= row[2] - now) return now + (i64)takes;
+        left -= (i64)((i128)(row[2] - now) * row[3] / row[4]);
+        now = row[2];
+    }
+    return now + left;
+}
+
+/* Sleep; 0 if there is nothing to sleep for. */
+static int busy(Engine *e, int32_t lane, i64 duration) {
+    i64 end = e->now + duration;
+    if (e->lanes[lane].slow_from >= 0) {
+        end = slowed(e, lane, duration);
+        if (end != NEVER) account_of(e, lane)[e->p->fault_kind] += (end - e->now - duration) * e->lanes[lane].weight;
+    }
+    if (end == e->now) return 0;
+    if (end != NEVER) wake_push(e, end, lane);
+    return 1;
+}
+
+static void wait_charged(Engine *e, int32_t lane, i64 kind) {
+    Lane *l = e->lanes + lane;
+    account_of(e, lane)[kind] += (e->now - l->arrived) * l->weight;
+}
+
+/* Arrive at a barrier; 1 if the others are still to come. */
+static int meets(Engine *e, int32_t lane, i64 barrier) {
+    Lane *l = e->lanes + lane;
+    l->arrived = e->now;
+    if (++e->meet_count[barrier] < e->p->parties[barrier]) {
+        l->next_waiting = e->meet_first[barrier];
+        e->meet_first[barrier] = lane;
+        e->p->where[lane] = barrier;
+        return 1;
+    }
+    for (int32_t at = e->meet_first[barrier]; at >= 0; at = e->lanes[at].next_waiting) e->ready[e->ready_count++] = at;
+    e->meet_first[barrier] = -1;
+    e->meet_count[barrier] = 0;
+    return 0;
+}
+
+static int takes(Engine *e, int32_t lane, i64 semaphore) {
+    e->lanes[lane].arrived = e->now;
+    if (e->tokens[semaphore]) {
+        e->tokens[semaphore]--;
+        return 0;
+    }
+    e->taker[semaphore] = lane;
+    e->p->where[lane] = e->p->barrier_count + semaphore;
+    return 1;
+}
+
+static void gives(Engine *e, i64 semaphore) {
+    if (e->taker[semaphore] < 0) e->tokens[semaphore]++;
+    else {
+        e->ready[e->ready_count++] = e->taker[semaphore];
+        e->taker[semaphore] = -1;
+    }
+}
+
+/* Start transfers as their latencies pass; 1 while there is something to wait for. */
+static int sends(Engine *e, int32_t lane, const i64 *op) {
+    Lane *l = e->lanes + lane;
+    while (l->sent < op[2]) {
+        i64 transfer = op[1] + l->sent;
+        i64 start = l->exchange_begin + e->p->transfers[transfer * TRANSFER_COLUMNS];
+        if (start > e->now) {
+            wake_push(e, start, lane);
+            return 1;
+        }
+        start_transfer(e, lane, l->sent, (int32_t)transfer);
+        l->sent++;
+    }
+    l->state = SENDING;
+    e->p->where[lane] = -2;
+    return 1;
+}
+
+static const i64 *group_of(Engine *e, Lane *l) { return e->p->groups + (i64)l->group * GROUP_COLUMNS; }
+
+/* Columns of a group: first lane, lanes, first phase, phases, warm-up, accounted, turns; of_lane starts at phase 0 of lane 0. */
+static const i64 *sequence_of(Engine *e, int32_t lane) {
+    Lane *l = e->lanes + lane;
+    const i64 *group = group_of(e, l);
+    i64 row = e->p->bases[l->group] + (lane - group[0]) * group[3] + l->phase;
+    return e->p->sequences + e->p->of_lane[row] * SEQUENCE_COLUMNS;
+}
+
+static void begin_round(Engine *e, int32_t lane) {
+    const i64 *sequence = sequence_of(e, lane);
+    Lane *l = e->lanes + lane;
+    l->op = (int32_t)sequence[0];
+    l->op_end = (int32_t)(sequence[0] + sequence[1]);
+    l->begin = e->now;
+}
+
+static void begin_phase(Engine *e, int32_t lane) {
+    Lane *l = e->lanes + lane;
+    const i64 *group = group_of(e, l), *phase = e->p->phases + (group[2] + l->phase) * 2;
+    i64 *account = account_of(e, lane);
+    if (l->turn == 0 && l->phase == group[4]) {
+        memset(account, 0, sizeof(i64) * (size_t)e->p->kind_count);
+        if (group[5]) e->p->summary[0] = e->now;
+    }
+    const i64 *sequence = sequence_of(e, lane);
+    for (i64 i = 0; i < sequence[3]; i++) {
+        const i64 *charge = e->p->charges + (sequence[2] + i) * 2;
+        account[charge[0]] += charge[1] * phase[0];
+    }
+    l->round = e->p->explicit_ ? phase[0] : 1;
+    l->weight = e->p->explicit_ ? 1 : phase[0];
+    l->phase_begin = e->now;
+    begin_round(e, lane);
+}
+
+static void end_phase(Engine *e, int32_t lane) {
+    Lane *l = e->lanes + lane;
+    const i64 *group = group_of(e, l);
+    if (l->turn == 0 && l->phase >= group[4] && group[5] && lane == group[0]) {
+        i64 *begins = e->p->begins + (group[2] + l->phase) * 2;
+        begins[0] = l->phase_begin;
+        begins[1] = e->now;
+    }
+    if (++l->phase == group[3]) {
+        if (lane == group[0] && e->p->marks) e->p->marks[l->group * e->p->summary[5] + l->turn] = e->now;
+        l->phase = 0;
+        if (++l->turn == group[6]) {
+            l->ended = 1;
+            e->p->where[lane] = -3;
+            if (e->now > e->p->summary[1]) e->p->summary[1] = e->now;
+            return;
+        }
+    }
+    begin_phase(e, lane);
+}
+
+/* What follows a wait or an exchange that has ended. */
+static void resume(Engine *e, int32_t lane) {
+    Lane *l = e->lanes + lane;
+    const i64 *op = e->p->ops + 3 * (i64)l->op;
+    e->p->where[lane] = -1;
+    switch (l->state) {
+    case ARRIVED:
+    case TAKEN:
+        wait_charged(e, lane, op[2]);
+        l->op++;
+        break;
+    case SENDING: {
+        i64 kind = e->p->transfers[(i64)l->last_transfer * TRANSFER_COLUMNS + 1];
+        account_of(e, lane)[kind] += (e->now - l->exchange_begin) * l->weight;
+        l->op++;
+        break;
+    }
+    case JOINED:
+        wait_charged(e, lane, e->p->phases[(group_of(e, l)[2] + l->phase) * 2 + 1]);
+        l->round--;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Runs a lane until it has to wait. */
+static void run_lane(Engine *e, int32_t lane) {
+    Lane *l = e->lanes + lane;
+    int joined = l->state == JOINED;
+    if (l->state == RESTED) {
+        l->state = RUN;
+        end_phase(e, lane);
+    } else if (l->state != RUN) {
+        resume(e, lane);
+        l->state = RUN;
+    }
+    while (!l->ended) {
+        if (joined) {
+            joined = 0;
+            if (l->round > 0) {
+                begin_round(e, lane);
+            } else if (l->weight > 1) {
+                l->state = RESTED;
+                i64 rest = (l->weight - 1) * (e->now - l->phase_begin);
+                if (rest) {
+                    wake_push(e, e->now + rest, lane);
+                    return;
+                }
+                l->state = RUN;
+                end_phase(e, lane);
+            } else {
+                end_phase(e, lane);
+            }
+            continue;
+        }
+        if (l->op == l->op_end) {
+            e->events++;
+            l->state = JOINED;
+            if (meets(e, lane, e->p->barrier_count - e->p->group_count + l->group)) return;
+            resume(e, lane);
+            l->state = RUN;
+            joined = 1;
+            continue;
+        }
+        const i64 *op = e->p->ops + 3 * (i64)l->op;
+        if (op[0] != SEND || l->sent < 0) e->events++;
+        switch (op[0]) {
+        case WORK:
+            l->op++;
+            if (busy(e, lane, op[1])) return;
+            break;
+        case NOISY: {
+            i64 extra = drawn(e, lane, op[2], op[1]);
+            account_of(e, lane)[e->p->jitter_kind] += extra * l->weight;
+            l->op++;
+            if (busy(e, lane, op[1] + extra)) return;
+            break;
+        }
+        case MEET:
+        case TAKE:
+            l->state = op[0] == MEET ? ARRIVED : TAKEN;
+            if (op[0] == MEET ? meets(e, lane, op[1]) : takes(e, lane, op[1])) return;
+            l->state = RUN;
+            l->op++;
+            break;
+        case GIVE:
+            gives(e, op[1]);
+            l->op++;
+            break;
+        case SEND:
+            if (l->sent < 0) {
+                l->sent = 0;
+                l->exchange_begin = e->now;
+                l->open = (int32_t)op[2];
+                l->last_end = -1;
+            }
+            sends(e, lane, op);
+            if (l->state == SENDING) l->sent = -1;
+            return;
+        }
+    }
+}
+
+static int more(Engine *e) {
+    i64 next = NEVER;
+    if (e->wake_count) next = e->wakes[0].time;
+    if (e->heap_count && e->flows[e->heap[0]].finish < next) next = e->flows[e->heap[0]].finish;
+    if (next == NEVER && e->next_fault >= e->p->slow_channel_count) return 0;
+    if (e->next_fault < e->p->slow_channel_count) {
+        i64 fault = e->p->slow_channels[3 * e->next_fault];
+        /* A channel that gets faster may be what others wait for; after the last lane it matters no more. */
+        if (fault < next) next = fault;
+    }
+    if (next > LONGEST) {
+        e->error = TOO_LARGE;
+        return 0;
+    }
+    e->now = next;
+    while (e->wake_count && e->wakes[0].time == next) e->ready[e->ready_count++] = wake_pop(e);
+    if (e->heap_count && e->flows[e->heap[0]].finish == next) e->settle = 1;
+    if (e->next_fault < e->p->slow_channel_count && e->p->slow_channels[3 * e->next_fault] == next) e->settle = 1;
+    return 1;
+}
+
+static int ended(Engine *e) {
+    for (i64 i = 0; i < e->p->lane_count; i++)
+        if (!e->lanes[i].ended) return 0;
+    return 1;
+}
+
+static int told(PyObject *watch, i64 events) {
+    if (PyErr_CheckSignals()) return 0;
+    if (watch == Py_None) return 1;
+    PyObject *answer = PyObject_CallFunction(watch, "L", (long long)events);
+    Py_XDECREF(answer);
+    return answer != NULL;
+}
+
+static void loop(Engine *e, PyObject *watch, i64 interval) {
+    i64 next = interval;
+    for (;;) {
+        while (e->ready_count) run_lane(e, e->ready[--e->ready_count]);
+        if (e->settle) {
+            settle(e);
+            continue;
+        }
+        if (e->events >= next) {
+            next = e->events + interval;
+            if (!told(watch, e->events)) {
+                e->error = INTERRUPTED;
+                return;
+            }
+        }
+        if (e->next_fault < e->p->slow_channel_count && !e->wake_count && !e->heap_count && ended(e)) return;
+        if (!more(e)) return;
+    }
+}
+
+static void *rows(size_t count, size_t size) { return calloc(count ? count : 1, size); }
+
+static void prepare(Engine *e) {
+    Program *p = e->p;
+    i64 most_flows = 1, most_links = 1;
+    for (i64 s = 0; s < p->summary[6]; s++)
+        for (i64 o = p->sequences[s * SEQUENCE_COLUMNS]; o < p->sequences[s * SEQUENCE_COLUMNS] + p->sequences[s * SEQUENCE_COLUMNS + 1]; o++)
+            if (p->ops[3 * o] == SEND) {
+                if (p->ops[3 * o + 2] > most_flows) most_flows = p->ops[3 * o + 2];
+                for (i64 t = 0; t < p->ops[3 * o + 2]; t++) {
+                    i64 count = p->transfers[(p->ops[3 * o + 1] + t) * TRANSFER_COLUMNS + 4];
+                    if (count > most_links) most_links = count;
+                }
+            }
+    i64 flows = p->lane_count * most_flows;
+    e->most_flows = (int32_t)most_flows;
+    e->most_links = (int32_t)most_links;
+    e->lanes = rows((size_t)p->lane_count, sizeof(Lane));
+    e->flows = rows((size_t)flows, sizeof(Flow));
+    e->links = rows((size_t)(flows * most_links), sizeof(Link));
+    e->channels = rows((size_t)p->channel_count, sizeof(Channel));
+    e->heap = rows((size_t)flows, sizeof(int32_t));
+    e->wakes = rows((size_t)p->lane_count, sizeof(Wake));
+    e->ready = rows((size_t)p->lane_count, sizeof(int32_t));
+    e->changed = rows((size_t)p->channel_count, sizeof(int32_t));
+    e->near = rows((size_t)p->channel_count, sizeof(int32_t));
+    e->affected = rows((size_t)flows, sizeof(int32_t));
+    e->due = rows((size_t)flows * 2, sizeof(int32_t));
+    e->meet_first = rows((size_t)p->barrier_count, sizeof(int32_t));
+    e->meet_count = rows((size_t)p->barrier_count, sizeof(int32_t));
+    e->taker = rows((size_t)p->semaphore_count, sizeof(int32_t));
+    e->tokens = rows((size_t)p->semaphore_count, sizeof(i64));
+    e->visits = rows((size_t)(p->lane_count * p->noise_count), sizeof(i64));
+    if (!e->lanes || !e->flows || !e->links || !e->channels || !e->heap || !e->wakes || !e->ready || !e->changed || !e->near ||
+        !e->affected || !e->due || !e->meet_first || !e->meet_count || !e->taker || !e->tokens || !e->visits) {
+        e->error = NO_MEMORY;
+        return;
+    }
+    for (i64 i = 0; i < flows; i++) {
+        e->flows[i].place = -1;
+        e->flows[i].first_link = (int32_t)(i * most_links);
+        for (i64 j = 0; j < most_links; j++) e->links[i * most_links + j].flow = (int32_t)i;
+    }
+    for (i64 i = 0; i < p->channel_count; i++) {
+        e->channels[i].first = -1;
+        e->channels[i].capacity = WHOLE;
+    }
+    for (i64 i = 0; i < p->barrier_count; i++) e->meet_first[i] = -1;
+    for (i64 i = 0; i < p->semaphore_count; i++) {
+        e->taker[i] = -1;
+        e->tokens[i] = p->tokens[i];
+    }
+    for (i64 i = 0; i < p->lane_count; i++) e->lanes[i].slow_from = e->lanes[i].sent = -1;
+    for (i64 i = p->slow_lane_count - 1; i >= 0; i--) e->lanes[p->slow_lanes[5 * i]].slow_from = (int32_t)i;
+    for (i64 g = 0; g < p->group_count; g++) {
+        const i64 *group = p->groups + g * GROUP_COLUMNS;
+        for (i64 i = group[0]; i < group[0] + group[1]; i++) {
+            e->lanes[i].group = (int32_t)g;
+            p->where[i] = -1;
+            if (group[3]) {
+                begin_phase(e, (int32_t)i);
+                e->ready[e->ready_count++] = (int32_t)i;
+            } else {
+                e->lanes[i].ended = 1;
+                p->where[i] = -3;
+            }
+        }
+    }
+}
+
+static void release(Engine *e) {
+    void *all[] = {e->lanes, e->flows, e->links, e->channels, e->heap, e->wakes, e->ready, e->changed, e->near, e->affected,
+                   e->due, e->meet_first, e->meet_count, e->taker, e->tokens, e->visits};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+static const char *BUFFERS = "ops sequences charges transfers loads groups phases of_lane tokens parties bases noises tables "
+                             "slow_lanes slow_channels accounts begins marks summary where sizes";
+enum { INPUTS = 15, OUTPUTS = 5, ALL = 21 };
+
+PyDoc_STRVAR(run_doc,
+             "run(arrays, watch, interval)\n--\n\n"
+             "Run a program of flat arrays; podsim/engine/compiled.py says which. Returns 0 if all lanes came to their\n"
+             "end, 1 if some wait for ever, 2 if times are beyond what the arrays can hold.");
+
+static PyObject *run(PyObject *module, PyObject *args) {
+    PyObject *arrays, *watch;
+    long long interval;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOL", &arrays, &watch, &interval)) return NULL;
+    if (PyTuple_Size(arrays) != ALL) {
+        PyErr_Format(PyExc_ValueError, "give %d arrays: %s", ALL, BUFFERS);
+        return NULL;
+    }
+    Py_buffer views[ALL];
+    int held = 0;
+    for (; held < ALL; held++) {
+        int flags = held >= INPUTS && held < INPUTS + OUTPUTS ? PyBUF_WRITABLE : PyBUF_SIMPLE;
+        if (PyObject_GetBuffer(PyTuple_GetItem(arrays, held), &views[held], flags)) break;
+    }
+    PyObject *result = NULL;
+    if (held == ALL) {
+        const i64 *b[ALL];
+        for (int i = 0; i < ALL; i++) b[i] = views[i].buf;
+        const i64 *sizes = b[20];
+        Program p = {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+                     sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9],
+                     sizes[10], sizes[11], sizes[12],
+                     views[15].buf, views[16].buf, views[17].len ? views[17].buf : NULL, views[18].buf, views[19].buf};
+        Engine e;
+        memset(&e, 0, sizeof e);
+        e.p = &p;
+        prepare(&e);
+        if (!e.error) loop(&e, watch, interval);
+        p.summary[2] = e.events;
+        if (e.error == NO_MEMORY) PyErr_NoMemory();
+        else if (e.error != INTERRUPTED) result = PyLong_FromLong(e.error ? e.error : ended(&e) ? OK : STUCK);
+        release(&e);
+    }
+    while (held) PyBuffer_Release(&views[--held]);
+    return result;
+}
+
+static PyMethodDef methods[] = {{"run", run, METH_VARARGS, run_doc}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The compiled engine.", -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&definition); }

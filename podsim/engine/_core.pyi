@@ -1,0 +1,3 @@
+from collections.abc import Callable
+
+def run(arrays: tuple[object, ...], watch: Callable[[int], None] | None, interval: int, /) -> int: ...

@@ -1,0 +1,228 @@
+"""A program as flat arrays of whole numbers, which the compiled engine runs.
+
+Each kind of row is appended to one list, and refers to others by their numbers. What lanes, phases and replicas share
+in the program, they share here as well: a row is made once for each object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from podsim.engine.sharing import capacities, weight_of
+from podsim.engine.variation import JITTER, SLOWED, slowdowns_of
+from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
+
+WORK, MEET, TAKE, GIVE, SEND, NOISY = range(6)
+_LONGEST, _LARGEST, _HEAVIEST = 1 << 50, 1 << 48, 1 << 66
+"""Time of a transfer on an idle channel [ps], its size, and their quotient: products then fit into 128 bits."""
+_NEVER = (1 << 63) - 1
+
+Known = dict[str, int]
+
+
+class TooLargeError(Exception):
+    """Times or sizes that the compiled engine cannot hold."""
+
+
+@dataclass
+class Flat:
+    """The rows of a program.
+
+    Attributes:
+        ops: (code, what, kind) of every step.
+        sequences: (first op, ops, first charge, charges) of the steps of a lane in a phase.
+        charges: (kind, time) of the work in a sequence. [ps]
+        transfers: (latency, kind, size, first load, loads). [ps]
+        loads: (channel, time [ps], upper and lower part of the weight).
+        groups: (first lane, lanes, first phase, phases, warm-up, accounted, turns).
+        phases: (repetitions, kind of waiting at the end).
+        of_lane: Sequence of every lane in every phase of its group.
+        bases: Where those of each group begin.
+        kinds: Number of each kind of time.
+        channels: Number of each channel.
+        barriers: Number of each barrier; those at the ends of phases come last, one for each group.
+        semaphores: Number of each semaphore.
+    """
+
+    ops: list[int] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+    charges: list[int] = field(default_factory=list)
+    transfers: list[int] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    phases: list[int] = field(default_factory=list)
+    of_lane: list[int] = field(default_factory=list)
+    bases: list[int] = field(default_factory=list)
+    kinds: Known = field(default_factory=dict)
+    channels: Known = field(default_factory=dict)
+    barriers: Known = field(default_factory=dict)
+    parties: list[int] = field(default_factory=list)
+    semaphores: Known = field(default_factory=dict)
+    tokens: list[int] = field(default_factory=list)
+    lanes: list[str] = field(default_factory=list)
+    noises: list[int] = field(default_factory=list)
+    tables: list[int] = field(default_factory=list)
+    slow_lanes: list[int] = field(default_factory=list)
+    slow_channels: list[int] = field(default_factory=list)
+
+
+class _Layout:
+    """Lays out one program; rows are found again by the identity of tasks, which the program keeps alive."""
+
+    def __init__(self, program: Program) -> None:
+        self.flat = flat = Flat()
+        self._program = program
+        self._sequences: dict[int, int] = {}
+        self._ops: dict[int, tuple[int, int, int]] = {}
+        self._transfers: dict[int, tuple[int, ...]] = {}
+        self._met: dict[int, set[int]] = {}
+        self._barriers: list[set[int]] = []
+        self._noises = {name: number for number, name in enumerate(program.jitters)}
+        flat.kinds.update({JITTER: 0, SLOWED: 1})
+        for key, tokens in program.semaphores.items():
+            flat.semaphores[key] = len(flat.tokens)
+            flat.tokens.append(tokens)
+
+    def lay_out(self) -> Flat:
+        for group in self._program.groups:
+            self._group(group)
+        flat = self.flat
+        flat.parties = [len(self._met[number]) for number in range(len(flat.barriers))]
+        flat.parties += flat.groups[1::7]
+        self._vary()
+        return flat
+
+    def _group(self, group: Group) -> None:
+        flat, first = self.flat, len(self.flat.lanes)
+        flat.lanes += group.lanes
+        flat.groups += (
+            first,
+            len(group.lanes),
+            len(flat.phases) // 2,
+            len(group.phases),
+            group.warm_up,
+            int(group.accounted),
+            group.turns,
+        )
+        for phase in group.phases:
+            flat.phases += phase.count, self._kind(phase.wait_kind)
+        flat.bases.append(len(flat.of_lane))
+        known, of_lane, steps = self._sequences, flat.of_lane, [phase.steps for phase in group.phases]
+        for number, lane in enumerate(group.lanes, first):
+            begin = len(of_lane)
+            for each in steps:
+                sequence = each.get(lane, ())
+                row = known.get(id(sequence))
+                of_lane.append(self._sequence(sequence) if row is None else row)
+            for barrier in {barrier for row in set(of_lane[begin:]) for barrier in self._barriers[row]}:
+                self._met.setdefault(barrier, set()).add(number)
+
+    def _sequence(self, steps: Sequence[Step]) -> int:
+        flat = self.flat
+        number = self._sequences[id(steps)] = len(flat.sequences) // 4
+        first_op, first_charge = len(flat.ops), len(flat.charges)
+        charges: dict[int, int] = {}
+        self._barriers.append({self._op(step)[1] for step in steps if type(step) is Barrier})
+        busy = -1
+        for step in steps:
+            if type(step) is Work:
+                duration = 0
+                for kind, time in step.parts:
+                    place = self._kind(kind)
+                    charges[place] = charges.get(place, 0) + time
+                    duration += time
+                if not step.jitter:
+                    busy = duration + max(busy, 0)
+                    continue
+                op = NOISY, duration, self._noises[step.jitter]
+            else:
+                op = self._op(step)
+            if busy >= 0:
+                flat.ops += WORK, busy, 0
+                busy = -1
+            if op[0] >= 0:
+                flat.ops += op
+        if busy >= 0:
+            flat.ops += WORK, busy, 0
+        for place, time in charges.items():
+            flat.charges += place, time
+        ops, rows = len(flat.ops) - first_op, len(flat.charges) - first_charge
+        flat.sequences += first_op // 3, ops // 3, first_charge // 2, rows // 2
+        return number
+
+    def _op(self, step: Step) -> tuple[int, int, int]:
+        known = self._ops.get(id(step))
+        if known is not None:
+            return known
+        flat = self.flat
+        if isinstance(step, Exchange):
+            op = (SEND, self._exchange(step), len(step.transfers)) if step.transfers else (-1, 0, 0)
+        elif isinstance(step, Barrier):
+            op = MEET, flat.barriers.setdefault(step.key, len(flat.barriers)), self._kind(step.kind)
+        elif isinstance(step, Acquire):
+            op = TAKE, flat.semaphores[step.key], self._kind(step.kind)
+        else:
+            assert isinstance(step, Release)
+            op = GIVE, flat.semaphores[step.key], 0
+        self._ops[id(step)] = op
+        return op
+
+    def _exchange(self, step: Exchange) -> int:
+        """Its transfers by latency."""
+        flat = self.flat
+        first = len(flat.transfers) // 5
+        ordered = step.transfers
+        if len(ordered) > 1:
+            ordered = tuple(sorted(ordered, key=lambda each: each.latency_ps))
+        for each in ordered:
+            row = self._transfers.get(id(each))
+            if row is None:
+                row = self._transfers[id(each)] = self._transfer(each)
+            flat.transfers += row
+        return first
+
+    def _transfer(self, transfer: Transfer) -> tuple[int, ...]:
+        flat, size = self.flat, transfer.units
+        channels, first = flat.channels, len(self.flat.loads)
+        for name, time in transfer.channels:
+            if time:
+                weight = weight_of(time, size)
+                if time >= _LONGEST or size >= _LARGEST or weight >= _HEAVIEST:
+                    raise TooLargeError
+                high, low = divmod(weight, 1 << 32)
+                flat.loads += channels.setdefault(name, len(channels)), time, high, low
+        count = (len(flat.loads) - first) // 4
+        return transfer.latency_ps, self._kind(transfer.kind), size, first // 4, count
+
+    def _kind(self, name: str) -> int:
+        return self.flat.kinds.setdefault(name, len(self.flat.kinds))
+
+    def _vary(self) -> None:
+        """Jitter, slow lanes and slow channels."""
+        flat = self.flat
+        for jitter in self._program.jitters.values():
+            bits = len(jitter.table).bit_length() - 1
+            flat.noises += len(flat.tables), bits, jitter.stream, int(jitter.relative)
+            flat.tables += jitter.table
+        lanes = {name: number for number, name in enumerate(flat.lanes)} if self._program.slowdowns else {}
+        changes: list[tuple[int, int, int]] = []
+        for name, slowdowns in slowdowns_of(self._program.slowdowns).items():
+            if name not in lanes:
+                channel = flat.channels.setdefault(name, len(flat.channels))
+                changes += ((time, channel, room) for time, room in capacities(slowdowns).items())
+                continue
+            for each in slowdowns:
+                end = _NEVER if each.end_ps is None else each.end_ps
+                flat.slow_lanes += lanes[name], each.start_ps, end, each.speed.numerator, each.speed.denominator
+        for change in sorted(changes):
+            flat.slow_channels += change
+
+
+def flatten(program: Program) -> Flat:
+    """The arrays of a program.
+
+    Raises:
+        TooLargeError: A transfer takes 18 minutes or more, or moves 2^48 bytes or more.
+    """
+    return _Layout(program).lay_out()

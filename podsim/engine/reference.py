@@ -1,0 +1,216 @@
+"""Runs a program on SimPy: a process per lane, barriers between them, channels they share."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+
+from simpy import Event
+from simpy.core import EmptySchedule
+from simpy.events import Timeout
+
+from podsim.engine.environment import make_environment
+from podsim.engine.moves import Busy, Entry, Give, Meeting, Moves, Send, Wait, charge
+from podsim.engine.network import Flow, Network, Waiter
+from podsim.engine.sharing import capacities
+from podsim.engine.stuck import waiting_for_ever
+from podsim.engine.trace import IDLE, PhaseRecord, Record, Trace, without_nothing
+from podsim.engine.variation import JITTER, SLOWED, drawn, end_of_work, slowdowns_of
+from podsim.garbage import no_search
+from podsim.program.task import Group, Phase, Program
+
+_Log = list[Entry]
+
+
+def run_on_simpy(
+    program: Program, *, explicit: bool, record: bool = False, tie_seed: int | None = None, watch: Iterable[int] = ()
+) -> Trace:
+    """Run a program to its end; `podsim.engine.execute` says what the arguments are."""
+    return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run(watch)
+
+
+class _Execution:
+    """One run of a program."""
+
+    def __init__(self, program: Program, *, explicit: bool, record: bool, tie_seed: int | None) -> None:
+        self._program, self._explicit, self._record = program, explicit, record
+        self._env = make_environment(tie_seed)
+        self._network = Network(self._env)
+        self._accounts: dict[str, dict[str, int]] = {}
+        self._helpers: dict[str, dict[str, int]] = {}
+        self._records: list[Record] = []
+        self._channels: set[str] = set()
+        self._phases: list[PhaseRecord] = []
+        self._moves = Moves(self._env, self._network, program.semaphores)
+        self._slow = slowdowns_of(program.slowdowns)
+        self._start = self._end = self._steps = 0
+        self._turns: dict[str, list[int]] = {}
+        self._exchanging: dict[str, str] = {}
+
+    def run(self, watch: Iterable[int]) -> Trace:
+        for group in self._program.groups:
+            self._moves.invite(group)
+        for group in self._program.groups:
+            join = self._moves.meeting(f"end of a phase of {group.name}")
+            join.parties = len(group.lanes)
+            for lane in group.lanes:
+                self._env.process(self._lane(group, lane, join))
+        lanes = self._program.lanes
+        for name, slowdowns in self._slow.items():
+            if name not in lanes:
+                self._network.change(name, capacities(slowdowns))
+        with no_search():
+            self._advance(watch)
+            self._env.run()
+        self._check_ended()
+        makespan = self._end - self._start
+        for account in self._accounts.values():
+            _add(account, IDLE, makespan - sum(account.values()))
+        return Trace(
+            makespan_ps=makespan,
+            lanes={lane: without_nothing(account) for lane, account in self._accounts.items()},
+            records=tuple(sorted(self._shifted(), key=lambda r: (r.start_ps, r.lane, r.end_ps, r.name))),
+            channels=frozenset(self._channels),
+            phases=tuple(sorted(self._phases, key=lambda p: (p.group, p.start_ps))),
+            event_count=self._steps + self._network.started,
+            helpers={lane: without_nothing(account) for lane, account in self._helpers.items()},
+            turns={name: tuple(end - self._start for end in ends) for name, ends in self._turns.items()},
+        )
+
+    def _advance(self, watch: Iterable[int]) -> None:
+        """Through as many events as are asked for, or to the end."""
+        step = self._env.step
+        with suppress(EmptySchedule):
+            for count in watch:
+                for _ in range(count):
+                    step()
+
+    def _shifted(self) -> Iterator[Record]:
+        """Records from the end of the warm-up on."""
+        for each in self._records:
+            if each.end_ps > self._start:
+                start = max(each.start_ps - self._start, 0)
+                yield replace(each, start_ps=start, end_ps=each.end_ps - self._start) if self._start else each
+
+    def _check_ended(self) -> None:
+        if stuck := [*self._moves.stuck(), *self._exchanging.items()]:
+            raise waiting_for_ever(stuck)
+
+    def _lane(self, group: Group, lane: str, join: Meeting) -> Generator[Event, None, None]:
+        env, now = self._env, 0
+        account: dict[str, int] = {}
+        visits: dict[str, int] = {}
+        slow = self._slow.get(lane, ())
+        (self._accounts if group.accounted else self._helpers)[lane] = account
+        first = lane == group.lanes[0]
+        for turn, number in product(range(group.turns), range(len(group.phases))):
+            phase, counts = group.phases[number], turn > 0 or number >= group.warm_up
+            if turn == 0 and number == group.warm_up:
+                self._begin_to_count(group, account, now)
+            moves = [*self._moves.of(phase.steps.get(lane, ())), Wait(join, phase.wait_kind)]
+            charge(account, moves, phase.count)
+            begin = now
+            rounds, weight = (phase.count, 1) if self._explicit else (1, phase.count)
+            self._steps += len(moves) * rounds
+            for _ in range(rounds):
+                start = now
+                log: _Log | None = [] if self._record and counts else None
+                for move in moves:
+                    # Most moves are stretches of work: kept free of a generator of their own.
+                    if type(move) is Busy:
+                        duration = move.duration
+                        if move.jitter:
+                            duration += (extra := self._drawn(move, visits))
+                            _add(account, JITTER, extra * weight)
+                        if slow:
+                            ends = end_of_work(slow, now, duration)
+                            if ends is None:
+                                self._moves.stop(lane)
+                                return
+                            _add(account, SLOWED, (ends - now - duration) * weight)
+                            duration = ends - now
+                        if log is not None:
+                            log.extend(move.records(lane, now, duration))
+                        yield Timeout(env, duration)
+                        now += duration
+                    elif type(move) is Wait:
+                        event = move.place.arrive(lane)
+                        if event is not None:
+                            arrived = now
+                            yield event
+                            now = int(env.now)
+                            _log_wait(move.kind, lane, arrived, now, account, weight, log)
+                    elif type(move) is Give:
+                        move.semaphore.release()
+                    elif type(move) is Send:
+                        now = yield from self._exchange(move, lane, now, account, weight, log)
+                if log:
+                    self._keep(log, weight, now - start)
+            if weight > 1:
+                rest = (weight - 1) * (now - begin)
+                yield Timeout(env, rest)
+                now += rest
+            if first and counts and turn == 0 and group.accounted:
+                self._keep_phase(group, phase, begin, now)
+            if first and group.accounted and number + 1 == len(group.phases):
+                self._turns.setdefault(group.name, []).append(now)
+        self._end = max(self._end, now)
+
+    def _drawn(self, move: Busy, visits: dict[str, int]) -> int:
+        """How much longer work takes this time. [ps]"""
+        visit = visits[move.jitter] = visits.get(move.jitter, -1) + 1
+        return drawn(self._program.seed, self._program.jitters[move.jitter], visit, move.duration)
+
+    def _begin_to_count(self, group: Group, account: dict[str, int], now: int) -> None:
+        """What came before was the warm-up."""
+        account.clear()
+        if group.accounted:
+            self._start = now
+
+    def _keep_phase(self, group: Group, phase: Phase, begin: int, end: int) -> None:
+        since = self._start
+        self._phases.append(PhaseRecord(group.name, phase.name, phase.count, begin - since, end - since))
+
+    def _exchange(
+        self, send: Send, lane: str, start: int, account: dict[str, int], weight: int, log: _Log | None
+    ) -> Generator[Event, None, int]:
+        """Start transfers as their latencies pass, wait for the last to end, and return when that is."""
+        env, network, now = self._env, self._network, start
+        waiter = Waiter(Event(env), len(send.transfers))
+        flows = [Flow(transfer, loads, waiter) for transfer, loads in send.transfers]
+        for flow in flows:
+            ahead = start + flow.transfer.latency_ps - now
+            if ahead > 0:
+                yield Timeout(env, ahead)
+                now += ahead
+            network.start(flow)
+        yield waiter.done
+        end = int(env.now)
+        last = next(flow for flow in flows if flow.end == end).transfer
+        account[last.kind] = account.get(last.kind, 0) + (end - start) * weight
+        if log is not None:
+            log.append((lane, last.kind, last.name, start, end))
+            for flow in flows:
+                for channel, _ in flow.transfer.channels:
+                    self._channels.add(channel)
+                    log.append((channel, flow.transfer.kind, f"{lane}: {flow.transfer.name}", flow.begin, flow.end))
+        return end
+
+    def _keep(self, log: _Log, weight: int, period: int) -> None:
+        self._records.extend(Record(*entry, weight, period) for entry in log if entry[4] > entry[3])
+
+
+def _add(account: dict[str, int], kind: str, time: int) -> None:
+    if time:
+        account[kind] = account.get(kind, 0) + time
+
+
+def _log_wait(
+    kind: str, lane: str, start: int, end: int, account: dict[str, int], weight: int, log: _Log | None
+) -> None:
+    if end > start:
+        account[kind] = account.get(kind, 0) + (end - start) * weight
+        if log is not None:
+            log.append((lane, kind, kind, start, end))

@@ -1,0 +1,135 @@
+"""How transfers share channels: max-min fairness, in whole numbers.
+
+The speeds of all transfers rise together, in bytes per second, until a channel is full. Those on it keep their speed,
+and the others go on rising, until every transfer is held back by a channel. No transfer could then be faster unless one
+that is no faster became slower.
+
+A transfer's speed is written as the time that all of it would take at that speed, rounded to a whole picosecond. The
+room of a channel is counted in parts of 2^48. Channels that are full at the same speed are settled together, so that
+the order of transfers and channels changes nothing.
+
+Source: [bertsekas1992].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from podsim.program.task import Slowdown
+
+CHANNEL_BITS = 48
+WHOLE = 1 << CHANNEL_BITS
+"""The room of a channel at its full speed."""
+LONGEST = 1 << 61
+"""A transfer that gets no room at all takes as long as this or longer. [ps]"""
+
+
+class Channel:
+    """Carries the transfers that are on it now."""
+
+    __slots__ = ("capacity", "users")
+
+    def __init__(self) -> None:
+        self.users: set[Sharer] = set()
+        self.capacity = WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a transfer asks of one channel.
+
+    Attributes:
+        channel: The channel.
+        time: How long the transfer needs on it alone. [ps]
+        weight: The same per unit of its size, in parts of 2^48. [ps]
+    """
+
+    channel: Channel
+    time: int
+    weight: int
+
+
+class Sharer:
+    """A transfer under way, with its size and what it asks of channels."""
+
+    __slots__ = ("loads", "size")
+    size: int
+    loads: tuple[Load, ...]
+
+
+def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
+    """The room of a channel from each of these times on, given its slowdowns in order. [ps]"""
+    rooms: dict[int, int] = {}
+    for each in slowdowns:
+        rooms[each.start_ps] = each.speed.numerator * WHOLE // each.speed.denominator
+        if each.end_ps is not None:
+            rooms[each.end_ps] = WHOLE
+    return rooms
+
+
+def weight_of(time: int, size: int) -> int:
+    """What one unit of a transfer's size asks of a channel. [2^-48 ps]"""
+    return (time << CHANNEL_BITS) // size
+
+
+def dependent(changed: Iterable[Channel]) -> set[Sharer]:
+    """Transfers whose speeds depend on what these channels carry, be it by way of others."""
+    seen, ahead = set(changed), list(changed)
+    found: set[Sharer] = set()
+    while ahead:
+        for flow in ahead.pop().users - found:
+            found.add(flow)
+            for load in flow.loads:
+                if load.channel not in seen:
+                    seen.add(load.channel)
+                    ahead.append(load.channel)
+    return found
+
+
+def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
+    """How long each transfer would take at its fair speed. [ps]
+
+    Args:
+        flows: All transfers on the channels of any of them.
+    """
+    rooms: dict[Channel, int] = {}
+    weights: dict[Channel, int] = {}
+    for flow in flows:
+        for load in flow.loads:
+            rooms[load.channel] = load.channel.capacity
+            weights[load.channel] = weights.get(load.channel, 0) + load.weight
+    times: dict[Sharer, int] = {}
+    while open_channels := [channel for channel, weight in weights.items() if weight > 0]:
+        weight, room, tightest = _tightest(open_channels, weights, rooms)
+        settled = {flow for channel in tightest for flow in channel.users if flow not in times}
+        if not settled:
+            break
+        for flow in settled:
+            times[flow] = max(1, min(LONGEST, _rounded(flow.size * weight, room))) if room else LONGEST
+        for flow in settled:
+            for load in flow.loads:
+                weights[load.channel] -= load.weight
+                taken = _rounded(load.time << CHANNEL_BITS, times[flow])
+                rooms[load.channel] = max(0, rooms[load.channel] - taken)
+    return times
+
+
+def _tightest(
+    channels: list[Channel], weights: Mapping[Channel, int], rooms: Mapping[Channel, int]
+) -> tuple[int, int, list[Channel]]:
+    """The channels that are full first, with the weight on them and the room that they have."""
+    weight, room = 0, 1
+    full: list[Channel] = []
+    for channel in channels:
+        ahead = weights[channel] * room - weight * rooms[channel]
+        if ahead > 0 or not full:
+            weight, room, full = weights[channel], rooms[channel], [channel]
+        elif ahead == 0:
+            full.append(channel)
+    return weight, room, full
+
+
+def _rounded(numerator: int, denominator: int) -> int:
+    """To the nearest whole number, halves up."""
+    return (2 * numerator + denominator) // (2 * denominator)

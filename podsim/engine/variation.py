@@ -1,0 +1,79 @@
+"""What makes work longer than its parts say: jitter that is drawn, and lanes that are slower for a time.
+
+All of it is integer arithmetic, so that both engines come to the same picosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from podsim.program.task import Jitter, Slowdown
+
+RELATIVE_BITS = 32
+JITTER, SLOWED = "jitter", "slowed"
+"""Kinds of time that work is longer by."""
+_MASK = (1 << 64) - 1
+
+
+def _mixed(x: int) -> int:
+    """The mixing function of SplitMix64. Source: [steele2014]."""
+    x = (x + 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def drawn(seed: int, jitter: Jitter, visit: int, duration: int) -> int:
+    """How much longer work takes this time. [ps]
+
+    Args:
+        seed: Of the program.
+        jitter: What is drawn from.
+        visit: How often the lane has drawn from it before.
+        duration: What the work takes without it. [ps]
+    """
+    bits = _mixed(seed & _MASK ^ _mixed(jitter.stream ^ _mixed(visit)))
+    value = jitter.table[bits >> (65 - len(jitter.table).bit_length())]
+    return max(-duration, duration * value >> RELATIVE_BITS if jitter.relative else value)
+
+
+def slowdowns_of(slowdowns: Iterable[Slowdown]) -> Mapping[str, Sequence[Slowdown]]:
+    """Slowdowns by lane or channel, in order of time."""
+    found: dict[str, list[Slowdown]] = {}
+    for each in sorted(slowdowns, key=lambda each: each.start_ps):
+        found.setdefault(each.name, []).append(each)
+    return found
+
+
+def end_of_work(slowdowns: Sequence[Slowdown], now: int, duration: int) -> int | None:
+    """When work that begins now ends. [ps]
+
+    Args:
+        slowdowns: Of the lane, in order.
+        now: When it begins. [ps]
+        duration: What it takes at full speed. [ps]
+
+    Returns:
+        None if it never ends.
+    """
+    left = duration
+    for each in slowdowns:
+        if each.end_ps is not None and each.end_ps <= now:
+            continue
+        if each.start_ps > now:
+            if left <= each.start_ps - now:
+                return now + left
+            left -= each.start_ps - now
+            now = each.start_ps
+        share, speed = each.speed.denominator, each.speed.numerator
+        if not speed:
+            if each.end_ps is None:
+                return None
+            now = each.end_ps
+            continue
+        takes = -(-left * share // speed)
+        if each.end_ps is None or takes <= each.end_ps - now:
+            return now + takes
+        left -= (each.end_ps - now) * speed // share
+        now = each.end_ps
+    return now + left
