@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from podsim.activity.probes import BaseProbe, figures
 from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
 from podsim.deferred import Deferred
+from podsim.draws import Noisy
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.parallelism.choice import Choice
@@ -48,6 +50,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         program = compile_program(plan, explicit=settings.explicit)
         trace = execute(program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        found = _noisy(spec, plan, outcome, trace, settings)
     known = None if settings.explicit else (program, trace)
 
     def prices() -> Prices:
@@ -55,7 +58,23 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
 
     stood_on = sources(spec, prices, mean_account(trace.lanes))
     stands_on = StandsOn(spec, TrainingProbe(job, model, outcome, known), anew=settings.influence)
-    return _result(loaded, plan, trace, outcome, stands_on, choice, stood_on)
+    return replace(_result(loaded, plan, trace, outcome, stands_on, choice, stood_on), noise=found)
+
+
+def _noisy(
+    spec: TrainingScenario, plan: Plan, outcome: TrainingOutcome, trace: Trace, settings: Settings
+) -> Noisy | None:
+    """The run repeated with noise, if that is asked for."""
+    if settings.noise is None:
+        return None
+    from podsim.training.noise import noisy  # needs numpy, which most runs do without
+
+    return noisy(
+        *(spec, plan, outcome, ps_to_seconds(trace.makespan_ps), trace.event_count, settings.noise),
+        explicit=settings.explicit,
+        engine=settings.engine,
+        follow=settings.follow,
+    )
 
 
 def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
@@ -192,6 +211,7 @@ class TrainingProbe(BaseProbe):
         if trace is None:
             return Measure(None, (program, plan.memory))
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        found = _noisy(spec, plan, outcome, trace, settings)
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         update_s = ps_to_seconds(trace.makespan_ps)
         rate = outcome.samples_per_update / update_s

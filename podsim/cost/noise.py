@@ -8,6 +8,7 @@ tables are made of closed forms: the mean of a distribution between two quantile
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 
 Table = NDArray[np.int64]
 """Picoseconds by quantile, ascending. [ps]"""
+SMOOTH_ENTRIES = 2**12
+"""Of a distribution without a long tail."""
 ENTRIES = 2**16
 """So many that a machine that is late once in a thousand calls has dozens of them."""
 _NORMAL = NormalDist()
 
 
-def steady(mean_ps: int, deviation_ps: float, entries: int = ENTRIES) -> Table:
+def steady(mean_ps: int, deviation_ps: float, entries: int = SMOOTH_ENTRIES) -> Table:
     """A stretch of time with a log-normal distribution, which is never shorter than nothing, less its mean. [ps]
 
     Args:
@@ -35,9 +38,15 @@ def steady(mean_ps: int, deviation_ps: float, entries: int = ENTRIES) -> Table:
         return np.zeros(entries, dtype=np.int64)
     # The share of the mean up to a quantile z of the normal distribution behind it is its integral up to z - width.
     width = math.sqrt(math.log1p((deviation_ps / mean_ps) ** 2))
-    inner = [_NORMAL.cdf(_NORMAL.inv_cdf(number / entries) - width) for number in range(1, entries)]
+    inner = [_NORMAL.cdf(quantile - width) for quantile in _quantiles(entries)]
     shares = np.array([0.0, *inner, 1.0], dtype=np.float64)
     return _rounded(mean_ps * (entries * shares - np.arange(entries + 1, dtype=np.float64)))
+
+
+@lru_cache
+def _quantiles(entries: int) -> tuple[float, ...]:
+    """Edges of parts of the normal distribution that are equally likely."""
+    return tuple(_NORMAL.inv_cdf(number / entries) for number in range(1, entries))
 
 
 def late(share: float, mean_ps: float, entries: int = ENTRIES) -> Table:

@@ -200,11 +200,12 @@ class _Layout:
 
     def _vary(self) -> None:
         """Jitter, slow lanes and slow channels."""
-        flat = self.flat
+        flat, tables = self.flat, dict[int, int]()
         for jitter in self._program.jitters.values():
-            bits = len(jitter.table).bit_length() - 1
-            flat.noises += len(flat.tables), bits, jitter.stream, int(jitter.relative)
-            flat.tables += jitter.table
+            table = tables.setdefault(id(jitter.table), len(flat.tables))
+            if table == len(flat.tables):
+                flat.tables += jitter.table
+            flat.noises += table, len(jitter.table).bit_length() - 1, jitter.stream, int(jitter.relative)
         lanes = {name: number for number, name in enumerate(flat.lanes)} if self._program.slowdowns else {}
         changes: list[tuple[int, int, int]] = []
         for name, slowdowns in slowdowns_of(self._program.slowdowns).items():

@@ -9,75 +9,92 @@ planned to the cycle, and has no noise. Source: [mlperf_logs].
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cached_property
 
-from podsim.cost.noise import Table, late, latest, steady
+from podsim.cost.noise import Table, late, latest, latest_of, steady
+from podsim.program.task import Jitter, Work
+from podsim.program.transfers import HOST
 from podsim.specs.noise import Noise
-from podsim.units import seconds_to_ps
+from podsim.units import PS_PER_S, seconds_to_ps
 
 CALL, LATE = "session call", "late machine"
+_OF_CALL, _OF_MACHINES = range(2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draw:
-    """What a stretch of work takes more or less each time.
-
-    Attributes:
-        stream: Lanes that name the same stream draw the same entry in the same visit.
-        table: What is drawn from. [ps]
-    """
-
-    stream: str
-    table: Table
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
-    """A stretch of a session call.
-
-    Attributes:
-        name: Its name.
-        time_ps: What it takes without noise; no draw is below its negative. [ps]
-        draw: Its noise.
-    """
-
-    name: str
-    time_ps: int
-    draw: Draw
-
-
-def call_stretches(noise: Noise, time_ps: int, updates_per_call: float, machine: int) -> Iterator[Stretch]:
-    """A weight update's share of a session call, in stretches that add up to it, for lanes of one machine.
+class NoisyCall:
+    """A weight update's share of a session call, in stretches of work that add up to it.
 
     Where several updates share a call, each has its share of the variance and of the late calls, so that a whole call
     differs as much as if it were drawn at once.
-
-    Args:
-        noise: That of the software stack.
-        time_ps: The share of the call. [ps]
-        updates_per_call: Updates that share it.
-        machine: Number of the machine.
     """
-    table = late_table(noise, updates_per_call)
-    waited_ps = min(time_ps, round(float(table.mean())))
-    yield Stretch(CALL, time_ps - waited_ps, Draw(CALL, call_table(noise, time_ps - waited_ps, updates_per_call)))
-    if table.any():
-        yield Stretch(LATE, waited_ps, Draw(f"machine{machine}", table - waited_ps))
+
+    def __init__(self, noise: Noise, time_ps: int, updates_per_call: float, machines: int, *, apart: bool) -> None:
+        """Make the tables of machines, once for all of them.
+
+        Args:
+            noise: That of the software stack.
+            time_ps: The share of the call. [ps]
+            updates_per_call: Updates that share it.
+            machines: Machines that the run takes place on.
+            apart: Whether each machine draws by itself; otherwise every lane stands for all of them, and draws how
+                late the latest is.
+        """
+        self._noise, self._updates_per_call, self._machines, self._apart = noise, updates_per_call, machines, apart
+        self._late = late_table(noise, updates_per_call)
+        self._late_ps = min(time_ps, round(float(self._late.mean())))
+        self._call_ps = time_ps - self._late_ps
+        self._call = Work(CALL, ((HOST, self._call_ps),), CALL)
+
+    @property
+    def wait_s(self) -> float:
+        """What an update takes longer, on average, since all machines wait for the latest. [s]"""
+        return (latest_of(self._late, self._machines)[0] - float(self._late.mean())) / PS_PER_S
+
+    def works(self, machine: int) -> tuple[Work, ...]:
+        """What a lane does.
+
+        Args:
+            machine: Number of its machine.
+        """
+        if not self._is_late:
+            return (self._call,)
+        return self._call, Work(LATE, ((HOST, self._late_ps),), _late_name(machine if self._apart else 0))
+
+    @cached_property
+    def levels(self) -> Table:
+        """What calls take more or less throughout a run: one draw for each run, which all of its updates bear. [ps]"""
+        return run_table(self._noise, self._call_ps, self._updates_per_call)
+
+    def jitters(self, level_ps: int) -> dict[str, Jitter]:
+        """What the stretches draw from, by the names that they have in works.
+
+        Args:
+            level_ps: What a call takes more or less throughout the run. [ps]
+        """
+        call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
+        return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}
+
+    @property
+    def _is_late(self) -> bool:
+        return bool(self._late.any())
+
+    @cached_property
+    def _late_jitters(self) -> dict[str, Jitter]:
+        """All machines share a table, each with a stream of its own."""
+        if not self._is_late:
+            return {}
+        drawn = self._late if self._apart else latest(self._late, self._machines)
+        table = _values(drawn - self._late_ps)
+        machines = range(self._machines if self._apart else 1)
+        return {_late_name(machine): Jitter(_OF_MACHINES + machine, table) for machine in machines}
 
 
-def folded_call(noise: Noise, time_ps: int, updates_per_call: float, machine_count: int) -> Iterator[Stretch]:
-    """The same for one lane that stands for all: it draws how late the latest of all machines is.
+def _late_name(machine: int) -> str:
+    return f"machine{machine}"
 
-    Args:
-        noise: That of the software stack.
-        time_ps: The share of the call. [ps]
-        updates_per_call: Updates that share it.
-        machine_count: Machines that the run takes part on.
-    """
-    for each in call_stretches(noise, time_ps, updates_per_call, 0):
-        draw = Draw("machines", latest(each.draw.table, machine_count)) if each.name == LATE else each.draw
-        yield Stretch(each.name, each.time_ps, draw)
+
+def _values(table: Table) -> tuple[int, ...]:
+    return tuple(table.tolist())
 
 
 def call_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:

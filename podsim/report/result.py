@@ -16,6 +16,7 @@ from podsim.units import ps_to_seconds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from podsim.draws import Noisy
     from podsim.training import TrainingOutcome
 
 _OWN_KEYS: Final = (
@@ -57,6 +58,7 @@ class RunResult(Result):
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
         sources: What the lines of the breakdown stand on.
+        noise: What came of the run with noise, if that was asked for.
         outcome: The runs that the time to train is made of; not part of the JSON.
     """
 
@@ -76,6 +78,7 @@ class RunResult(Result):
     memory: MemoryReport
     operations: Sequence[OperationRow]
     sources: Sources = field(default_factory=Sources)
+    noise: Noisy | None = None
     outcome: TrainingOutcome | None = None
 
     def __post_init__(self) -> None:
@@ -125,7 +128,8 @@ class RunResult(Result):
     def own(self) -> Mapping[str, object]:
         """The numbers of training, in a fixed order of keys."""
         ipus = [_ipu_dict(account) for account in self.ipus]
-        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **self.spent()}
+        noise = {} if self.noise is None else {"noise": self.noise}
+        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **self.spent(), **noise}
 
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""
