@@ -112,7 +112,10 @@ def run(
     draw_count: Annotated[
         int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+    noise_count: Annotated[
+        int | None, typer.Option("--noise", metavar="N", help="Repeat a training run so often with noise, e.g. 100.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws, or of the noise.")] = 0,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
     engine: Annotated[EngineChoice, typer.Option(help="What runs it; the result is the same.")] = EngineChoice.AUTO,
     mlperf_log: LogFolder = None,
@@ -123,15 +126,15 @@ def run(
     from podsim.specs import load_scenario
 
     check_paths(trace, plot, tornado)
-    draws = None
-    if draw_count is not None:
-        from podsim.draws import Draws
+    from podsim.draws import Draws, Seeds
 
-        draws = Draws(draw_count, seed)
+    draws = None if draw_count is None else Draws(draw_count, seed)
+    noise = None if noise_count is None else Seeds(noise_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    run_scenario(loaded, RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, engine))
+    options = RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, engine, noise)
+    run_scenario(loaded, options)
 
 
 @app.command()

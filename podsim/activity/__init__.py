@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from podsim.activity.settings import Settings
 from podsim.engine import Engine
+from podsim.errors import PodsimError
 from podsim.influence import StandsOn
 from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
-from podsim.errors import PodsimError
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.activity import Activity
 from podsim.watch import Watch, silent

@@ -211,7 +211,6 @@ class TrainingProbe(BaseProbe):
         if trace is None:
             return Measure(None, (program, plan.memory))
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-        found = _noisy(spec, plan, outcome, trace, settings)
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         update_s = ps_to_seconds(trace.makespan_ps)
         rate = outcome.samples_per_update / update_s

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from podsim.command_line.mlperf import LogRequest
-    from podsim.draws import Draws
+    from podsim.draws import Draws, Seeds
     from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
@@ -92,6 +92,7 @@ class RunOptions:
         fit: What becomes of a division that does not fit.
         log: What is asked of result files of MLPerf, if any are.
         engine: Which engine runs it.
+        noise: How often the run is repeated with noise.
     """
 
     output_format: Format
@@ -104,6 +105,7 @@ class RunOptions:
     fit: Misfit = Misfit.REFUSE
     log: LogRequest | None = None
     engine: EngineChoice = EngineChoice.AUTO
+    noise: Seeds | None = None
 
     @property
     def records(self) -> bool:
@@ -145,6 +147,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
         influence=options.influence,
         record=options.records,
         uncertainty=options.draws,
+        noise=options.noise,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say, is_compiled=options.is_compiled),
         fit=options.fit.value,

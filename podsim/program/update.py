@@ -12,7 +12,6 @@ Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
@@ -66,10 +65,12 @@ def update_phases(
 def call_phase(plan: Plan, replicas: Replicas, replica: int, works_of: WorksOf) -> Phase:
     """The call back to the host, for which all IPUs meet; IPUs of one machine share their steps."""
     meet, per_machine = Barrier("host", HOST), plan.system.machine.ipu_count
-    steps_of: Callable[[int], tuple[Step, ...]] = cache(lambda machine: (meet, *works_of(machine)))
-    ipus = [replicas.ipu(replica, local) for local in range(plan.layout.ipus_per_replica)]
-    steps = {replicas.lane(replica, local): steps_of(ipu // per_machine) for local, ipu in enumerate(ipus)}
-    return Phase("host call", 1, steps, HOST)
+    machine_of = {
+        replicas.lane(replica, local): replicas.ipu(replica, local) // per_machine
+        for local in range(plan.layout.ipus_per_replica)
+    }
+    steps: dict[int, tuple[Step, ...]] = {machine: (meet, *works_of(machine)) for machine in set(machine_of.values())}
+    return Phase("host call", 1, {lane: steps[machine] for lane, machine in machine_of.items()}, HOST)
 
 
 def steady_call(time_s: float) -> WorksOf:
