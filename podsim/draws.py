@@ -101,8 +101,9 @@ class Noisy:
         simulated_updates: As many of them as were simulated in each run; the rest was drawn from those of all runs.
         weight_update_s: `p10`, `p50` and `p90` of single weight updates: what this share does not exceed. [s]
         mean_weight_update_s: Their mean. [s]
+        longer_s: What that is longer than a weight update without noise. [s]
         jitter_s: Their standard deviation within a run. [s]
-        waiting_s: What an update takes longer, on average, since all machines wait for the latest. [s]
+        waiting_s: What its session call takes longer, on average, since all machines wait for the latest. [s]
         epoch_s: Percentiles of the weight updates of an epoch; None where its samples are not known. [s]
         time_to_train_s: Percentiles of the whole run. [s]
     """
@@ -116,6 +117,7 @@ class Noisy:
     simulated_updates: int
     weight_update_s: Mapping[str, float]
     mean_weight_update_s: float
+    longer_s: float
     jitter_s: float
     waiting_s: float
     epoch_s: Mapping[str, float] | None

@@ -44,10 +44,11 @@ class NoisyCall:
         self._late_ps = min(time_ps, round(float(self._late.mean())))
         self._call_ps = time_ps - self._late_ps
         self._call = Work(CALL, ((HOST, self._call_ps),), CALL)
+        self._is_late = bool(self._late.any())
 
     @property
     def wait_s(self) -> float:
-        """What an update takes longer, on average, since all machines wait for the latest. [s]"""
+        """What it takes longer, on average, since all machines wait for the latest. [s]"""
         return (latest_of(self._late, self._machines)[0] - float(self._late.mean())) / PS_PER_S
 
     def works(self, machine: int) -> tuple[Work, ...]:
@@ -73,10 +74,6 @@ class NoisyCall:
         """
         call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
         return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}
-
-    @property
-    def _is_late(self) -> bool:
-        return bool(self._late.any())
 
     @cached_property
     def _late_jitters(self) -> dict[str, Jitter]:

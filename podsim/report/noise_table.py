@@ -37,13 +37,16 @@ def _rows(found: Noisy) -> Iterator[tuple[str, Mapping[str, float]]]:
 
 
 def _lines(found: Noisy) -> Iterator[str]:
-    mean = format_duration_s(found.mean_weight_update_s, _DIGITS)
-    yield f"weight updates of a run differ by {format_duration_s(found.jitter_s)} (standard deviation); mean {mean}"
+    yield f"weight updates of a run differ by {format_duration_s(found.jitter_s)} (standard deviation)"
+    longer = (
+        f"{format_duration_s(abs(found.longer_s), 2)} {'less' if found.longer_s < 0 else 'more'} than without noise"
+    )
+    yield f"they take {format_duration_s(found.mean_weight_update_s, _DIGITS)} on average, {longer}"
     if found.waiting_s:
-        waiting = format_duration_s(found.waiting_s, 2)
-        yield f"waiting for the slowest machine: {waiting} per update, which the mean has on top"
+        yield f"waiting for the slowest machine: {format_duration_s(found.waiting_s, 2)} per update"
     if found.run_updates:
-        yield f"each run has {format_count(found.run_updates)} weight updates, with those of evaluations"
+        count = format_count(found.run_updates)
+        yield f"each run has {count} weight updates, counting evaluations in the training program"
     if found.simulated_updates < (found.run_updates or 0):
         simulated = format_count(found.simulated_updates)
         yield f"of each run {simulated} were simulated, and the rest drawn from those of all runs"

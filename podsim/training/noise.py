@@ -81,6 +81,7 @@ def noisy(
         simulated_updates=updates,
         weight_update_s=percentiles(times_s.tolist()),
         mean_weight_update_s=float(np.mean(times_s)),
+        longer_s=float(np.mean(times_s)) - update_s,
         jitter_s=float(np.std(pool)),
         waiting_s=job.call.wait_s,
         epoch_s=percentiles(_sums(runs, epoch, pool, seeds.seed)) if epoch else None,

@@ -30,6 +30,8 @@ _EVENTS_PER_PROCESS: Final = 10_000_000
 """So many are worth the start of a process."""
 _LARGE: Final = 1_000_000
 """Events of a weight update whose program takes so much memory that one at a time is enough."""
+_SEEDS: Final = 2**63
+"""So many has the engine."""
 IN_ENGINE, BEYOND = range(2)
 """What random numbers are for, so that none are used twice."""
 Floats = NDArray[np.float64]
@@ -100,7 +102,8 @@ def job_of(
     noise, layout = spec.software.noise, plan.layout
     if noise is None:
         what = f"nothing is known of the noise of {spec.software.name}"
-        raise MissingDataError(what, do="add `--set 'software.noise={call_spread: 5 ms}'`, or leave --noise out")
+        do = "add for example `--set 'software.noise={call_spread: 5 ms}'`, or leave --noise out"
+        raise MissingDataError(what, do=do, key="software")
     machines = machines_of(plan)
     call = NoisyCall(noise, seconds_to_ps(call_s(plan)), layout.updates_per_session_call, machines, apart=explicit)
     program = compile_noisy(plan, call.works, explicit=explicit)
@@ -122,7 +125,7 @@ def run_updates(job: Job, number: int) -> Updates:
     generator = generator_of(job.seed, number, IN_ENGINE)
     levels = job.call.levels
     level_ps = int(levels[generator.integers(len(levels))])
-    seed = int(generator.integers(1 << 63))
+    seed = int(generator.integers(_SEEDS))
     program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
     trace = execute(program, explicit=job.explicit, engine=job.engine)
     # A weight update ends where its last replica does.

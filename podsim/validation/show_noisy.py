@@ -9,10 +9,7 @@ from podsim.validation.noise_of_runs import RUNS, NoisyRow, mean_factor
 from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.tables import markdown, plain
 
-_HEADER = (
-    *("submission", "update [ms]", "without noise", "with noise"),
-    *("blocks differ", "predicted", "factor", "runs differ", "predicted"),
-)
+_HEADER = ("submission", "update", "bare", "noisy", "blocks", "noisy", "factor", "runs", "noisy")
 _TITLE = "How much weight updates of logged runs differ, and of runs with noise"
 
 
@@ -28,7 +25,7 @@ def show_noisy(rows: Sequence[NoisyRow], seed: int, output_format: str) -> str:
         return json.dumps({"runs": RUNS, "seed": seed, "rows": list(map(_plain, rows))}, indent=2) + "\n"
     is_markdown = output_format == "markdown"
     render, head = (markdown, f"## {_TITLE}\n\n") if is_markdown else (plain, f"{_TITLE}\n\n")
-    return head + "\n".join((render([_HEADER, *map(_cells, rows)]), *(f"{line}\n" for line in _notes(rows, seed))))
+    return head + "\n".join((render([_HEADER, *map(_cells, rows)]), *_notes(rows, seed))) + "\n"
 
 
 def _cells(row: NoisyRow) -> tuple[str, ...]:
@@ -39,7 +36,9 @@ def _cells(row: NoisyRow) -> tuple[str, ...]:
 
 
 def _notes(rows: Sequence[NoisyRow], seed: int) -> Iterator[str]:
-    yield f"{RUNS} runs of each, seed {seed}; * marks rows that constants of noise were fitted to"
+    yield "update: mean [ms], logged, predicted without noise and with it"
+    yield "blocks, runs: standard deviation over the mean, logged and with noise; a block is an epoch, or lies between"
+    yield f"evaluations; {RUNS} runs of each, seed {seed}; * marks rows that constants of noise were fitted to"
     others = [row for row in rows if row.logged.role != CALIBRATION]
     if others:
         worst = max(others, key=lambda row: max(row.factor, 1 / row.factor))

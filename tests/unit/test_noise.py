@@ -10,7 +10,8 @@ import pytest
 
 from podsim.cost.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.errors import SpecError
-from podsim.program.noise import call_stretches, folded_call, run_table
+from podsim.program.noise import CALL, NoisyCall, run_table
+from podsim.program.task import Jitter
 from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions
 from podsim.specs.noise import Noise
@@ -32,9 +33,9 @@ def test_a_table_keeps_the_mean_to_the_picosecond() -> None:
 def test_steady_calls_are_distributed_log_normally() -> None:
     """With mean m and standard deviation d = m, the variance of the logarithm is ln 2 and the median m / sqrt 2."""
     table = steady(100 * MS, 100 * MS)
-    assert table[ENTRIES // 2] + 100 * MS == pytest.approx(100 * MS / math.sqrt(2), rel=1e-4)
+    assert table[len(table) // 2] + 100 * MS == pytest.approx(100 * MS / math.sqrt(2), rel=1e-3)
     # One normal standard deviation above the median, at the quantile 0.8413447: the median x e^sqrt(ln 2)
-    assert table[round(0.8413447 * ENTRIES)] + 100 * MS == pytest.approx(
+    assert table[round(0.8413447 * len(table))] + 100 * MS == pytest.approx(
         100 * MS / math.sqrt(2) * math.exp(math.sqrt(math.log(2))), rel=1e-3
     )
     assert np.std(steady(136 * MS, 5 * MS)) == pytest.approx(5 * MS, rel=1e-3)
@@ -98,23 +99,46 @@ def noise_of(*overrides: str) -> Noise:
     return noise
 
 
+def drawn(call: NoisyCall, machine: int = 0, level_ps: int = 0) -> list[tuple[int, Jitter]]:
+    """The stretches of a call, each with what it draws from."""
+    jitters = call.jitters(level_ps)
+    return [(sum(time for _, time in work.parts), jitters[work.jitter]) for work in call.works(machine)]
+
+
 def test_the_stretches_of_a_call_add_up_to_it() -> None:
     """0.2 % of 100 ms is what a machine is late on average; so much less the rest of the call takes."""
     noise = noise_of("software.noise.late_call_share=0.2 %", "software.noise.late_call_time=100 ms")
-    call, late_call = call_stretches(noise, 136 * MS, 1.0, machine=3)
-    assert (call.time_ps, late_call.time_ps) == (136 * MS - MS // 5, MS // 5)
-    assert (call.draw.stream, late_call.draw.stream) == ("session call", "machine3")
-    for each in (call, late_call):
-        assert each.time_ps + each.draw.table.min() >= 0
-        assert abs(each.draw.table.mean()) <= 1
+    call = NoisyCall(noise, 136 * MS, 1.0, machines=5, apart=True)
+    stretches = drawn(call, machine=3)
+    assert [time for time, _ in stretches] == [136 * MS - MS // 5, MS // 5]
+    for time, jitter in stretches:
+        assert time + min(jitter.table) >= 0
+        assert abs(np.mean(jitter.table)) <= 1
+    assert [work.jitter for work in call.works(3)] == [CALL, "machine3"]
+
+
+def test_machines_have_streams_of_their_own_and_one_table() -> None:
+    call = NoisyCall(noise_of(), 136 * MS, 1.0, machines=5, apart=True)
+    jitters = list(call.jitters(0).values())
+    assert len({each.stream for each in jitters}) == 6
+    assert len({id(each.table) for each in jitters}) == 2
+
+
+@pytest.mark.parametrize("level_ms", [-40, 40])
+def test_a_level_moves_the_mean_alone(level_ms: int) -> None:
+    noise = noise_of("software.noise.call_spread=6 ms", "software.noise.late_call_share=0 %")
+    ((time, jitter),) = drawn(NoisyCall(noise, 50 * MS, 1.0, machines=4, apart=False), level_ps=level_ms * MS)
+    assert np.mean(jitter.table) == level_ms * MS
+    assert np.std(jitter.table) == pytest.approx(6 * MS, rel=2e-3)
+    assert time + min(jitter.table) >= 0
 
 
 def test_updates_that_share_a_call_have_its_variance_together() -> None:
     noise = noise_of("software.noise.call_spread=6 ms", "software.noise.late_call_share=0 %")
-    (alone,) = call_stretches(noise, 400 * MS, 1.0, machine=0)
-    (shared,) = call_stretches(noise, 100 * MS, 4.0, machine=0)
-    assert np.std(alone.draw.table) == pytest.approx(6 * MS, rel=1e-3)
-    assert np.std(shared.draw.table) == pytest.approx(3 * MS, rel=1e-3)
+    ((_, alone),) = drawn(NoisyCall(noise, 400 * MS, 1.0, machines=4, apart=True))
+    ((_, shared),) = drawn(NoisyCall(noise, 100 * MS, 4.0, machines=4, apart=True))
+    assert np.std(alone.table) == pytest.approx(6 * MS, rel=1e-3)
+    assert np.std(shared.table) == pytest.approx(3 * MS, rel=1e-3)
 
 
 def test_updates_of_a_run_bear_its_level_alike() -> None:
@@ -127,13 +151,12 @@ def test_updates_of_a_run_bear_its_level_alike() -> None:
 def test_a_lane_that_stands_for_all_waits_for_the_latest_machine() -> None:
     """1 - (1 - 1/8)^2 of its draws are late, and the mean is that of the larger of two."""
     noise = noise_of("software.noise.late_call_share=12.5 %", "software.noise.late_call_time=80 ms")
-    _, one = folded_call(noise, 136 * MS, 1.0, machine_count=1)
-    _, two = folded_call(noise, 136 * MS, 1.0, machine_count=2)
-    assert np.mean(two.draw.table + two.time_ps > 0) == pytest.approx(1 - (7 / 8) ** 2, abs=1e-4)
-    assert two.time_ps == one.time_ps == 10 * MS
+    (_, one), (_, two) = (drawn(NoisyCall(noise, 136 * MS, 1.0, count, apart=False)) for count in (1, 2))
+    assert one[0] == two[0] == 10 * MS
+    late_by = np.array(two[1].table) + 10 * MS
+    assert np.mean(late_by > 0) == pytest.approx(1 - (7 / 8) ** 2, abs=1e-4)
     # Late alone with 2 x 1/8 x 7/8, both with 1/64: then 1 + 1/2 means.
-    mean = 80 * MS * (2 * 7 / 64 + 1.5 / 64)
-    assert two.draw.table.mean() + two.time_ps == pytest.approx(mean, rel=1e-3)
+    assert np.mean(late_by) == pytest.approx(80 * MS * (2 * 7 / 64 + 1.5 / 64), rel=1e-3)
 
 
 # Specifications
