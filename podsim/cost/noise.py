@@ -17,23 +17,26 @@ from numpy.typing import NDArray
 Table = NDArray[np.int64]
 """Picoseconds by quantile, ascending. [ps]"""
 SMOOTH_ENTRIES = 2**12
-"""Of a distribution without a long tail."""
+"""Of a distribution that is narrower than its mean, which has no long tail."""
 ENTRIES = 2**16
 """So many that a machine that is late once in a thousand calls has dozens of them."""
+_TABLES = 16
+"""So many are kept, some megabytes."""
 _NORMAL = NormalDist()
 
 
-def steady(mean_ps: int, deviation_ps: float, entries: int = SMOOTH_ENTRIES) -> Table:
+@lru_cache(maxsize=_TABLES)
+def steady(mean_ps: int, deviation_ps: float) -> Table:
     """A stretch of time with a log-normal distribution, which is never shorter than nothing, less its mean. [ps]
 
     Args:
         mean_ps: Its mean. [ps]
         deviation_ps: Its standard deviation. [ps]
-        entries: Entries of the table.
 
     Returns:
-        Entries of at least -mean_ps, whose sum is 0.
+        Entries of at least -mean_ps, whose sum is 0; not to be written to.
     """
+    entries = SMOOTH_ENTRIES if deviation_ps < mean_ps else ENTRIES
     if not mean_ps or not deviation_ps:
         return np.zeros(entries, dtype=np.int64)
     # The share of the mean up to a quantile z of the normal distribution behind it is its integral up to z - width.

@@ -7,6 +7,7 @@ processes and on both engines.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from podsim.engine import Engine, execute
 from podsim.errors import MissingDataError
+from podsim.garbage import no_search
 from podsim.plan import Plan
 from podsim.program.compile import compile_noisy, in_turns, unsteady_updates
 from podsim.program.noise import NoisyCall
@@ -77,6 +79,7 @@ class Updates:
     engine: str
 
 
+@no_search()
 def job_of(
     spec: TrainingScenario,
     plan: Plan,
@@ -126,8 +129,9 @@ def run_updates(job: Job, number: int) -> Updates:
     levels = job.call.levels
     level_ps = int(levels[generator.integers(len(levels))])
     seed = int(generator.integers(_SEEDS))
-    program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
-    trace = execute(program, explicit=job.explicit, engine=job.engine)
+    with no_search():
+        program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
+        trace = execute(program, explicit=job.explicit, engine=job.engine)
     # A weight update ends where its last replica does.
     ends = np.max(np.array(list(trace.turns.values()), dtype=np.int64), axis=0)
     times_s = np.diff(ends, prepend=0)[job.unsteady :] / PS_PER_S
@@ -181,6 +185,8 @@ _prepared: list[Job] = []
 
 
 def _prepare(job: Job) -> None:
+    """Leave Control-C to the process that collects."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepared[:] = [job]
 
 
