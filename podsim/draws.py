@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from podsim.errors import PodsimError
 
@@ -32,9 +32,9 @@ class Draws:
         Raises:
             PodsimError: There are too few or too many draws, or the seed is negative or no whole number.
         """
-        if not _is_whole(self.count) or not 1 <= self.count <= MOST_DRAWS:
-            what = f"{_shown(self.count)} draws of the uncertain inputs are not possible"
-            raise PodsimError(what, do=f"draw from 1 to {MOST_DRAWS:,} times, for example 200")
+        _check_count(
+            self.count, MOST_DRAWS, "draws of the uncertain inputs", "draw from 1 to {:,} times, for example 200"
+        )
         _check_seed(self.seed)
 
 
@@ -80,9 +80,7 @@ class Seeds:
         Raises:
             PodsimError: There are too few or too many runs, or the seed is negative or no whole number.
         """
-        if not _is_whole(self.count) or not 1 <= self.count <= MOST_SEEDS:
-            what = f"{_shown(self.count)} runs with noise are not possible"
-            raise PodsimError(what, do=f"ask for 1 to {MOST_SEEDS:,}, for example 100")
+        _check_count(self.count, MOST_SEEDS, "runs with noise", "ask for 1 to {:,}, for example 100")
         _check_seed(self.seed)
 
 
@@ -134,18 +132,21 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
     return {f"p{share}": ranked[math.ceil(share / _PER_CENT * len(ranked)) - 1] for share in _PERCENTILES}
 
 
-def _is_whole(number: object) -> bool:
+def _is_whole(number: object) -> TypeGuard[int]:
     """Python takes any type for a number of the command line."""
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _shown(count: object) -> str:
-    return f"{count:,}" if isinstance(count, int) else f"`{count}`"
+def _check_count(count: object, most: int, what: str, do: str) -> None:
+    if not _is_whole(count):
+        raise PodsimError(f"`{count}` {what} are not possible", do=do.format(most))
+    if not 1 <= count <= most:
+        raise PodsimError(f"{count:,} {what} are not possible", do=do.format(most))
 
 
 def _check_seed(seed: object) -> None:
     do = "use 0 or a positive whole number"
-    if not isinstance(seed, int) or isinstance(seed, bool):
+    if not _is_whole(seed):
         raise PodsimError(f"the seed `{seed}` is no whole number", do=do)
     if seed < 0:
         raise PodsimError(f"the seed {seed} is negative", do=do)
