@@ -199,7 +199,7 @@ class _Layout:
         return self.flat.kinds.setdefault(name, len(self.flat.kinds))
 
     def _vary(self) -> None:
-        """Jitter, slow lanes and slow channels."""
+        """Jitter, slow lanes and slow channels; a table that several jitters share is laid out once."""
         flat, tables = self.flat, dict[int, int]()
         for jitter in self._program.jitters.values():
             table = tables.setdefault(id(jitter.table), len(flat.tables))

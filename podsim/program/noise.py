@@ -49,7 +49,7 @@ class NoisyCall:
     @property
     def wait_s(self) -> float:
         """What it takes longer, on average, since all machines wait for the latest. [s]"""
-        return (latest_of(self._late, self._machines)[0] - self._late_ps) / PS_PER_S
+        return (round(latest_of(self._late, self._machines)[0]) - self._late_ps) / PS_PER_S
 
     def works(self, machine: int) -> tuple[Work, ...]:
         """What a lane does.

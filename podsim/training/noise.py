@@ -60,11 +60,9 @@ def noisy(
         MissingDataError: Nothing is known of the noise of the software stack.
     """
     run, epoch = _updates_of_run(outcome, plan), _updates_of_epoch(spec, outcome)
-    wanted, per_update = (
-        max(run or _UPDATES_WITHOUT_END, epoch or 0),
-        max(1, event_count // (1 + unsteady_updates(plan))),
-    )
-    updates = max(1, min(wanted, EVENT_BUDGET // (per_update * seeds.count)))
+    per_update = max(1, event_count // (1 + unsteady_updates(plan)))
+    most = EVENT_BUDGET // (per_update * seeds.count)
+    updates = max(1, min(most, max(run or _UPDATES_WITHOUT_END, epoch or 0)))
     job = job_of(spec, plan, updates, seeds.seed, explicit=explicit, engine=engine)
     runs = all_runs(job, seeds.count, per_update, follow)
     times_s = np.concatenate([each.times_s for each in runs])

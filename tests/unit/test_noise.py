@@ -117,6 +117,10 @@ def test_the_stretches_of_a_call_add_up_to_it() -> None:
     assert [work.jitter for work in call.works(3)] == [CALL, "machine3"]
 
 
+def test_one_machine_waits_for_nobody() -> None:
+    assert NoisyCall(noise_of(), 136 * MS, 1.0, machines=1, apart=False).wait_s == 0
+
+
 def test_machines_have_streams_of_their_own_and_one_table() -> None:
     call = NoisyCall(noise_of(), 136 * MS, 1.0, machines=5, apart=True)
     jitters = list(call.jitters(0).values())
