@@ -114,7 +114,10 @@ def run(
     draw_count: Annotated[
         int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+    noise_count: Annotated[
+        int | None, typer.Option("--noise", metavar="N", help="Repeat a training run so often with noise, e.g. 100.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws, or of the noise.")] = 0,
     fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
     engine: Annotated[EngineChoice, typer.Option(help="What runs it; the result is the same.")] = EngineChoice.AUTO,
     mlperf_log: LogFolder = None,
@@ -126,15 +129,16 @@ def run(
 
     check_paths(trace, plot, tornado)
     check_report(report)
-    draws = None
-    if draw_count is not None:
-        from podsim.draws import Draws
+    from podsim.draws import Draws, Seeds
 
-        draws = Draws(draw_count, seed)
+    draws = None if draw_count is None else Draws(draw_count, seed)
+    noise = None if noise_count is None else Seeds(noise_count, seed)
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    options = RunOptions(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, report, engine)
+    options = RunOptions(
+        *(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, report, engine, noise)
+    )
     run_scenario(loaded, options)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from podsim.draws import Draws, Uncertainty
+from podsim.draws import Draws, Uncertainty, percentiles
 from podsim.errors import PodsimError
 from podsim.influence import Probe, StandsOn
 from podsim.specs.assumptions import Assumption, assumptions, with_number
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 TIME_TO_TRAIN: Final = "time_to_train_s"
-_PERCENTILES, _PER_CENT = (10, 50, 90), 100
 # What a process needs to start is worth so many draws.
 _DRAWS_PER_PROCESS: Final = 25
 _MODEL_FORM: Final = "model form"
@@ -185,9 +184,3 @@ def off_by(factor: float, name: str, value: float) -> float:
     (4.0, 16.0)
     """
     return value / factor if name.endswith(_RATE) else value * factor
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """`p10`, `p50` and `p90`: the value that this share of draws does not exceed."""
-    ranked = sorted(values)
-    return {f"p{share}": ranked[math.ceil(share / _PER_CENT * len(ranked)) - 1] for share in _PERCENTILES}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from podsim.activity.settings import Settings
 from podsim.engine import Engine
+from podsim.errors import PodsimError
 from podsim.influence import StandsOn
 from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
@@ -17,7 +18,7 @@ from podsim.specs.activity import Activity
 from podsim.watch import Watch, silent
 
 if TYPE_CHECKING:
-    from podsim.draws import Draws
+    from podsim.draws import Draws, Seeds
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
     from podsim.report.result import RunResult
@@ -36,6 +37,7 @@ def run(
     record: bool = False,
     influence: bool = False,
     uncertainty: Draws | None = None,
+    noise: Seeds | None = None,
     watch: Watch = silent,
     follow: Follow = unseen,
     fit: Fit = "refuse",
@@ -51,8 +53,9 @@ def run(
         record: Keep the timeline, for `trace` of the result.
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
         uncertainty: How often to repeat the run with its assumed and calibrated inputs drawn from their ranges.
+        noise: How often to repeat a training run with noise, for percentiles of its times.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, or a graph is read.
-        follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
+        follow: Is told the rough number of events of a long simulation before it starts, and follows it.
         fit: `warn` simulates a given division that does not fit all the same, and says by how much.
         engine: `simpy` or `compiled`, which give the same result; `auto` takes the faster one that can.
 
@@ -61,10 +64,11 @@ def run(
         ModelError: The dimensions of the model do not go together.
         DoesNotFitError: The model does not fit the memories.
         MissingDataError: A number that is needed is not known.
-        PodsimError: No draw of the uncertain inputs has a run that is possible.
+        PodsimError: No draw of the uncertain inputs has a run that is possible, or noise is asked of what has none.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit, engine))
+    _check_noise(loaded, noise, uncertainty)
+    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit, engine, noise))
     if uncertainty is None:
         return result
     from podsim.uncertainty import uncertainty as uncertain
@@ -72,6 +76,16 @@ def run(
     stands_on = result.assumptions
     assert isinstance(stands_on, StandsOn)
     return replace(result, uncertainty=uncertain(stands_on, uncertainty, watch))
+
+
+def _check_noise(loaded: LoadedScenario, noise: Seeds | None, uncertainty: Draws | None) -> None:
+    """Refuse noise where nothing is known of it, and beside what would be taken for a part of it."""
+    if noise is not None and loaded.spec.activity is not Activity.TRAINING:
+        what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
+        raise PodsimError(what, do="leave --noise out")
+    if noise is not None and uncertainty is not None:
+        what = "--noise says how much runs differ, and --uncertainty how far all of them may be off: two questions"
+        raise PodsimError(what, do="ask one at a time; neither range holds the other")
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:

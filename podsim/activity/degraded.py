@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from podsim.activity.settings import Settings
 from podsim.engine import Engine, Trace, execute
-from podsim.errors import DeadlockError, ModelError
+from podsim.errors import DeadlockError, ModelError, PodsimError
 from podsim.plan import Plan
 from podsim.program.compile import compile_program
 from podsim.program.faults import channels_of, slow_parts
@@ -38,12 +39,16 @@ class Degraded:
     warnings: tuple[str, ...]
 
 
-def degraded(spec: TrainingScenario, plan: Plan, engine: Engine, *, record: bool) -> Degraded:
+def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded:
     """The run of a scenario with faults.
 
     Raises:
         ModelError: A part is left without any speed, so that others wait for it for ever.
+        PodsimError: Noise is asked for as well.
     """
+    if settings.noise is not None:
+        raise PodsimError("runs with faults have no noise yet", do="leave `faults` or the noise out")
+    engine, record = settings.engine, settings.record
     whole = compile_program(plan, explicit=True)
     healthy = execute(whole, engine=engine)
     stretches = list(stretches_of(spec.faults))

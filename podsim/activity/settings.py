@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import get_args
 
+from podsim.draws import Seeds
 from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, Problem, SpecError
 from podsim.parallelism.choice import Choice
@@ -29,6 +30,7 @@ class Settings:
         follow: Is told the rough number of events of an explicit simulation before it starts, and follows it.
         fit: What becomes of a division that is given and does not fit.
         engine: Which engine runs programs.
+        noise: How often the run is repeated with noise, if at all.
     """
 
     explicit: bool = False
@@ -38,6 +40,7 @@ class Settings:
     follow: Follow = unseen
     fit: Fit = "refuse"
     engine: Engine = "auto"
+    noise: Seeds | None = None
 
     def __post_init__(self) -> None:
         """What Python lets through and the command line does not."""

@@ -9,6 +9,7 @@ from podsim.activity.probes import BaseProbe, figures
 from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
 from podsim.deferred import Deferred
+from podsim.draws import Noisy
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
 from podsim.parallelism.choice import Choice
@@ -49,7 +50,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
         if spec.faults:
             from podsim.activity.degraded import degraded
 
-            slow = degraded(spec, plan, settings.engine, record=settings.record)
+            slow = degraded(spec, plan, settings)
             program, trace, outcome = None, slow.trace, slow.outcome
         else:
             seen, slow = _followed(plan, settings), None
@@ -58,6 +59,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
                 program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine
             )
             outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        found = _noisy(spec, plan, outcome, trace, settings)
     known = None if settings.explicit or program is None else (program, trace)
 
     def prices() -> Prices:
@@ -66,8 +68,24 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     stood_on = sources(spec, prices, mean_account(trace.lanes))
     probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
     stands_on = StandsOn(spec, probe, anew=settings.influence)
-    result = _result(loaded, plan, trace, outcome, stands_on, choice, stood_on)
+    result = replace(_result(loaded, plan, trace, outcome, stands_on, choice, stood_on), noise=found)
     return replace(result, faults=slow.report, warnings=(*result.warnings, *slow.warnings)) if slow else result
+
+
+def _noisy(
+    spec: TrainingScenario, plan: Plan, outcome: TrainingOutcome, trace: Trace, settings: Settings
+) -> Noisy | None:
+    """The run repeated with noise, if that is asked for."""
+    if settings.noise is None:
+        return None
+    from podsim.training.noise import noisy  # needs numpy, which most runs do without
+
+    return noisy(
+        *(spec, plan, outcome, ps_to_seconds(trace.makespan_ps), trace.event_count, settings.noise),
+        explicit=settings.explicit,
+        engine=settings.engine,
+        follow=settings.follow,
+    )
 
 
 def _followed(plan: Plan, settings: Settings) -> Iterable[int]:

@@ -36,9 +36,10 @@ def calibrate_as_asked(measured: Path | None, target: Path | None, output_format
 
 def _of_podsim(output_format: Format) -> str:
     from podsim.validation.calibrate import calibrate
+    from podsim.validation.noise_fit import noise_fits
     from podsim.validation.show_fits import fits_as_json, show_fits
 
-    fits = calibrate(lambda steps: track(steps, "refitting"))
+    fits = (*calibrate(lambda steps: track(steps, "refitting")), *noise_fits())
     return fits_as_json(fits) if output_format is Format.JSON else show_fits(fits)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from podsim.command_line.mlperf import LogRequest
-    from podsim.draws import Draws
+    from podsim.draws import Draws, Seeds
     from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
@@ -94,6 +94,7 @@ class RunOptions:
         log: What is asked of result files of MLPerf, if any are.
         report: Where the page goes.
         engine: Which engine runs it.
+        noise: How often the run is repeated with noise.
     """
 
     output_format: Format
@@ -107,6 +108,7 @@ class RunOptions:
     log: LogRequest | None = None
     report: Path | None = None
     engine: EngineChoice = EngineChoice.AUTO
+    noise: Seeds | None = None
 
     @property
     def records(self) -> bool:
@@ -148,6 +150,7 @@ def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
         influence=options.influence,
         record=options.records,
         uncertainty=options.draws,
+        noise=options.noise,
         watch=lambda names: track(names, shown.watched),
         follow=lambda count: follow(count, say, is_compiled=options.is_compiled),
         fit=options.fit.value,

@@ -177,6 +177,24 @@ def preregister_alone(path: Path, asked: Asked) -> None:
     tell_written(path)
 
 
+def _noise_alone(asked: Asked, preregister: Path | None, seed: int) -> None:
+    """Print how much runs differ, which says nothing of errors.
+
+    Raises:
+        PodsimError: Something else is asked for, too.
+    """
+    from podsim.report.progress import track
+    from podsim.validation.noise_of_runs import noisy_rows
+    from podsim.validation.show_noisy import show_noisy
+
+    if preregister is not None or asked != Asked(asked.output_format, asked.role):
+        what = "--noise looks at how much runs differ, not at errors, and goes with --format, --role and --seed alone"
+        raise PodsimError(what, do="leave the other options out, or give them in a command without --noise")
+    rows = noisy_rows(asked.role and asked.role.as_written, seed, lambda names: track(names, "simulating"))
+    text = show_noisy(rows, seed, asked.output_format.value)
+    echo(text, asked.output_format is not ValidationFormat.TABLE)
+
+
 def validate(
     output_format: Annotated[
         ValidationFormat, typer.Option("--format", help="What to print.")
@@ -203,16 +221,21 @@ def validate(
         int | None,
         typer.Option(metavar="DRAWS", help="Count rows inside of the ranges of so many draws, e.g. 40; minutes."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of these draws.")] = 0,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Print how much logged runs differ, and runs with noise; half a minute.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of these draws, or of the noise.")] = 0,
 ) -> None:
     """Compare predictions with published measurements."""
+    from podsim.draws import Draws, Seeds
+
     draws = None
     if coverage is not None:
-        from podsim.draws import Draws
-
         draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
     asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
-    if preregister is not None:
+    if noise:
+        _noise_alone(asked, preregister, Seeds(1, seed).seed)
+    elif preregister is not None:
         preregister_alone(preregister, asked)
     elif not validate_as_asked(asked):
         raise typer.Exit(BEYOND_LIMITS)

@@ -214,14 +214,13 @@ class _Layout:
         return self.flat.kinds.setdefault(name, len(self.flat.kinds))
 
     def _vary(self) -> None:
-        """Jitter, slow lanes and slow channels."""
-        flat = self.flat
-        tables: dict[int, int] = {}
+        """Jitter, slow lanes and slow channels; a table that several jitters share is laid out once."""
+        flat, tables = self.flat, dict[int, int]()
         for jitter in self._program.jitters.values():
-            first = tables.setdefault(id(jitter.table), len(flat.tables))
-            if first == len(flat.tables):
+            table = tables.setdefault(id(jitter.table), len(flat.tables))
+            if table == len(flat.tables):
                 flat.tables += jitter.table
-            flat.noises += first, len(jitter.table).bit_length() - 1, jitter.stream, int(jitter.relative)
+            flat.noises += table, len(jitter.table).bit_length() - 1, jitter.stream, int(jitter.relative)
         lanes = {name: number for number, name in enumerate(flat.lanes)} if self._program.slowdowns else {}
         changes: list[tuple[int, int, int]] = []
         for name, slowdowns in slowdowns_of(self._program.slowdowns).items():

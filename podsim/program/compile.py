@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from podsim.errors import MissingDataError
@@ -12,8 +12,8 @@ from podsim.program.faults import with_faults
 from podsim.program.feed import Feed
 from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
-from podsim.program.task import Group, Phase, Program
-from podsim.program.update import Rings, call_phase, update_phases
+from podsim.program.task import Group, Jitter, Phase, Program
+from podsim.program.update import Rings, WorksOf, call_phase, steady_call, update_phases
 from podsim.specs.faults import FaultSpec
 
 
@@ -27,14 +27,49 @@ def compile_program(plan: Plan, *, explicit: bool = False, faults: Sequence[Faul
         faults: Parts of the pod that are slower all the time; with any, every replica is kept.
     """
     replicas = replicas_of(plan, explicit=explicit or bool(faults))
-    feed, rings, timetable = Feed(plan, replicas, faults), Rings(plan, replicas), Timetable(plan, trains=True)
+    program = _training(plan, replicas, Feed(plan, replicas, faults))
+    return with_faults(program, plan.system, faults) if faults else program
+
+
+@no_search()
+def compile_noisy(plan: Plan, works_of: WorksOf, *, explicit: bool = False) -> Program:
+    """One weight update with noise, to be gone through again and again; what is drawn from is not part of it.
+
+    Args:
+        plan: Stages, update and layout.
+        works_of: What the IPUs of a machine do in the session call.
+        explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
+    """
+    replicas = replicas_of(plan, explicit=explicit)
+    return _training(plan, replicas, Feed(plan, replicas, is_repeated=True), works_of)
+
+
+def unsteady_updates(plan: Plan) -> int:
+    """Weight updates at the start of a run until what is buffered in front of replicas is in a steady state."""
+    return Feed(plan, replicas_of(plan)).steady_from - 1
+
+
+def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed: int) -> Program:
+    """A program that is gone through again and again.
+
+    Args:
+        program: One weight update.
+        jitters: What its works draw from.
+        updates: How often.
+        seed: Of what is drawn.
+    """
+    groups = tuple(replace(group, turns=updates) for group in program.groups)
+    return replace(program, groups=groups, jitters=jitters, seed=seed)
+
+
+def _training(plan: Plan, replicas: Replicas, feed: Feed, works_of: WorksOf | None = None) -> Program:
+    rings, timetable = Rings(plan, replicas), Timetable(plan, trains=True)
 
     def phases(replica: int) -> tuple[Phase, ...]:
         pipeline = Pipeline(plan, replicas, replica, timetable, feed)
-        return (*pipeline.phases(), *update_phases(plan, replicas, replica, rings))
+        return (*pipeline.phases(), *update_phases(plan, replicas, replica, rings, works_of))
 
-    program = _program(plan, replicas, feed, phases)
-    return with_faults(program, plan.system, faults) if faults else program
+    return _program(plan, replicas, feed, phases)
 
 
 @no_search()
@@ -53,7 +88,7 @@ def compile_evaluation(plan: Plan) -> Program:
 
     def phases(replica: int) -> tuple[Phase, ...]:
         pipeline = Pipeline(plan, replicas, replica, timetable, feed)
-        return (*pipeline.phases(), call_phase(plan, replicas, replica, call_s))
+        return (*pipeline.phases(), call_phase(plan, replicas, replica, steady_call(call_s)))
 
     return _program(plan, replicas, feed, phases)
 

@@ -34,15 +34,18 @@ _LEAST = 1e-9
 class Feed:
     """The data of all replicas of a program."""
 
-    def __init__(self, plan: Plan, replicas: Replicas, faults: Sequence[FaultSpec] = ()) -> None:
+    def __init__(
+        self, plan: Plan, replicas: Replicas, faults: Sequence[FaultSpec] = (), *, is_repeated: bool = False
+    ) -> None:
         """Find out whether anybody may have to wait.
 
         Args:
-            plan: The model on its IPUs.
-            replicas: Those that the program holds.
+            plan: Stages and layout.
+            replicas: Those of the program.
             faults: Parts of the pod that are slower.
+            is_repeated: Whether the program is gone through again and again, and so holds one weight update.
         """
-        self._plan, self._replicas, self._faults = plan, replicas, faults
+        self._plan, self._replicas, self._faults, self._is_repeated = plan, replicas, faults, is_repeated
         self._transfers = {replica: self._transfer(replica) for replica in replicas.kept}
         cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz
         cycles = cost.forward.cycles if len(plan.stages) > 1 else cost.cycles
@@ -51,6 +54,11 @@ class Feed:
     @property
     def update_count(self) -> int:
         """Weight updates that the program holds so that the last one is in a steady state."""
+        return 1 if self._is_repeated else self.steady_from
+
+    @property
+    def steady_from(self) -> int:
+        """Number of the first weight update in a steady state, from 1 on."""
         return _UPDATES if self.is_live else 1
 
     def interval_ps(self) -> int:

@@ -23,6 +23,8 @@ from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
 from podsim.units import seconds_to_ps
 
+WorksOf = Callable[[int], tuple[Work, ...]]
+"""What the IPUs of a machine do in a session call."""
 OPTIMIZER, HOST, UPDATE_WAIT = "optimizer", "host", "update_wait"
 
 
@@ -43,21 +45,41 @@ class Rings:
         return self._known[place]
 
 
-def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) -> Iterator[Phase]:
-    """The weight update of one replica, then the call back to the host."""
+def update_phases(
+    plan: Plan, replicas: Replicas, replica: int, rings: Rings, works_of: WorksOf | None = None
+) -> Iterator[Phase]:
+    """The weight update of one replica, then the call back to the host.
+
+    Args:
+        plan: The update.
+        replicas: Those of the program.
+        replica: Which one.
+        rings: Those of the program.
+        works_of: What the IPUs of a machine do in a call with noise.
+    """
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members, rings).phases()
-    yield call_phase(plan, replicas, replica, _call_s(plan))
+    yield call_phase(plan, replicas, replica, works_of or steady_call(call_s(plan)))
 
 
-def call_phase(plan: Plan, replicas: Replicas, replica: int, time_s: float) -> Phase:
-    """The call back to the host, for which all IPUs meet."""
-    call = Work("session call", ((HOST, seconds_to_ps(time_s)),), steady=True)
-    lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
-    return Phase("host call", 1, dict.fromkeys(lanes, (Barrier("host", HOST), call)), HOST)
+def call_phase(plan: Plan, replicas: Replicas, replica: int, works_of: WorksOf) -> Phase:
+    """The call back to the host, for which all IPUs meet; IPUs of one machine share their steps."""
+    meet, per_machine = Barrier("host", HOST), plan.system.machine.ipu_count
+    machine_of = {
+        replicas.lane(replica, local): replicas.ipu(replica, local) // per_machine
+        for local in range(plan.layout.ipus_per_replica)
+    }
+    steps: dict[int, tuple[Step, ...]] = {machine: (meet, *works_of(machine)) for machine in set(machine_of.values())}
+    return Phase("host call", 1, {lane: steps[machine] for lane, machine in machine_of.items()}, HOST)
 
 
-def _call_s(plan: Plan) -> float:
+def steady_call(time_s: float) -> WorksOf:
+    """A call that takes the same time each time, and on all machines."""
+    works = (Work("session call", ((HOST, seconds_to_ps(time_s)),), steady=True),)
+    return lambda _machine: works
+
+
+def call_s(plan: Plan) -> float:
     """What a weight update bears of a session call, which may run several, and of the stacking of its samples. [s]"""
     software, layout = plan.software, plan.layout
     share_s = software.host_call_s / layout.updates_per_session_call

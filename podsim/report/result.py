@@ -17,6 +17,7 @@ from podsim.units import ps_to_seconds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from podsim.draws import Noisy
     from podsim.training import TrainingOutcome
 
 _OWN_KEYS: Final = (
@@ -58,6 +59,7 @@ class RunResult(Result):
         memory: Tenants and capacities of the memories.
         operations: Time of every operation of the graph.
         sources: What the lines of the breakdown stand on.
+        noise: What came of the run with noise, if that was asked for.
         outcome: The runs that the time to train is made of; not part of the JSON.
         faults: What parts of the pod cost that are slower, if the scenario names some.
     """
@@ -78,6 +80,7 @@ class RunResult(Result):
     memory: MemoryReport
     operations: Sequence[OperationRow]
     sources: Sources = field(default_factory=Sources)
+    noise: Noisy | None = None
     outcome: TrainingOutcome | None = None
     faults: FaultReport | None = None
 
@@ -129,7 +132,8 @@ class RunResult(Result):
         """The numbers of training, in a fixed order of keys."""
         ipus = [_ipu_dict(account) for account in self.ipus]
         faults = {} if self.faults is None else {"faults": asdict(self.faults)}
-        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent()}
+        noise = {} if self.noise is None else {"noise": self.noise}
+        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent(), **noise}
 
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""

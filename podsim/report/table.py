@@ -17,6 +17,7 @@ from podsim.report.format import (
     format_percent,
 )
 from podsim.report.kinds import COMPUTE, WAITING, kind_of
+from podsim.report.noise_table import noise_table
 from podsim.report.phases import merged, part_of
 from podsim.report.power_table import spent_rows
 from podsim.report.result import RunResult
@@ -37,6 +38,7 @@ def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
     """The headline, the division that was chosen, where time goes, faults, IPUs, operations and memory."""
     return (
         headline(result, training_headline(result)),
+        noise_table(result.noise),
         choice_table(result.choice) if result.choice else None,
         _breakdown(result, ascii_only=ascii_only),
         None if result.faults is None else fault_tables(result.faults, result.simulated.ipus_used),

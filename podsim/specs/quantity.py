@@ -88,7 +88,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Marks a quantity that energy and cost stand on, and no time."""
+    """Marks a quantity that energy, cost or noise stand on, and no time of a run without noise."""
 
 
 APART = Apart()

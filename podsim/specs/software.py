@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from podsim.specs.base import HardwareSpec
+from podsim.specs.noise import Noise
 from podsim.specs.quantity import Flag, Info, Quantity, Real, Whole
 
 _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
@@ -61,6 +62,8 @@ class Software(HardwareSpec):
     """What a batch's exchange with the host takes beside the transfers, unless I/O tiles do it meanwhile."""
     host_call_s: _Call
     """A session call that trains, device work apart."""
+    noise: Noise | None = None
+    """How much session calls that train differ; always the same if left out."""
     one_update_per_call: Flag = False
     """Whether a session call runs one weight update of a convolutional network; otherwise all of an epoch."""
     collation_s_per_sample: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))] | None = Field(

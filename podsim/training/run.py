@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Protocol
 
-_PERCENTILES, _PER_CENT = (10, 50, 90), 100
+from podsim import draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,7 @@ class Timed(Protocol):
 
 def percentiles(runs: Sequence[Timed]) -> dict[str, float]:
     """`p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
-    times = sorted(run.time_to_train_s for run in runs)
-    return {f"p{share}": times[math.ceil(share / _PER_CENT * len(times)) - 1] for share in _PERCENTILES}
+    return draws.percentiles(run.time_to_train_s for run in runs)
 
 
 def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from podsim.activity import run
-from podsim.draws import Draws
+from podsim.draws import Draws, percentiles
 from podsim.errors import InfeasibleError
 from podsim.influence import StandsOn
-from podsim.uncertainty import Drawn, draw, drawing_of, off_by, percentiles
+from podsim.uncertainty import Drawn, draw, drawing_of, off_by
 from podsim.validation.compare import compared
 from podsim.validation.comparison import Comparison, NotRun
 from podsim.validation.published import WHOLE_RUNS

@@ -15,12 +15,15 @@ from pydantic.fields import FieldInfo
 from podsim.specs import load_scenario
 from podsim.specs.assumptions import Assumption, assumptions
 from podsim.specs.base import keys_of
+from podsim.specs.quantity import quantities
 from podsim.specs.scenario import Scenario
 from podsim.specs.software import Software
 from podsim.validation.comparison import Comparison
 
 MOST_FITTED = 14
-"""More constants than these are not fitted in all of podsim."""
+"""More constants than these are not fitted in all of podsim, but those of noise."""
+MOST_OF_NOISE = 6
+"""More constants of noise than these are not fitted."""
 _WORDS = frozenset({"basis", "description", "name", "note", "range", "source"})
 """Keys that no time follows from."""
 
@@ -36,6 +39,7 @@ class Freedom:
         switches: Choices of software stacks that are no numbers and differ between them.
         configurations: Distinct configurations of whole runs, by role of the rows; a vertex or a product is none.
         shared: Configurations of hold-out rows that are those of calibration rows, too.
+        of_noise: Constants that are fitted to how much logged runs differ; they move no time of a run without noise.
     """
 
     fitted: tuple[str, ...]
@@ -44,6 +48,7 @@ class Freedom:
     switches: tuple[str, ...]
     configurations: Mapping[str, int]
     shared: int
+    of_noise: tuple[str, ...]
 
 
 def freedom(comparisons: Sequence[Comparison]) -> Freedom:
@@ -66,6 +71,7 @@ def freedom(comparisons: Sequence[Comparison]) -> Freedom:
         tuple(_switches([spec.software for spec in specs.values()])),
         {role: len(found) for role, found in by_role.items()},
         len(common),
+        tuple(sorted({each for spec in specs.values() for each in _noise(spec.software)})),
     )
 
 
@@ -81,6 +87,13 @@ def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:
 
 def _named(found: Iterable[Assumption]) -> Iterator[str]:
     yield from sorted(f"{each.key} = {each.value}" for each in found)
+
+
+def _noise(software: Software) -> Iterator[str]:
+    """Fitted constants of a stack's noise."""
+    for key, number, _ in quantities(software.noise) if software.noise else ():
+        if number.provenance.basis == "calibrated":
+            yield f"software.noise.{key} = {number.provenance.text}"
 
 
 def _switches(stacks: Sequence[Software]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from podsim.validation.comparison import Comparison, NotRun, Summary, Validation, summarize
-from podsim.validation.freedom import MOST_FITTED, Freedom
+from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.limits import Verdict
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 from podsim.validation.tables import Cells, figure, markdown, plain
@@ -81,7 +81,7 @@ def _as_json(
     if not summary_only:
         report["sensitivity"] = [asdict(s) for s in sensitivities]
     if chosen is not None:
-        report["degrees_of_freedom"] = asdict(chosen) | {"most_fitted": MOST_FITTED}
+        report["degrees_of_freedom"] = asdict(chosen) | {"most_fitted": MOST_FITTED, "most_of_noise": MOST_OF_NOISE}
     if verdicts:
         report["limits"] = [asdict(v) | {"is_kept": v.is_kept} for v in verdicts]
     return json.dumps(report, indent=2) + "\n"
@@ -142,6 +142,11 @@ def freedom_cells(chosen: Freedom) -> Cells:
     stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
     rows = [
         ("fitted constants", str(len(chosen.fitted)), f"at most {MOST_FITTED} in all of podsim"),
+        (
+            "constants of noise",
+            str(len(chosen.of_noise)),
+            f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ",
+        ),
         ("assumed numbers", str(len(chosen.assumed)), "of machines and software stacks, each with its range"),
         ("assumed in scenarios", str(len(chosen.assumed_in_scenarios)), "beside those"),
         ("switches of stacks", str(len(chosen.switches)), stacks or "none differs between these stacks"),

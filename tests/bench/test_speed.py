@@ -20,11 +20,15 @@ from podsim.engine import Trace, execute
 from podsim.plan import Plan
 from podsim.program.compile import compile_program
 from podsim.program.task import Program
+from podsim.specs import TrainingScenario, load_scenario
+from podsim.training.noisy_runs import job_of, run_updates
 from tests.examples import plan_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLACK = 3
 POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
+UPDATES = 744
+"""Weight updates of a run of POD64, those among them that evaluate."""
 IMAGES, SERVING = "resnet50_v1.1_pod256", "serving_llama2_7b_pod64"
 
 
@@ -121,6 +125,14 @@ def spent_on_energy_s(scenario: str) -> float:
     return best_s(lambda: results.pop().spent(), len(results))
 
 
+def whole_run(scenario: str, updates: int) -> tuple[float, int]:
+    """Processor time of a run with noise on every IPU, in every pipeline cycle, with its building, and events. [s]"""
+    spec, plan = load_scenario(scenario).spec.of(TrainingScenario), plan_of(scenario)
+    begin = time.process_time()
+    found = run_updates(job_of(spec, plan, updates, explicit=True), 0)
+    return time.process_time() - begin, found.event_count
+
+
 @pytest.fixture(scope="module")
 def plan128() -> Plan:
     return plan_of(POD128)
@@ -137,6 +149,7 @@ def measurements(plan128: Plan, explicit_run: tuple[float, Trace]) -> dict[str, 
     compile_s = best_s(lambda: compile_program(plan128, explicit=True), 3)
     explicit_s, explicit = explicit_run
     speed = explicit.event_count / explicit_s / 1e6
+    noisy_s, noisy_events = whole_run(POD64, UPDATES)
     found = {
         "folded": Measurement(
             "weight update of POD64 in the engine", folded_s * 1e3, 5, "ms", events=folded.event_count
@@ -145,6 +158,7 @@ def measurements(plan128: Plan, explicit_run: tuple[float, Trace]) -> dict[str, 
             "the same of POD128, every IPU explicit", compile_s + explicit_s, 1, "s", events=explicit.event_count
         ),
         "events": Measurement("events of that run", speed, 0.5, "M events/s", at_least=True),
+        "noise": Measurement("a whole run of POD64, explicit, with noise", noisy_s, 5, "s", events=noisy_events),
         "help": Measurement("podsim --help, whole process", process_s("--help", runs=3), 0.3, "s"),
         "run": Measurement(f"podsim run {POD64}", process_s("run", POD64, runs=3), 0.5, "s"),
         "run_images": Measurement(f"podsim run {IMAGES}", process_s("run", IMAGES, runs=3), 0.7, "s"),
@@ -164,7 +178,7 @@ def measurements(plan128: Plan, explicit_run: tuple[float, Trace]) -> dict[str, 
 @pytest.mark.parametrize(
     "name",
     [
-        *("folded", "explicit", "events", "help", "run", "run_images", "serve", "validate"),
+        *("folded", "explicit", "events", "noise", "help", "run", "run_images", "serve", "validate"),
         *("again", "images_again", "stands_on", "energy"),
     ],
 )

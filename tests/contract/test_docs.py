@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 
 import podsim
 from podsim.cli import app, main
-from podsim.draws import Draws
+from podsim.draws import Draws, Seeds
 from podsim.report.kinds import KINDS
 from podsim.specs import json_schema, load_scenario, shipped_names
 from podsim.specs.base import keys_of
@@ -356,6 +356,8 @@ def json_fields(value: Any, path: str = "") -> set[str]:
     """Field paths of a result; mappings with free keys end a path."""
     free = {"breakdown", "breakdown_ps", "breakdown_basis", "run_breakdown", "scenario", "hardware"}
     free |= {"time_to_train_percentiles", "range", "metrics"}
+    if path in {"noise.weight_update_s", "noise.epoch_s", "noise.time_to_train_s"}:
+        return {path}
     if isinstance(value, Mapping) and path.rpartition(".")[2] not in free | {"seconds"}:
         return {field for key, each in value.items() for field in json_fields(each, f"{path}.{key}".lstrip("."))}
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -371,7 +373,8 @@ def test_every_field_of_a_result_is_explained() -> None:
     paid = json_fields(podsim.run(name, overrides=["cost.price_per_ipu_hour=1 USD"]).to_dict()["cost"], "cost")
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]
-    fields = json_fields(result) | paid | (json_fields(generated) - {"references"})
+    noisy = json_fields(podsim.run(name, overrides=["run=null"], noise=Seeds(1)).to_dict()["noise"], "noise")
+    fields = json_fields(result) | paid | (json_fields(generated) - {"references"}) | noisy
     assert sorted(rows) == sorted([*fields, *kinds])
 
 

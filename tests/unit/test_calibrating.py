@@ -18,7 +18,7 @@ from podsim.influence import Measure
 from podsim.specs import load_scenario
 from podsim.specs.scenario import Scenario
 from podsim.specs.training import TrainingScenario
-from podsim.validation import calibrate, cluster
+from podsim.validation import calibrate, cluster, noise_fit
 from podsim.validation.cluster import Modelled, fit_cluster
 from podsim.validation.fit import Fit, alike, correlated
 from podsim.validation.least_squares import least_squares
@@ -133,6 +133,7 @@ def test_correlations_need_no_more_rows_than_constants() -> None:
 def test_the_command_prints_what_goes_together(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Fit("a", 1, 2, "s", "X", 0.1, (("b", -0.97),)), Fit("b", 3, 4, "s", "X", None, (("a", -0.97),))
     monkeypatch.setattr(calibrate, "calibrate", lambda progress: pair)
+    monkeypatch.setattr(noise_fit, "noise_fits", tuple)
     code, out, _ = command()
     assert code == 0
     assert out.splitlines() == [

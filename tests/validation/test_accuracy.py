@@ -14,7 +14,7 @@ from podsim.specs import TrainingScenario, load_scenario
 from podsim.validation import Comparison
 from podsim.validation.calibrate import calibrate
 from podsim.validation.comparison import Validation, summarize
-from podsim.validation.freedom import MOST_FITTED, freedom
+from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
 from podsim.validation.scatter import residuals
 
 
@@ -161,6 +161,7 @@ def test_the_error_of_the_model_itself_is_that_of_calibration_rows(comparisons: 
 def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[Comparison]) -> None:
     chosen = freedom(comparisons)
     assert len(chosen.fitted) == MOST_FITTED == 14
+    assert len(chosen.of_noise) == MOST_OF_NOISE == 6
     assert chosen.shared < chosen.configurations["calibration"] < chosen.configurations["hold-out"]
 
 

@@ -1,0 +1,109 @@
+"""Which stretches of work have noise, and who draws it together.
+
+A session call has two kinds. What the calling process does takes longer or shorter for all IPUs alike: one stream. And
+a machine is late now and then, each by itself: a stream per machine. All IPUs of a run meet after the call, at the
+latest when gradients are reduced, so that a call takes as long as its latest machine. What IPUs compute and exchange is
+planned to the cycle, and has no noise. Source: [mlperf_logs].
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+from podsim.cost.noise import Table, late, latest, latest_of, steady
+from podsim.program.task import Jitter, Work
+from podsim.program.transfers import HOST
+from podsim.specs.noise import Noise
+from podsim.units import PS_PER_S, seconds_to_ps
+
+CALL, LATE = "session call", "late machine"
+_OF_CALL, _OF_MACHINES = range(2)
+
+
+class NoisyCall:
+    """A weight update's share of a session call, in stretches of work that add up to it.
+
+    Where several updates share a call, each has its share of the variance and of the late calls, so that a whole call
+    differs as much as if it were drawn at once.
+    """
+
+    def __init__(self, noise: Noise, time_ps: int, updates_per_call: float, machines: int, *, apart: bool) -> None:
+        """Make the tables of machines, once for all of them.
+
+        Args:
+            noise: That of the software stack.
+            time_ps: The share of the call. [ps]
+            updates_per_call: Updates that share it.
+            machines: Machines that the run takes place on.
+            apart: Whether each machine draws by itself; otherwise every lane stands for all of them, and draws how
+                late the latest is.
+        """
+        self._noise, self._updates_per_call, self._machines, self._apart = noise, updates_per_call, machines, apart
+        self._late = late_table(noise, updates_per_call)
+        self._late_ps = min(time_ps, round(float(self._late.mean())))
+        self._call_ps = time_ps - self._late_ps
+        self._call = Work(CALL, ((HOST, self._call_ps),), CALL)
+        self._is_late = bool(self._late.any())
+
+    @property
+    def wait_s(self) -> float:
+        """What it takes longer, on average, since all machines wait for the latest. [s]"""
+        return (round(latest_of(self._late, self._machines)[0]) - self._late_ps) / PS_PER_S
+
+    def works(self, machine: int) -> tuple[Work, ...]:
+        """What a lane does.
+
+        Args:
+            machine: Number of its machine.
+        """
+        if not self._is_late:
+            return (self._call,)
+        return self._call, Work(LATE, ((HOST, self._late_ps),), _late_name(machine if self._apart else 0))
+
+    @cached_property
+    def levels(self) -> Table:
+        """What calls take more or less throughout a run: one draw for each run, which all of its updates bear. [ps]"""
+        return run_table(self._noise, self._call_ps, self._updates_per_call)
+
+    def jitters(self, level_ps: int) -> dict[str, Jitter]:
+        """What the stretches draw from, by the names that they have in works.
+
+        Args:
+            level_ps: What a call takes more or less throughout the run. [ps]
+        """
+        call = call_table(self._noise, self._call_ps + level_ps, self._updates_per_call) + level_ps
+        return {CALL: Jitter(_OF_CALL, _values(call)), **self._late_jitters}
+
+    @cached_property
+    def _late_jitters(self) -> dict[str, Jitter]:
+        """All machines share a table, each with a stream of its own."""
+        if not self._is_late:
+            return {}
+        drawn = self._late if self._apart else latest(self._late, self._machines)
+        table = _values(drawn - self._late_ps)
+        machines = range(self._machines if self._apart else 1)
+        return {_late_name(machine): Jitter(_OF_MACHINES + machine, table) for machine in machines}
+
+
+def _late_name(machine: int) -> str:
+    return f"machine{machine}"
+
+
+def _values(table: Table) -> tuple[int, ...]:
+    return tuple(table.tolist())
+
+
+def call_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:
+    """What the calling process takes more or less. [ps]"""
+    return steady(time_ps, seconds_to_ps(noise.call_spread_s) / math.sqrt(updates_per_call))
+
+
+def run_table(noise: Noise, time_ps: int, updates_per_call: float) -> Table:
+    """What calls take more or less in all of a run: one draw for each run, which all of its updates bear. [ps]"""
+    return steady(time_ps, seconds_to_ps(noise.run_spread_s or 0.0) / updates_per_call)
+
+
+def late_table(noise: Noise, updates_per_call: float) -> Table:
+    """How late one machine is. [ps]"""
+    return late((noise.late_call_share or 0.0) / updates_per_call, seconds_to_ps(noise.late_call_time_s or 0.0))

@@ -1,0 +1,104 @@
+"""Runs with noise in the engine beside closed forms and logs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from podsim.cli import main
+from podsim.specs import TrainingScenario, load_scenario
+from podsim.specs.noise import Noise
+from podsim.validation.noise_fit import expected
+from podsim.validation.noise_of_runs import RUNS, NoisyRow, mean_factor, noisy_rows
+from podsim.validation.show_noisy import show_noisy
+from podsim.watch import silent
+
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guides" / "noise.md"
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[NoisyRow, ...]:
+    return noisy_rows(None, 0, silent)
+
+
+def noise_of(row: NoisyRow) -> Noise:
+    found = load_scenario(row.logged.scenario).spec.of(TrainingScenario).software.noise
+    assert found
+    return found
+
+
+def test_the_engine_draws_what_the_closed_form_says(rows: tuple[NoisyRow, ...]) -> None:
+    """A block of calls differs by the root of their number; that of 4,000 updates, few of them late, is off by some.
+
+    Calls of v1.0 with a hundred updates each differ by 63 ms, and an update by eight times its share of the call, which
+    is distributed so unevenly that a tenth is in updates that are not met.
+    """
+    assert len(rows) == 24
+    for row in rows:
+        say = expected(row.logged, noise_of(row)).block_variation * row.logged.update_s
+        assert row.blocks * row.mean_s == pytest.approx(say, rel=0.2), row.logged.scenario
+
+
+def test_updates_are_longer_by_the_wait_alone(rows: tuple[NoisyRow, ...]) -> None:
+    """Give or take what the calls of a few runs happen to take, and the updates of each."""
+    for row in rows:
+        noise = noise_of(row)
+        wait_s = expected(row.logged, noise).wait_s
+        error_s = math.hypot((noise.run_spread_s or 0.0), row.blocks * row.mean_s * math.sqrt(row.logged.updates / 200))
+        assert abs(row.mean_s - row.without_s - wait_s) < 3 * error_s / math.sqrt(RUNS), row.logged.scenario
+
+
+def test_the_guide_says_how_far_spreads_of_blocks_are_off(rows: tuple[NoisyRow, ...]) -> None:
+    others = [row for row in rows if row.logged.role == "hold-out"]
+    said = re.search(r"a factor of ([\d.]+) on average", GUIDE.read_text(encoding="utf-8").replace("\n", " "))
+    assert said and len(others) == 20
+    assert f"{mean_factor(others):.1f}" == said[1]
+    assert 2.5 < 1 / min(row.factor for row in others) < 3.5
+    assert max(row.factor for row in others) < 2
+
+
+def test_a_factor_is_as_bad_above_as_below(rows: tuple[NoisyRow, ...]) -> None:
+    """Twice and half of what is logged are both off by a factor of 2."""
+    (row,) = (row for row in rows if row.logged.scenario == "bert_v1.1_pod64_open")
+    twice, half = (
+        NoisyRow(row.logged, row.without_s, row.mean_s, factor * row.logged_blocks, row.runs) for factor in (2, 0.5)
+    )
+    assert mean_factor([twice, half]) == pytest.approx(2)
+    assert mean_factor([]) == 1
+
+
+def test_rows_are_shown_in_every_format(rows: tuple[NoisyRow, ...]) -> None:
+    table, text = show_noisy(rows, 3, "table"), show_noisy(rows, 3, "markdown")
+    assert len(table.splitlines()) == len(rows) + 9
+    assert max(map(len, table.splitlines())) <= 110
+    assert "bert_v1.1_pod64_open *  " in table and "| bert_v1.1_pod64_closed |" in text
+    found = json.loads(show_noisy(rows, 3, "json"))
+    assert (found["runs"], found["seed"], len(found["rows"])) == (RUNS, 3, len(rows))
+    assert found["rows"][0].keys() == {
+        *("scenario", "role", "machines"),
+        *("weight_update_s", "blocks_differ", "runs_differ"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--summary"], "error: --noise looks at how much runs differ, not at errors"),
+        (["--coverage", "3"], "error: --noise looks at how much runs differ, not at errors"),
+        (["--preregister", "new.yaml"], "error: --noise looks at how much runs differ, not at errors"),
+        (["--seed", "-1"], "error: the seed -1 is negative"),
+    ],
+)
+def test_noise_is_looked_at_alone(
+    given: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["podsim", "validate", "--noise", *given])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (2, "") and err.startswith(told)
