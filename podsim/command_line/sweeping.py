@@ -75,6 +75,13 @@ def sweep(
     else:
         say(f"{table} holds this study already")
     typer.echo(_summary(swept))
+    _draw(swept, plot, report, metric)
+    if "failed" in swept.by_status:
+        raise typer.Exit(1)
+
+
+def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
+    """Write the chart and the page that are asked for."""
     if plot is not None:
         from podsim.sweeps.plot import plot_study
 
@@ -84,8 +91,6 @@ def sweep(
         from podsim.pages.sweep_page import sweep_page
 
         write_report(report, lambda: sweep_page(swept, metric))
-    if "failed" in swept.by_status:
-        raise typer.Exit(1)
 
 
 @contextmanager

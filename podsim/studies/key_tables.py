@@ -85,6 +85,8 @@ def type_text(schema: dict[str, Any]) -> str:
 
 def _plain_type_text(schema: dict[str, Any]) -> str:
     match schema.get("type"):
+        case "array" if "prefixItems" in schema:
+            return f"list of {len(schema['prefixItems'])}: {type_text(schema['prefixItems'][0])}"
         case "array":
             return f"list of: {type_text(schema['items'])}"
         case "string" if "examples" in schema:
@@ -139,7 +141,7 @@ def _default_text(key: str, schema: dict[str, Any], required: list[str]) -> str:
 def _definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> list[dict[str, Any]]:
     """The mappings that a key, or each entry of its list, may refer to."""
     options = schema.get("anyOf", schema.get("oneOf", [schema]))
-    entries = [each["items"] for each in options if each.get("type") == "array"]
+    entries = [each["items"] for each in options if each.get("type") == "array" and "items" in each]
     names = [option.get("$ref", "").rpartition("/")[2] for option in [*options, *entries]]
     return [definitions[name] for name in names if name and name not in _FILES]
 

@@ -332,7 +332,6 @@ def test_the_list_finds_by_what_is_listed() -> None:
         "clock_links_replicas",
         "gw_links",
         "memory_or_recomputation",
-        "two_runs_on_64_bow",
     ]
     assert (found.scenarios, found.systems, found.software) == ((), (), ())
     assert catalogue().matching(["systems"]).systems == catalogue().systems
