@@ -50,7 +50,7 @@ KINDS: Final = (
     Kind("gw_link", "GW-Link", "traffic between link domains", LINKS, "#fdb96b"),
     Kind("streaming", "streaming", "off-chip memory traffic", OFF_CHIP, "#6a2c86"),
     Kind("host", "host", "calls to and data from hosts", OFF_CHIP, "#c09ad0"),
-    Kind("jitter", "jitter", "calls that take longer by chance", OFF_CHIP, "#e3d0ec"),
+    Kind("jitter", "jitter", "what calls take by chance", OFF_CHIP, "#e3d0ec"),
     Kind("slowed", "slowed", "what a slow part adds", COMPUTE, "#e9f1f9"),
     Kind("bubble", "bubble", "pipeline fills or flushes", WAITING, "#737373"),
     Kind("imbalance", "imbalance", "waiting for a slower stage", WAITING, "#a6a6a6"),

@@ -259,7 +259,7 @@ def test_the_template_has_every_key() -> None:
     shown = set(
         re.findall(r"^# (\w+):", TEMPLATE.read_text(encoding="utf-8"), re.MULTILINE)
     )  # sections that say what they are for, left out
-    assert set(_missing(spec, written)) == {"cost", "expect"} <= shown
+    assert set(_missing(spec, written)) == {"cost", "expect", "faults"} <= shown
     written |= dict.fromkeys(shown)
     del written["data"]["prefetch_depth"], written["run"]["checkpoint"]
     assert list(_missing(spec, written)) == ["data.prefetch_depth", "run.checkpoint"]
