@@ -42,7 +42,7 @@ def compiled(root: Path) -> Path | None:
         [SOURCE],
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         py_limited_api=True,
-        extra_compile_args=[] if sys.platform == "win32" else ["-O2"],
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
     )
     with tempfile.TemporaryDirectory() as scratch:
         command = build_ext(Distribution({"name": "podsim", "ext_modules": [extension]}))
