@@ -182,7 +182,13 @@ def test_a_signal_ends_it_without_a_word_and_without_a_file(
 ) -> None:
     many = ("run", "bert_large_phase1_pod64", "--explicit", "--trace", "t.json")
     process = subprocess.Popen(
-        command(*many), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command(*many),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Shells start what runs in the background with this signal ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(delay_s)
     process.send_signal(number)
