@@ -49,10 +49,11 @@ def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded
     if settings.noise is not None:
         raise PodsimError("runs with faults have no noise yet", do="leave `faults` or the noise out")
     engine, record = settings.engine, settings.record
-    whole = compile_program(plan, explicit=True)
-    healthy = execute(whole, engine=engine)
+    healthy = execute(compile_program(plan, explicit=True), engine=engine)
     stretches = list(stretches_of(spec.faults))
-    traces = [_update(plan, stretch.faults, engine, record=record) for stretch in stretches]
+    # With faults no replica stands for others.
+    programs = [compile_program(plan, explicit=True, faults=stretch.faults) for stretch in stretches]
+    traces = [_update(program, engine, record=record) for program in programs]
     times_s = [ps_to_seconds(trace.makespan_ps) for trace in traces]
     timed = list(zip(stretches, times_s, strict=True))
     update_count = train(spec, plan, times_s[0]).update_count
@@ -67,22 +68,21 @@ def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded
         shown,
         waiting(healthy, traces[shown]),
     )
-    warnings = tuple(_unfelt(spec.faults, plan, whole))
+    warnings = tuple(_unfelt(spec.faults, plan, programs))
     return Degraded(stretches[shown].faults, traces[shown], train(spec, plan, mean_s), report, warnings)
 
 
-def _update(plan: Plan, faults: Sequence[FaultSpec], engine: Engine, *, record: bool) -> Trace:
-    """A weight update of every IPU, as with faults no replica stands for others."""
-    program = compile_program(plan, explicit=True, faults=faults)
+def _update(program: Program, engine: Engine, *, record: bool) -> Trace:
+    """A weight update of every IPU."""
     try:
         return execute(program, record=record, engine=engine)
     except DeadlockError as error:
         raise ModelError(error.message, do=error.do or "", key="faults") from None
 
 
-def _unfelt(faults: Sequence[FaultSpec], plan: Plan, program: Program) -> Iterator[str]:
+def _unfelt(faults: Sequence[FaultSpec], plan: Plan, programs: Sequence[Program]) -> Iterator[str]:
     """Faults of parts that no work and no transfer of a weight update needs."""
-    used = {*program.lanes, *channels_of(compile_program(plan, explicit=True, faults=faults))}
+    used = {name for program in programs for name in (*program.lanes, *channels_of(program))}
     for fault in faults:
         if used.isdisjoint(slow_parts(fault, plan.system, used)):
             yield f"nothing in a weight update needs {fault.name}, so that its fault changes nothing"

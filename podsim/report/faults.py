@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsim.engine.trace import Trace
 from podsim.engine.variation import SLOWED
-from podsim.report.kinds import in_kind_order, is_waiting
+from podsim.report.kinds import in_kind_order
 from podsim.units import ps_to_seconds
 
 
@@ -62,19 +62,19 @@ class FaultReport:
 
 
 def waiting(healthy: Trace, slow: Trace) -> tuple[Waiting, ...]:
-    """IPUs by how their time changes, those first that are slowed most, then those that wait least."""
+    """IPUs by how their time changes, those first that are slowed most, then small groups."""
     alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for lane, account in slow.lanes.items():
         more = tuple(_more(healthy.lanes[lane], account))
         alike.setdefault(more, []).append(int(lane.removeprefix("ipu")))
-    ordered = sorted(alike.items(), key=_by_work)
+    ordered = sorted(alike.items(), key=_smallest_group_first)
     return tuple(Waiting(tuple(ipus), {kind: ps_to_seconds(ps) for kind, ps in more}) for more, ipus in ordered)
 
 
-def _by_work(alike: tuple[tuple[tuple[str, int], ...], list[int]]) -> tuple[int, int, int]:
+def _smallest_group_first(alike: tuple[tuple[tuple[str, int], ...], list[int]]) -> tuple[int, int, int]:
+    """Where only a few IPUs change in a way of their own, the fault is near."""
     more, ipus = alike
-    waits = sum(ps for kind, ps in more if is_waiting(kind))
-    return -dict(more).get(SLOWED, 0), waits, ipus[0]
+    return -dict(more).get(SLOWED, 0), len(ipus), ipus[0]
 
 
 def _more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, int]]:
