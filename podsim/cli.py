@@ -243,12 +243,19 @@ def calibrate(
     ] = None,
     write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
     output_format: OutputFormat = Format.TABLE,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="Print errors of runs left out by configuration, stack, family or chip."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
-    from podsim.command_line.calibrating import calibrate_as_asked
+    from podsim.command_line.calibrating import calibrate_as_asked, leave_out_as_asked
 
-    calibrate_as_asked(measured, write, output_format, force=force)
+    if leave_out is None:
+        calibrate_as_asked(measured, write, output_format, force=force)
+    else:
+        leave_out_as_asked(leave_out, measured, write, output_format)
 
 
 @app.command()

@@ -57,3 +57,30 @@ def _of_cluster(measured: Path, target: Path | None, output_format: Format, *, f
         check_outputs({"write": target}, inputs_of(found.loaded))
         write_atomically(target, stack_of(found, measured, target).encode())
     return cluster_as_json(found) if output_format is Format.JSON else show_cluster(found)
+
+
+def leave_out_as_asked(by: str, measured: Path | None, target: Path | None, output_format: Format) -> None:
+    """Print the errors of runs that were left out while constants were fitted to the others.
+
+    Args:
+        by: What is left out together: a configuration, a stack, a family or a chip.
+        measured: A CSV file of measurements, which does not go with it.
+        target: Where a stack goes, which does not go with it.
+        output_format: How errors are printed.
+
+    Raises:
+        PodsimError: Nothing can be left out by that name, or measurements of a cluster are given, too.
+    """
+    from podsim.validation.left_out import BY, one_by_one, shipped
+    from podsim.validation.show_left_out import errors_as_json, show_errors
+
+    if by not in BY:
+        raise PodsimError(f"nothing is left out by `{by}`", where="--leave-out", do=f"give one of {', '.join(BY)}")
+    if measured is not None or target is not None:
+        what = "--leave-out looks at the published rows of podsim, not at measurements of a cluster"
+        raise PodsimError(what, do="leave `--with` and `--write` out")
+    errors = one_by_one(shipped(), by)
+    echo(
+        errors_as_json(by, errors) if output_format is Format.JSON else show_errors(by, errors),
+        output_format is Format.JSON,
+    )

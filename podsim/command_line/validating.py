@@ -101,7 +101,7 @@ def validate_as_asked(asked: Asked) -> bool:
         )
     if asked.draws is not None:
         echo(
-            _ranges(found, everything, asked.draws, asked.output_format),
+            _ranges(found, asked.draws, asked.output_format),
             asked.output_format is not ValidationFormat.TABLE,
         )
         return True
@@ -138,7 +138,7 @@ def _check_ranges_alone(asked: Asked) -> None:
         raise PodsimError(what, do="leave them out, or give them in a command without --coverage")
 
 
-def _ranges(found: Validation, everything: Validation, draws: Draws, output_format: ValidationFormat) -> str:
+def _ranges(found: Validation, draws: Draws, output_format: ValidationFormat) -> str:
     """How many of the rows lie in their ranges."""
     from podsim.report.progress import track
     from podsim.validation.coverage import coverage
@@ -148,7 +148,7 @@ def _ranges(found: Validation, everything: Validation, draws: Draws, output_form
     if not rows:
         do = "ask for groups of whole runs; `podsim validate --summary` lists all groups"
         raise PodsimError("a vertex or a product has no range, only a run has", where="--coverage", do=do)
-    made = coverage(rows, everything.comparisons, draws, lambda names: track(names, "drawing"))
+    made = coverage(rows, draws, lambda names: track(names, "drawing"))
     return show_coverage(made, output_format.value)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 from podsim.cost import Chip, MatMulPlan, MatMulShape, planned_matmul
 from podsim.cost.plans import LARGEST_EXTENT
 from podsim.errors import DoesNotFitError, PodsimError
+from podsim.scatter import SHARE, Z, table
 from podsim.specs.ipu import Ipu
 from podsim.units import format_bytes
 from podsim.workload.op import DTYPE_BYTES, result_dtype
@@ -69,8 +71,15 @@ def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> N
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 
+def _range(plan: MatMulPlan) -> tuple[float, float]:
+    """Factors on the time of a product between which `SHARE` of measured ones lie."""
+    width = Z * table().of_product(plan.dtype).sigma
+    return math.exp(-width), math.exp(width)
+
+
 def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
-    cycles = plan.account.cycles
+    cycles, (short, long) = plan.account.cycles, _range(plan)
+    time_s, rate = cycles / ipu.clock_hz, plan.shape.flop * ipu.clock_hz / cycles
     return {
         "rows": plan.shape.rows,
         "inner": plan.shape.inner,
@@ -79,8 +88,13 @@ def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
         "dtype": plan.dtype,
         "partials": plan.partials,
         "cycles": cycles,
-        "time_s": cycles / ipu.clock_hz,
-        "flop_per_s": plan.shape.flop * ipu.clock_hz / cycles,
+        "time_s": time_s,
+        "flop_per_s": rate,
+        "ranges": {
+            "share": SHARE,
+            "time_s": {"low": time_s * short, "high": time_s * long},
+            "flop_per_s": {"low": rate / long, "high": rate / short},
+        },
         "utilization": plan.utilization(ipu),
         "tiles_used": plan.tiles_used,
         "split": {
@@ -99,11 +113,17 @@ def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
 def _to_text(ipu: Ipu, plan: MatMulPlan) -> str:
     shape, cycles = plan.shape, plan.account.cycles
     groups = f"{shape.groups} x " if shape.groups > 1 else ""
+    (short, long), time_us, rate = (
+        _range(plan),
+        cycles / ipu.clock_hz / _MICRO,
+        shape.flop * ipu.clock_hz / cycles / _TERA,
+    )
     lines = [
         f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
         f"{plan.dtype}, partials {plan.partials}, on one {ipu.name}",
-        f"  time         {cycles / ipu.clock_hz / _MICRO:,.1f} us = {cycles:,.0f} cycles",
-        f"  rate         {shape.flop * ipu.clock_hz / cycles / _TERA:,.1f} TFLOP/s, "
+        f"  time         {time_us:,.1f} us  ({SHARE * 100:.0f} %: {time_us * short:,.1f} to {time_us * long:,.1f} us)"
+        f" = {cycles:,.0f} cycles",
+        f"  rate         {rate:,.1f} TFLOP/s  ({SHARE * 100:.0f} %: {rate / long:,.1f} to {rate / short:,.1f}), "
         f"{plan.utilization(ipu):.0%} of peak",
         f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
         f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile.count} tiles",

@@ -21,12 +21,14 @@ from podsim.influence import StandsOn
 from podsim.uncertainty import Drawn, draw, drawing_of, off_by
 from podsim.validation.compare import compared
 from podsim.validation.comparison import Comparison, NotRun
+from podsim.validation.left_out import Held, held_by, shipped
 from podsim.validation.published import WHOLE_RUNS
-from podsim.validation.scatter import Residuals, residuals
 from podsim.watch import Watch
 
 TARGET = (0.7, 0.9)
 """Share of rows that should lie in their middle 80 %: fewer, and ranges promise too much; more, and they say little."""
+_PUBLISHED = "published"
+"""What groups of rows are called that are not MLPerf's."""
 _Draws = Sequence[Drawn | None]
 
 
@@ -89,13 +91,13 @@ class Coverage:
     Attributes:
         draws: How often inputs were drawn, and the seed.
         ranges: Every row with its range.
-        scatter: The error of the model itself as the calibration rows have it now.
+        held: How many rows of groups that were left out whole lie in ranges that were made without them.
         undrawn: Names of rows without a draw in which all their runs are possible.
     """
 
     draws: Draws
     ranges: tuple[Range, ...]
-    scatter: Residuals
+    held: tuple[Held, ...] = ()
     undrawn: tuple[str, ...] = ()
 
     @property
@@ -109,18 +111,23 @@ class Coverage:
         """All rows but averages of whole runs, which hold what no prediction does."""
         return _share("all but whole runs", [each for each in self.ranges if each.row.group != WHOLE_RUNS])
 
+    @property
+    def outside_mlperf(self) -> Share:
+        """The same without MLPerf, whose rows are many and whose runs constants were fitted to."""
+        found = [r for r in self.ranges if r.row.group != WHOLE_RUNS and r.row.group.startswith(_PUBLISHED)]
+        return _share("of these, outside of MLPerf", found)
+
 
 def _share(group: str, ranges: Sequence[Range]) -> Share:
     inside, bare = (sum(flags) for flags in ([r.is_inside for r in ranges], [r.is_inside_bare for r in ranges]))
     return Share(group, len(ranges), inside, bare)
 
 
-def coverage(comparisons: Sequence[Comparison], every: Sequence[Comparison], draws: Draws, watch: Watch) -> Coverage:
+def coverage(comparisons: Sequence[Comparison], draws: Draws, watch: Watch) -> Coverage:
     """Draw the scenarios of comparisons, on all cores.
 
     Args:
         comparisons: The rows; those without a scenario, such as products, are left out.
-        every: All rows, of which those that constants are fitted to tell the error of the model itself.
         draws: How often, and the seed.
         watch: Passes on the names of the scenarios.
     """
@@ -134,7 +141,7 @@ def coverage(comparisons: Sequence[Comparison], every: Sequence[Comparison], dra
     drawn = {key for made in full for key in made}
     ranges = tuple(_range(row, full, bare) for row in rows if (row.group, row.name) in drawn)
     undrawn = tuple(row.name for row in rows if (row.group, row.name) not in drawn)
-    return Coverage(draws, ranges, residuals(every), undrawn)
+    return Coverage(draws, ranges, held_by(shipped()), undrawn)
 
 
 def draw_all(titles: Sequence[str], draws: Draws, watch: Watch) -> dict[str, _Draws]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from podsim.validation.coverage import TARGET, Coverage, Range, Share, far_outside
+from podsim.validation.show_left_out import TITLE, plain_held, show_held
 from podsim.validation.tables import figure, markdown, plain
 
 _SHARES = ("group", "rows", "inside", "share", "share without model form")
@@ -24,9 +25,11 @@ def show_coverage(found: Coverage, output_format: str) -> str:
         return json.dumps(_plain(found), indent=2) + "\n"
     is_markdown = output_format == "markdown"
     render, head = (markdown, "## {}\n\n") if is_markdown else (plain, "{}\n\n")
-    blocks = [head.format(_TITLE) + render([_SHARES, *map(_share, (*found.groups, found.total))])]
+    blocks = [head.format(_TITLE) + render([_SHARES, *map(_share, (*found.groups, found.total, found.outside_mlperf))])]
     if outside := list(_outside(found)):
         blocks.append(head.format("Rows outside of their range, the furthest first") + render([_OUTSIDE, *outside]))
+    if found.held:
+        blocks.append(head.format(TITLE) + show_held(found.held, render))
     return "\n".join((*blocks, *(f"{line}\n" for line in _notes(found))))
 
 
@@ -47,12 +50,6 @@ def _notes(found: Coverage) -> Iterator[str]:
     yield f"{found.draws.count:,} draws, seed {found.draws.seed}; {low:.0%} to {high:.0%} of the rows should be inside"
     if found.undrawn:
         yield f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}"
-    left, scatter = found.scatter, found.scatter.scatter
-    if scatter is not None:
-        yield (
-            f"model form: the errors of {left.rows} calibration rows, to which {left.constants} constants are fitted,"
-            f" scatter by {scatter:.1%}"
-        )
 
 
 def _plain(found: Coverage) -> dict[str, object]:
@@ -60,12 +57,9 @@ def _plain(found: Coverage) -> dict[str, object]:
         "draws": found.draws.count,
         "seed": found.draws.seed,
         "target": list(TARGET),
-        "model_form": {
-            "rows": found.scatter.rows,
-            "constants": found.scatter.constants,
-            "scatter": found.scatter.scatter,
-        },
+        "left_out": plain_held(found.held),
         "total": _plain_share(found.total),
+        "outside_mlperf": _plain_share(found.outside_mlperf),
         "groups": [_plain_share(each) for each in found.groups],
         "rows": [_plain_range(each) for each in found.ranges],
         "undrawn": list(found.undrawn),

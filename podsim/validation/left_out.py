@@ -1,0 +1,603 @@
+"""Errors of runs that were left out while constants were fitted, and what they say of predictions nobody has checked.
+
+A published run is left out with its configuration, or with all runs of its framework, family, chip or size; the
+constants are fitted again to the calibration rows that remain, and the run is predicted with them. Constants act
+linearly on the logarithm of a time within what they move here: a run is simulated once with each constant moved.
+A constant that no row is left for falls back to what could be said without one (`PARAMETERS`), and a switch of a
+software stack whose rows are all left out (`reference_data/switches.csv`) to what its base has.
+
+Scatter is what it takes, beside the spread from uncertain inputs and that of the measurement, to hold `SHARE` of the
+left-out errors. Configurations count, not rows: the rows of one weigh as one. Quantiles are those of n + 1 intervals,
+so that a few configurations say less than many.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+
+from podsim.activity import run
+from podsim.errors import PodsimError
+from podsim.report.envelope import numbers_of
+from podsim.report.reference_data import rows
+from podsim.scatter import ALL, FILE, SHARE, Covered, Scatter, Table, Traits, Z, framework_of, plain_table, traits_of
+from podsim.specs import data_file, load_scenario
+from podsim.specs.assumptions import assumptions, with_number
+from podsim.validation.comparison import Comparison
+from podsim.validation.reference_data import CALIBRATION
+from podsim.watch import Watch
+
+_ENOUGH: Final = 4
+"""Configurations from which on a quantile of `SHARE` is one of them."""
+_ROW_ERROR: Final = 0.03
+"""What a row is weighed with against what is said of a constant without rows."""
+_MOVED: Final = 1.02
+_TRAINING, _GENERATION, _FORWARD = "training", "generation", "forward"
+_METRIC: Final = {
+    _TRAINING: "weight_update_s",
+    _GENERATION: "time_per_output_token_s",
+    _FORWARD: "throughput_samples_per_s",
+}
+_GROUPS: Final = frozenset(
+    {
+        *("BERT weight update", "ResNet-50 weight update", "published throughput"),
+        *("published forward passes", "published text generation"),
+    }
+)
+"""Groups of comparisons that stand for their runs; the others are made of the same runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A fitted constant, and what could be said of it without the rows that it was fitted to.
+
+    Attributes:
+        name: Its name, with its framework where others have their own.
+        key: Key path in a scenario.
+        activity: Activity whose times it moves; all if None.
+        frameworks: Frameworks that have it; all if empty.
+        without: Its value where no row is left.
+        spread: How far that may be off, as one standard deviation.
+        inverse: Whether its inverse acts linearly, as a time per byte does for a bandwidth; then so are both numbers.
+    """
+
+    name: str
+    key: str
+    activity: str | None
+    frameworks: tuple[str, ...]
+    without: float
+    spread: float
+    inverse: bool = False
+
+    def acts_on(self, point: Point) -> bool:
+        """Whether a run's time depends on it."""
+        is_meant = self.activity in (None, point.activity)
+        return is_meant and (not self.frameworks or point.framework in self.frameworks)
+
+
+_MACHINE_MEMORY: Final = "system.machine.streaming_memory.bandwidth_per_machine"
+_COPIES: Final = "software.layout_change_cycles_per_byte"
+PARAMETERS: Final = (
+    # Library estimates of the rate of layout changes run from 0.44 to 5.15 cycles per byte: their geometric mean.
+    Parameter("layout changes", _COPIES, None, (), 1.5, 1.0),
+    # Session calls of frameworks are 30 to 140 ms apart: their mean.
+    Parameter("session call of PopART", "software.host_call", _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06),
+    Parameter("session call of TensorFlow", "software.host_call", _TRAINING, ("TensorFlow",), 0.08, 0.06),
+    Parameter("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06),
+    Parameter("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6),
+    # What version 0.1 assumed of the memory of a machine, before a run that streams was known.
+    Parameter("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, inverse=True),
+    Parameter("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6),
+    Parameter("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3),
+    Parameter("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A published run and what moves its prediction.
+
+    Attributes:
+        name: The row.
+        title: The scenario.
+        configuration: What it shares with rows that are no evidence beside it.
+        role: `calibration` or `hold-out`.
+        activity: What the model does.
+        framework: The framework without its version.
+        sdk: Version of the SDK.
+        family: Kind of the model.
+        chip: Name of the chip.
+        ipu_count: IPUs in use.
+        machine: Numbers of the machine by key.
+        error: Logarithm of predicted over measured time.
+        input_sigma: Standard deviation of that logarithm from uncertain inputs.
+        data_sigma: That of the measurement.
+        slopes: Change of the logarithm per unit of each parameter.
+        switches: Change of the logarithm without each switch of its stack that was chosen.
+    """
+
+    name: str
+    title: str
+    configuration: str
+    role: str
+    activity: str
+    framework: str
+    sdk: str
+    family: str
+    chip: str
+    ipu_count: int
+    machine: Mapping[str, float]
+    error: float
+    input_sigma: float
+    data_sigma: float
+    slopes: Mapping[str, float]
+    switches: Mapping[str, float]
+
+    @property
+    def traits(self) -> Traits:
+        """What distances are measured by."""
+        return Traits(self.activity, self.framework, self.family, self.ipu_count, self.machine)
+
+    @property
+    def known_variance(self) -> float:
+        """What inputs and measurement explain."""
+        return self.input_sigma**2 + self.data_sigma**2
+
+
+# Measuring
+
+
+def points_of(comparisons: Sequence[Comparison], progress: Watch) -> tuple[Point, ...]:
+    """The rows that stand for a run, each with what moves its prediction.
+
+    Args:
+        comparisons: All rows.
+        progress: Passes on the names of the scenarios.
+    """
+    chosen = [row for row in comparisons if row.group in _GROUPS]
+    moved = {title: _moved(title) for title in progress(tuple(dict.fromkeys(row.scenarios[0] for row in chosen)))}
+    return tuple(_point(row, moved[row.scenarios[0]]) for row in chosen)
+
+
+def _point(row: Comparison, moved: Point) -> Point:
+    late = math.log(row.predicted / row.published)
+    error = -late if row.unit.endswith("/s") else late
+    name = row.name.partition(":")[0]
+    return replace(moved, name=name, role=row.role, error=error, data_sigma=getattr(row, "uncertainty", None) or 0.0)
+
+
+def _moved(title: str) -> Point:
+    """A run with all that moves it; its error and measurement are left open."""
+    name, _, variant = title.partition("@")
+    result = run(name, variant=variant or None)
+    stands_on: Any = result.assumptions
+    spec, probe = stands_on.spec, stands_on.probe
+    framework, sdk = framework_of(spec.software.framework), spec.software.sdk
+    metric = _METRIC[spec.activity.value]
+    sign = -1 if metric.endswith("_per_s") else 1
+
+    def log_time(changed: Any) -> float:
+        try:
+            measure = probe(changed, anew=True)
+        except (PodsimError, ValueError):
+            return base
+        return base if measure is None else sign * math.log(measure.metrics[metric])
+
+    base = 0.0
+    base = log_time(spec)
+    traits = traits_of(spec, numbers_of(spec)["ipu_count"])
+    size = "-".join(str(number) for number in numbers_of(spec).values())
+    point = Point(
+        "",
+        title,
+        f"{framework} {sdk} {spec.model.kind} {size} {spec.system.machine.ipu.name}",
+        "",
+        *(spec.activity.value, framework, sdk, spec.model.kind, spec.system.machine.ipu.name, traits.ipu_count),
+        traits.hardware,
+        *(0.0, 0.0, 0.0, {}, {}),
+    )
+    uncertain = {each.key: each for each in assumptions(spec)}
+    variance = 0.0
+    for each in uncertain.values():
+        low, high = (log_time(with_number(spec, each.key, bound)) - base for bound in each.bounds)
+        variance += (low * low + high * high - low * high) / 18  # of a triangular distribution with its peak at 0
+    slopes = {}
+    for parameter in PARAMETERS:
+        if parameter.acts_on(point) and parameter.key in uncertain:
+            number = uncertain[parameter.key].number
+            change = log_time(with_number(spec, parameter.key, number * _MOVED)) - base
+            step = 1 / number / _MOVED - 1 / number if parameter.inverse else number * (_MOVED - 1)
+            slopes[parameter.name] = change / step
+    switches = {key: effect for key, effect in _switched(title, point, base, sign, metric) if effect}
+    return replace(point, input_sigma=math.sqrt(variance), slopes=slopes, switches=switches)
+
+
+def _switched(title: str, point: Point, base: float, sign: int, metric: str) -> Iterator[tuple[str, float]]:
+    """What a run's time does without each switch of its stack."""
+    name, _, variant = title.partition("@")
+    for row in rows("switches"):
+        if point.framework not in row["frameworks"].split() or point.sdk not in (row["sdks"].split() or [point.sdk]):
+            continue
+        try:
+            changed: Any = run(name, variant=variant or None, overrides=[f"{row['key']}={row['otherwise']}"])
+        except PodsimError:
+            continue  # a key that this activity does not have, or a division that does not fit without it
+        yield row["key"], sign * math.log(getattr(changed, metric)) - base
+
+
+# Leaving out
+
+
+class LeftOut:
+    """Points, with the constants fitted to any of them."""
+
+    def __init__(
+        self,
+        points: Sequence[Point],
+        committed: Mapping[str, float],
+        products: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        """Nothing is fitted yet.
+
+        Args:
+            points: All rows.
+            committed: Values of the parameters that the predictions were made with.
+            products: Logarithms of predicted over measured times of matrix products, by format of their operands.
+        """
+        self.points = tuple(points)
+        self.committed = committed
+        self.products = products or {}
+        self._known: dict[frozenset[str], Any] = {}
+        self._switches = {row["key"]: frozenset(row["rows"].split()) for row in rows("switches")}
+        self._all = self._fitted(frozenset())
+
+    def errors(self, chosen: Iterable[Point], without: Iterable[Point] = ()) -> dict[str, float]:
+        """Errors of points that are left out together, by name; others may be left out with them."""
+        left = tuple(chosen)
+        gone = frozenset(point.name for point in (*left, *without))
+        change = self._fitted(gone) - self._all
+        reverted = [key for key, names in self._switches.items() if names <= gone]
+        return {
+            point.name: point.error
+            + sum(
+                point.slopes.get(parameter.name, 0.0) * step for parameter, step in zip(PARAMETERS, change, strict=True)
+            )
+            + sum(point.switches.get(key, 0.0) for key in reverted)
+            for point in left
+        }
+
+    def _fitted(self, gone: frozenset[str]) -> Any:
+        """Parameters less their committed values, by least squares over the calibration rows that remain."""
+        if gone not in self._known:
+            matrix, right = [], []
+            for point in self.points:
+                if point.role == CALIBRATION and point.name not in gone:
+                    matrix.append([point.slopes.get(each.name, 0.0) * each.spread / _ROW_ERROR for each in PARAMETERS])
+                    right.append(-point.error / _ROW_ERROR)
+            for index, each in enumerate(PARAMETERS):
+                matrix.append([float(index == other) for other in range(len(PARAMETERS))])
+                right.append((each.without - self.committed[each.name]) / each.spread)
+            solution, *_ = np.linalg.lstsq(np.array(matrix), np.array(right))
+            self._known[gone] = solution * [each.spread for each in PARAMETERS]
+        return self._known[gone]
+
+    # What the errors say
+
+    def table(self, remaining: Sequence[Point]) -> Table:
+        """What scatter follows from the points that remain; the others are as if nobody had measured them.
+
+        Args:
+            remaining: The points.
+        """
+        names = {point.name for point in remaining}
+        gone = [point for point in self.points if point.name not in names]
+        alone: dict[str, float] = {}
+        for same in _by(remaining, lambda point: point.configuration).values():
+            alone |= self.errors(same, gone)
+        covered = {
+            activity: _covered(points, alone) for activity, points in _by(remaining, lambda p: p.activity).items()
+        }
+        products = {dtype: _quantile([abs(each) for each in errors]) / Z for dtype, errors in self.products.items()}
+        table = Table(covered, _sigma(remaining, alone), {}, products)
+        steps: dict[str, dict[str, float]] = {}
+        for kind, groups in _distances(remaining).items():
+            found: dict[str, list[float]] = {}
+            for activity, group in groups:
+                inside = {point.name for point in group}
+                rest = [point for point in remaining if point.name not in inside]
+                errors = self.errors(group, gone)
+                found.setdefault(activity, []).append(_step(kind, group, rest, errors, alone))
+            every = [step for each in found.values() for step in each]
+            steps[kind] = {activity: _quantile(each) for activity, each in found.items() if kind in _BY_ACTIVITY}
+            steps[kind][ALL] = _quantile(every) if every else table.base
+        return replace(table, steps=steps)
+
+
+_BY_ACTIVITY: Final = ("framework", "family")
+
+
+def _distances(points: Sequence[Point]) -> dict[str, list[tuple[str, list[Point]]]]:
+    """By kind of distance, groups to leave out, with their activity; each leaves something of its activity."""
+    by_activity = _by(points, lambda point: point.activity)
+    found: dict[str, list[tuple[str, list[Point]]]] = {
+        "activity": list(by_activity.items()) if len(by_activity) > 1 else [],
+        "framework": [],
+        "family": [],
+        "size": [],
+        "hardware": [],
+    }
+    for activity, each in by_activity.items():
+        sizes = sorted({point.ipu_count for point in each})
+        parts: tuple[tuple[str, Iterable[list[Point]]], ...] = (
+            ("framework", _by(each, lambda point: point.framework).values()),
+            ("family", _by(each, lambda point: point.family).values()),
+            ("size", ([p for p in each if p.ipu_count > size] for size in sizes[1:-1])),
+            ("hardware", _by(each, lambda point: point.chip).values()),
+        )
+        for kind, groups in parts:
+            found[kind] += [(activity, group) for group in groups if group and len(group) < len(each)]
+    return found
+
+
+def _step(
+    kind: str, group: Sequence[Point], rest: Sequence[Point], errors: Mapping[str, float], alone: Mapping[str, float]
+) -> float:
+    """What one unit of a distance adds, as a standard deviation, to hold `SHARE` of a group that is left out."""
+    same = [point for point in rest if point.activity == group[0].activity]
+    known = {framework: _base(points, same, alone) for framework, points in _by(same, lambda p: p.framework).items()}
+    pooled = _sigma(same or rest, alone)
+    covered = _covered(same, alone) if same else None
+    excess = []
+    for points in _by(group, lambda point: point.configuration).values():
+        each = []
+        for point in points:
+            units = _units(kind, point, covered)
+            if units > 0:
+                base = known.get(point.framework, pooled)
+                each.append(((errors[point.name] / Z) ** 2 - point.known_variance - base**2) / units)
+        if each:
+            excess.append(fmean(each))
+    return math.sqrt(max(0.0, _quantile(excess))) if excess else 0.0
+
+
+def _units(kind: str, point: Point, covered: Covered | None) -> float:
+    """Units of variance that a distance has."""
+    if kind in ("activity", "framework", "family") or covered is None:
+        return 1.0
+    if kind == "size":
+        return max(0.0, math.log2(point.ipu_count / covered.ipu_count))
+    alone = Table({point.activity: replace(covered, ipu_count=point.ipu_count)}, 0.0, _ONLY_HARDWARE)
+    framework = replace(point.traits, framework=ALL, family=(covered.families or ("",))[0])
+    return alone.of(framework).sigma ** 2 - covered.base[ALL] ** 2
+
+
+_ONLY_HARDWARE: Final = {"framework": {ALL: 0.0}, "family": {ALL: 0.0}, "size": {ALL: 0.0}, "hardware": {ALL: 1.0}}
+
+
+def _covered(points: Sequence[Point], alone: Mapping[str, float]) -> Covered:
+    """What the points of one activity cover."""
+    base = {
+        framework: _base(each, points, alone) for framework, each in sorted(_by(points, lambda p: p.framework).items())
+    }
+    hardware: dict[str, tuple[float, float]] = {}
+    for point in points:
+        for key, number in point.machine.items():
+            low, high = hardware.get(key, (number, number))
+            hardware[key] = min(low, number), max(high, number)
+    families = tuple(sorted({point.family for point in points}))
+    most = max(point.ipu_count for point in points)
+    return Covered({ALL: _sigma(points, alone), **base}, families, most, dict(sorted(hardware.items())))
+
+
+def _base(own: Sequence[Point], pool: Sequence[Point], alone: Mapping[str, float]) -> float:
+    """Of a framework: its own where it has enough configurations, otherwise no less than that of all."""
+    few = len({point.configuration for point in own}) < _ENOUGH
+    return max(_sigma(own, alone), _sigma(pool, alone)) if few else _sigma(own, alone)
+
+
+def _sigma(points: Iterable[Point], errors: Mapping[str, float]) -> float:
+    """What it takes beside inputs and measurement to hold `SHARE` of the configurations."""
+    excess = [
+        fmean((errors[point.name] / Z) ** 2 - point.known_variance for point in same)
+        for same in _by(points, lambda point: point.configuration).values()
+    ]
+    return math.sqrt(max(0.0, _quantile(excess)))
+
+
+def _quantile(values: Sequence[float]) -> float:
+    """The value that `SHARE` of n + 1 intervals lie below; the greatest where there are too few.
+
+    >>> _quantile([1.0, 2.0, 3.0, 4.0]), _quantile([5.0, 1.0])
+    (4.0, 5.0)
+    """
+    ranked = sorted(values)
+    place = SHARE * (len(ranked) + 1) - 1
+    if place >= len(ranked) - 1:
+        return ranked[-1]
+    below = max(0, math.floor(place))
+    return ranked[below] + (max(0.0, place) - below) * (ranked[below + 1] - ranked[below])
+
+
+def _by(points: Iterable[Point], key: Callable[[Point], str]) -> dict[str, list[Point]]:
+    found: dict[str, list[Point]] = {}
+    for point in points:
+        found.setdefault(key(point), []).append(point)
+    return found
+
+
+# Whole groups
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How many rows of a group lie in ranges that were made without it.
+
+    Attributes:
+        group: What was left out.
+        rows: Its rows.
+        configurations: Its configurations.
+        inside: Of these, those inside; a configuration whose rows differ counts in parts.
+        mean_error: Mean size of the errors of its rows, left out.
+        now: The same with constants fitted to all calibration rows.
+    """
+
+    group: str
+    rows: int
+    configurations: int
+    inside: float
+    mean_error: float
+    now: float
+
+
+_IMAGES: Final = ("resnet", "efficientnet")
+WHOLE: Final[Mapping[str, Callable[[Point], bool]]] = {
+    "all of PyTorch": lambda point: point.framework == "PyTorch",
+    "all of MLPerf v2.0": lambda point: "_v2.0_" in point.name,
+    "all Bow": lambda point: point.chip == "Bow",
+    "all convolutional networks": lambda point: point.family in _IMAGES,
+    "all on more than 64 IPUs": lambda point: point.ipu_count > 64,
+}
+"""Groups that are left out whole."""
+_ONE_BY_ONE: Final[Mapping[str, Callable[[Point], str]]] = {
+    "configuration": lambda point: point.configuration,
+    "stack": lambda point: point.framework,
+    "family": lambda point: point.family,
+    "chip": lambda point: point.chip,
+}
+BY: Final = tuple(_ONE_BY_ONE)
+"""What can be left out one by one."""
+
+
+def held_by(points: LeftOut, chosen: Mapping[str, Callable[[Point], bool]] = WHOLE) -> tuple[Held, ...]:
+    """How many rows of each group lie in ranges that were made without it.
+
+    Args:
+        points: All rows.
+        chosen: The groups.
+    """
+    return tuple(_held(points, name, [p for p in points.points if is_in(p)]) for name, is_in in chosen.items())
+
+
+def _held(points: LeftOut, name: str, group: Sequence[Point]) -> Held:
+    inside = {point.name for point in group}
+    table = points.table([point for point in points.points if point.name not in inside])
+    errors = points.errors(group)
+    flags = [
+        fmean(_is_inside(errors[point.name], point, table.of(point.traits)) for point in same)
+        for same in _by(group, lambda point: point.configuration).values()
+    ]
+    sizes = (fmean(abs(each) for each in some) for some in (errors.values(), [point.error for point in group]))
+    return Held(name, len(group), len(flags), sum(flags), *sizes)
+
+
+def _is_inside(error: float, point: Point, scatter: Scatter) -> bool:
+    return abs(error) <= Z * math.sqrt(scatter.sigma**2 + point.known_variance)
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A row that was left out.
+
+    Attributes:
+        group: What was left out with it.
+        name: The row.
+        error: Its error then, as a share of the measured time.
+        now: Its error with constants fitted to all calibration rows.
+    """
+
+    group: str
+    name: str
+    error: float
+    now: float
+
+
+def one_by_one(points: LeftOut, by: str) -> tuple[Error, ...]:
+    """Errors of rows that are left out with all of their configuration, stack, family or chip.
+
+    Args:
+        points: All rows.
+        by: One of `BY`.
+    """
+    found = []
+    for group, same in _by(points.points, _ONE_BY_ONE[by]).items():
+        errors = points.errors(same)
+        found += [Error(group, p.name, math.expm1(errors[p.name]), math.expm1(p.error)) for p in same]
+    return tuple(found)
+
+
+# The file
+
+
+def products_of(comparisons: Sequence[Comparison]) -> dict[str, list[float]]:
+    """Errors of measured matrix products, by format.
+
+    Args:
+        comparisons: All rows.
+    """
+    found: dict[str, list[float]] = {}
+    for row in comparisons:
+        what, _, dtype = row.group.partition(" ")
+        if what == "GEMM":
+            found.setdefault(dtype, []).append(math.log(row.published / row.predicted))
+    return found
+
+
+def committed_values() -> dict[str, float]:
+    """What the parameters are in the files of hardware."""
+    found: dict[str, float] = {}
+    titles = {
+        **dict.fromkeys(("layout changes", "session call of PopART"), "bert_v1.1_pod64_open"),
+        "session call of TensorFlow": "resnet50_v1.1_pod16",
+        **dict.fromkeys(("session call of PyTorch", "collation"), "bert_large_phase1_packed_pytorch_pod16"),
+        **dict.fromkeys(("streaming memory", "sampling"), "gptj_6b_pod4_streamed"),
+        **dict.fromkeys(("forward call", "forward exchange"), "resnet50_c600"),
+    }
+    for parameter in PARAMETERS:
+        number = {each.key: each.number for each in assumptions(load_scenario(titles[parameter.name]).spec)}
+        value = number[parameter.key]
+        found[parameter.name] = 1 / value if parameter.inverse else value
+    return found
+
+
+def shipped() -> LeftOut:
+    """The points that ship, as they were when the file was made."""
+    plain = json.loads(data_file(FILE).read_text(encoding="utf-8"))
+    machines = plain["machines"]
+    points = [Point(**(each | {"machine": machines[each["machine"]]})) for each in plain["points"]]
+    return LeftOut(points, plain["committed"], plain["products"])
+
+
+def as_plain(points: LeftOut) -> dict[str, Any]:
+    """What the file holds: the table, and the points that it follows from.
+
+    Args:
+        points: All rows.
+    """
+    machines: dict[str, Mapping[str, float]] = {}
+    plain = []
+    for point in points.points:
+        name = next((n for n, numbers in machines.items() if numbers == point.machine), f"machine {len(machines) + 1}")
+        machines[name] = point.machine
+        plain.append(_rounded(asdict(point) | {"machine": name}))
+    return {
+        "table": _rounded(plain_table(points.table(points.points))),
+        "committed": points.committed,
+        "products": _rounded(points.products),
+        "points": plain,
+        "machines": machines,
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with as many digits as matter, so that the file is the same on every machine."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
