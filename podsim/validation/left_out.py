@@ -64,6 +64,7 @@ class Parameter:
         frameworks: Frameworks that have it; all if empty.
         without: Its value where no row is left.
         spread: How far that may be off, as one standard deviation.
+        fitted_with: The framework whose calibration rows it is fitted to.
         inverse: Whether its inverse acts linearly, as a time per byte does for a bandwidth; then so are both numbers.
     """
 
@@ -73,6 +74,7 @@ class Parameter:
     frameworks: tuple[str, ...]
     without: float
     spread: float
+    fitted_with: str
     inverse: bool = False
 
     def acts_on(self, point: Point) -> bool:
@@ -85,17 +87,19 @@ _MACHINE_MEMORY: Final = "system.machine.streaming_memory.bandwidth_per_machine"
 _COPIES: Final = "software.layout_change_cycles_per_byte"
 PARAMETERS: Final = (
     # Library estimates of the rate of layout changes run from 0.44 to 5.15 cycles per byte: their geometric mean.
-    Parameter("layout changes", _COPIES, None, (), 1.5, 1.0),
+    Parameter("layout changes", _COPIES, None, (), 1.5, 1.0, "PopART"),
     # Session calls of frameworks are 30 to 140 ms apart: their mean.
-    Parameter("session call of PopART", "software.host_call", _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06),
-    Parameter("session call of TensorFlow", "software.host_call", _TRAINING, ("TensorFlow",), 0.08, 0.06),
-    Parameter("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06),
-    Parameter("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6),
+    Parameter(
+        "session call of PopART", "software.host_call", _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06, "PopART"
+    ),
+    Parameter("session call of TensorFlow", "software.host_call", _TRAINING, ("TensorFlow",), 0.08, 0.06, "TensorFlow"),
+    Parameter("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06, "PyTorch"),
+    Parameter("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
     # What version 0.1 assumed of the memory of a machine, before a run that streams was known.
-    Parameter("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, inverse=True),
-    Parameter("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6),
-    Parameter("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3),
-    Parameter("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6),
+    Parameter("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, "PopXL", inverse=True),
+    Parameter("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL"),
+    Parameter("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART"),
+    Parameter("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART"),
 )
 
 
@@ -193,6 +197,8 @@ def _moved(title: str) -> Point:
     base = log_time(spec)
     traits = traits_of(spec, numbers_of(spec)["ipu_count"])
     size = "-".join(str(number) for number in numbers_of(spec).values())
+    formats = getattr(spec, "precision", None)
+    size += f" {getattr(formats, 'weights', None) or 'fp16'}"
     point = Point(
         "",
         title,
@@ -528,6 +534,49 @@ def one_by_one(points: LeftOut, by: str) -> tuple[Error, ...]:
     for group, same in _by(points.points, _ONE_BY_ONE[by]).items():
         errors = points.errors(same)
         found += [Error(group, p.name, math.expm1(errors[p.name]), math.expm1(p.error)) for p in same]
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class FreedomLeft:
+    """How much of an agreement was chosen.
+
+    Attributes:
+        runs: Framework and activity.
+        configurations: Distinct configurations that constants are fitted to.
+        constants: Names of the constants.
+        switches: Keys of switches that were chosen after one of these rows was seen, with their values.
+    """
+
+    runs: str
+    configurations: int
+    constants: tuple[str, ...]
+    switches: tuple[str, ...]
+
+    @property
+    def left(self) -> int:
+        """Configurations beyond what was chosen for them; below zero, more was chosen than there is to meet."""
+        return self.configurations - len(self.constants) - len(self.switches)
+
+
+def freedom_left(points: LeftOut) -> tuple[FreedomLeft, ...]:
+    """What was chosen for the calibration rows of each framework and activity.
+
+    Args:
+        points: All rows.
+    """
+    found = []
+    for runs, same in _by(points.points, lambda point: f"{point.framework}, {point.activity}").items():
+        chosen = [point for point in same if point.role == CALIBRATION]
+        names = {point.name for point in chosen}
+        switches = tuple(f"{r['key']} = {r['chosen']}" for r in rows("switches") if names & set(r["rows"].split()))
+        constants = tuple(
+            each.name
+            for each in PARAMETERS
+            if chosen and each.fitted_with == chosen[0].framework and each.acts_on(chosen[0])
+        )
+        if chosen:
+            found.append(FreedomLeft(runs, len({point.configuration for point in chosen}), constants, switches))
     return tuple(found)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from podsim.report.reference_data import rows as reference_rows
 from podsim.validation.comparison import Comparison, NotRun, Summary, Validation, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
+from podsim.validation.left_out import FreedomLeft, freedom_left, shipped
 from podsim.validation.limits import Verdict
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 from podsim.validation.tables import Cells, figure, markdown, plain
@@ -57,6 +59,8 @@ def show(
     blocks.append(head.format("Summary") + render(summary_cells(found.comparisons)))
     if chosen is not None:
         blocks.append(head.format("Degrees of freedom") + render(freedom_cells(chosen)))
+        blocks.append(head.format("Configurations left beside what was chosen") + render(left_cells(_left())))
+        blocks.append(head.format("Switches that act like fitted constants") + render(switch_cells()))
     if sensitivities and not summary_only:
         blocks.append(sensitivity_note() + "\n\n" + render(sensitivity_cells(sensitivities)))
     blocks += [f"{verdict}\n" for verdict in verdicts]
@@ -81,7 +85,12 @@ def _as_json(
     if not summary_only:
         report["sensitivity"] = [asdict(s) for s in sensitivities]
     if chosen is not None:
-        report["degrees_of_freedom"] = asdict(chosen) | {"most_fitted": MOST_FITTED, "most_of_noise": MOST_OF_NOISE}
+        report["degrees_of_freedom"] = asdict(chosen) | {
+            "most_fitted": MOST_FITTED,
+            "most_of_noise": MOST_OF_NOISE,
+            "left": [asdict(each) | {"left": each.left} for each in _left()],
+            "chosen_switches": [dict(row) for row in reference_rows("switches")],
+        }
     if verdicts:
         report["limits"] = [asdict(v) | {"is_kept": v.is_kept} for v in verdicts]
     return json.dumps(report, indent=2) + "\n"
@@ -155,6 +164,30 @@ def freedom_cells(chosen: Freedom) -> Cells:
     if len(chosen.configurations) > 1:
         rows.append(("in both roles", str(chosen.shared), "other figures of runs that constants are fitted to"))
     return [_FREEDOM_HEADER, *rows]
+
+
+def _left() -> tuple[FreedomLeft, ...]:
+    return freedom_left(shipped())
+
+
+_LEFT_HEADER = ("fitted to", "configurations", "constants", "switches", "left")
+_SWITCH_HEADER = ("switch", "chosen", "otherwise", "after these rows were seen")
+
+
+def left_cells(found: Sequence[FreedomLeft]) -> Cells:
+    """A header, and for the calibration rows of each framework how much was chosen to meet them."""
+    return [
+        _LEFT_HEADER,
+        *(
+            (each.runs, str(each.configurations), str(len(each.constants)), str(len(each.switches)), str(each.left))
+            for each in found
+        ),
+    ]
+
+
+def switch_cells() -> Cells:
+    """A header, and the switches of software stacks that act like fitted constants, with the rows they rest on."""
+    return [_SWITCH_HEADER, *((r["key"], r["chosen"], r["otherwise"], r["rows"]) for r in reference_rows("switches"))]
 
 
 def sensitivity_note() -> str:
