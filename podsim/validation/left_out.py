@@ -573,7 +573,7 @@ def freedom_left(points: LeftOut) -> tuple[FreedomLeft, ...]:
         constants = tuple(
             each.name
             for each in PARAMETERS
-            if chosen and each.fitted_with == chosen[0].framework and each.acts_on(chosen[0])
+            if chosen and (each.fitted_with, each.activity or _TRAINING) == (chosen[0].framework, chosen[0].activity)
         )
         if chosen:
             found.append(FreedomLeft(runs, len({point.configuration for point in chosen}), constants, switches))

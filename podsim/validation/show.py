@@ -187,7 +187,13 @@ def left_cells(found: Sequence[FreedomLeft]) -> Cells:
 
 def switch_cells() -> Cells:
     """A header, and the switches of software stacks that act like fitted constants, with the rows they rest on."""
-    return [_SWITCH_HEADER, *((r["key"], r["chosen"], r["otherwise"], r["rows"]) for r in reference_rows("switches"))]
+    return [
+        _SWITCH_HEADER,
+        *(
+            (r["key"].removeprefix("software."), r["chosen"], r["otherwise"], r["rows"])
+            for r in reference_rows("switches")
+        ),
+    ]
 
 
 def sensitivity_note() -> str:
