@@ -11,7 +11,7 @@ from podsim.cost.account import Account, total
 from podsim.cost.collective import Neighbours
 from podsim.cost.conv_method import copy_cycles
 from podsim.cost.conv_shape import conv_shape
-from podsim.cost.planned import Chip, planned_conv, planned_matmul
+from podsim.cost.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
 from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
 from podsim.cost.vector import ceil_div, elementwise_cycles, pool_cycles
 from podsim.errors import MissingDataError
@@ -94,13 +94,12 @@ class CostModel:
         At the best split a small change of a cost moves the sum as much as if the split were chosen anew.
 
         Returns:
-            The other model itself if it costs the same; None if more than clock, supersteps, copies and links
-            tells the chips apart, so that splits have to be chosen anew.
+            The other model itself if it costs the same; None if more of what chips are planned for than supersteps
+            and copies tells them apart, so that splits have to be chosen anew.
         """
         old = splits.ipu
-        kept = ("clock_hz", "superstep", "multi_ipu_sync_cycles")
-        same = self.ipu.model_copy(update={name: getattr(old, name) for name in kept})
-        if (same, self.partials) != (old, splits.partials):
+        same = all(getattr(self.ipu, name) == getattr(old, name) for name in PLANNED_FOR if name != "superstep")
+        if not same or self.partials != splits.partials:
             return None
         if self._parameters == splits._parameters:
             return splits
@@ -116,7 +115,7 @@ class CostModel:
 
     @property
     def _parameters(self) -> tuple[object, ...]:
-        return self.ipu, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+        return self.ipu.superstep, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
     def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
         """A plan of another model, with the supersteps and copies of this one."""
@@ -161,8 +160,7 @@ class CostModel:
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
             case ReplicaSum() if self.neighbours:
-                seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
-                return OpCost(op, Account(all_reduce=seconds * self.ipu.clock_hz))
+                return OpCost(op, Account(all_reduce=self.neighbours.sum_cycles(op.byte_count, op.group_size)))
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/cost/model.py")
 

@@ -54,7 +54,7 @@ class Plan:
 def cost_model(job: Job) -> CostModel:
     """Costs of single operations on the tiles that compute."""
     machine, software = job.system.machine, job.software
-    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s)
+    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
     return CostModel(
         machine.ipu.with_tiles(machine.ipu.tile.count - job.layout.io_tiles),
         software.layout_change_cycles_per_byte,
