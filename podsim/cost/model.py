@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from podsim.cost.account import Account, total
-from podsim.cost.collective import Neighbours
+from podsim.cost.collective import FREE, Neighbours
 from podsim.cost.conv_method import copy_cycles
 from podsim.cost.conv_shape import conv_shape
 from podsim.cost.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
@@ -82,6 +82,29 @@ class CostModel:
     def _chip(self) -> Chip:
         return Chip(self.ipu)
 
+    @cached_property
+    def alone(self) -> CostModel:
+        """The same costs where sums over neighbours take no time, which all neighbours have in common."""
+        if self.neighbours is None or self.neighbours == FREE:
+            return self
+        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, FREE)
+
+    def beside(self, neighbours: Neighbours | None) -> CostModel:
+        """These costs, with sums over neighbours that take their time."""
+
+        def make() -> CostModel:
+            model = CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
+            model.alone = self
+            return model
+
+        return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
+
+    @property
+    def splits(self) -> CostModel:
+        """The model that chose the splits, and with them all memory that operations need."""
+        held = self.alone._splits
+        return held.splits if held else self.alone
+
     def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
         """What is made of an object with the costs of this model, made for each key once."""
         # The object is kept, so that no other takes its id.
@@ -97,16 +120,17 @@ class CostModel:
             The other model itself if it costs the same; None if more of what chips are planned for than supersteps
             and copies tells them apart, so that splits have to be chosen anew.
         """
-        old = splits.ipu
+        mine, others = self.alone, splits.alone
+        old = others.ipu
         same = all(getattr(self.ipu, name) == getattr(old, name) for name in PLANNED_FOR if name != "superstep")
         if not same or self.partials != splits.partials:
             return None
-        if self._parameters == splits._parameters:
-            return splits
+        if mine._moved == others._moved:
+            return others.beside(self.neighbours)
         if not old.superstep.overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
             return None
-        self._splits = splits
-        return self
+        mine._splits = others
+        return mine.beside(self.neighbours)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -114,8 +138,9 @@ class CostModel:
         return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
     @property
-    def _parameters(self) -> tuple[object, ...]:
-        return self.ipu.superstep, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+    def _moved(self) -> tuple[object, ...]:
+        """What may be moved without splits being chosen anew."""
+        return self.ipu.superstep, self.layout_change_cycles_per_byte
 
     def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
         """A plan of another model, with the supersteps and copies of this one."""
@@ -179,6 +204,8 @@ class CostModel:
         partials = "fp32" if op.dtype == "fp32" else self.partials
 
         def make() -> MatMulPlan:
+            if self.alone is not self:
+                return self.alone.plan(op, share)
             if self._splits:
                 return self._held(self._splits.plan(op, share), self._splits)
             return planned_matmul(self._chip, shape, op.operand_dtype, partials, share)
@@ -191,6 +218,8 @@ class CostModel:
         partials = "fp32" if op.dtype == "fp32" else self.partials
 
         def make() -> ConvPlan:
+            if self.alone is not self:
+                return self.alone.conv_plan(op, share)
             if self._splits:
                 return self._held(self._splits.conv_plan(op, share), self._splits)
             copies = self.layout_change_cycles_per_byte

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def figures(name: str, *overrides: str) -> object:
     """All but what the result stands on, which repeats the run many times."""
     result = run(name, overrides=overrides)
-    kept = ("breakdown_ps", "decode_breakdown_ps", "headline", "memory", "time_to_train_s", "operations")
-    return [getattr(result, each, None) for each in kept]
+    return {each.name: getattr(result, each.name) for each in fields(result) if each.name != "assumptions"}
 
 
 @examples(4)
