@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TypeVar
 
 from podsim.cost.account import Account, total
-from podsim.cost.collective import Neighbours
+from podsim.cost.collective import FREE, Neighbours
 from podsim.cost.conv_method import copy_cycles
 from podsim.cost.conv_shape import conv_shape
-from podsim.cost.planned import Chip, planned_conv, planned_matmul
+from podsim.cost.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
 from podsim.cost.plans import ConvPlan, MatMulPlan, MatMulShape
 from podsim.cost.vector import ceil_div, elementwise_cycles, pool_cycles
 from podsim.errors import MissingDataError
@@ -82,6 +82,29 @@ class CostModel:
     def _chip(self) -> Chip:
         return Chip(self.ipu)
 
+    @cached_property
+    def alone(self) -> CostModel:
+        """The same costs where sums over neighbours take no time, which all neighbours have in common."""
+        if self.neighbours is None or self.neighbours == FREE:
+            return self
+        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, FREE)
+
+    def beside(self, neighbours: Neighbours | None) -> CostModel:
+        """These costs, with sums over neighbours that take their time."""
+
+        def make() -> CostModel:
+            model = CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
+            model.alone = self
+            return model
+
+        return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
+
+    @property
+    def splits(self) -> CostModel:
+        """The model that chose the splits, and with them all memory that operations need."""
+        held = self.alone._splits
+        return held.splits if held else self.alone
+
     def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
         """What is made of an object with the costs of this model, made for each key once."""
         # The object is kept, so that no other takes its id.
@@ -94,20 +117,20 @@ class CostModel:
         At the best split a small change of a cost moves the sum as much as if the split were chosen anew.
 
         Returns:
-            The other model itself if it costs the same; None if more than clock, supersteps, copies and links
-            tells the chips apart, so that splits have to be chosen anew.
+            The other model itself if it costs the same; None if more of what chips are planned for than supersteps
+            and copies tells them apart, so that splits have to be chosen anew.
         """
-        old = splits.ipu
-        kept = ("clock_hz", "superstep", "multi_ipu_sync_cycles")
-        same = self.ipu.model_copy(update={name: getattr(old, name) for name in kept})
-        if (same, self.partials) != (old, splits.partials):
+        mine, others = self.alone, splits.alone
+        old = others.ipu
+        same = all(getattr(self.ipu, name) == getattr(old, name) for name in PLANNED_FOR if name != "superstep")
+        if not same or self.partials != splits.partials:
             return None
-        if self._parameters == splits._parameters:
-            return splits
+        if mine._moved == others._moved:
+            return others.beside(self.neighbours)
         if not old.superstep.overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
             return None
-        self._splits = splits
-        return self
+        mine._splits = others
+        return mine.beside(self.neighbours)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -115,8 +138,9 @@ class CostModel:
         return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
 
     @property
-    def _parameters(self) -> tuple[object, ...]:
-        return self.ipu, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+    def _moved(self) -> tuple[object, ...]:
+        """What may be moved without splits being chosen anew."""
+        return self.ipu.superstep, self.layout_change_cycles_per_byte
 
     def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
         """A plan of another model, with the supersteps and copies of this one."""
@@ -161,8 +185,7 @@ class CostModel:
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
             case ReplicaSum() if self.neighbours:
-                seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
-                return OpCost(op, Account(all_reduce=seconds * self.ipu.clock_hz))
+                return OpCost(op, Account(all_reduce=self.neighbours.sum_cycles(op.byte_count, op.group_size)))
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/cost/model.py")
 
@@ -181,6 +204,8 @@ class CostModel:
         partials = "fp32" if op.dtype == "fp32" else self.partials
 
         def make() -> MatMulPlan:
+            if self.alone is not self:
+                return self.alone.plan(op, share)
             if self._splits:
                 return self._held(self._splits.plan(op, share), self._splits)
             return planned_matmul(self._chip, shape, op.operand_dtype, partials, share)
@@ -193,6 +218,8 @@ class CostModel:
         partials = "fp32" if op.dtype == "fp32" else self.partials
 
         def make() -> ConvPlan:
+            if self.alone is not self:
+                return self.alone.conv_plan(op, share)
             if self._splits:
                 return self._held(self._splits.conv_plan(op, share), self._splits)
             copies = self.layout_change_cycles_per_byte

@@ -1,7 +1,8 @@
 """Plans of products and convolutions, remembered in the process and on disk by all that they depend on.
 
 A plan depends on the numbers of the chip, the operation, its formats, the share of memory and the code that makes it,
-and on nothing else. The planners, with the arrays they need, are imported when a plan is really made.
+and on nothing else. It counts cycles, so that chips which differ in their clock have the same plans. The planners, with
+the arrays they need, are imported when a plan is really made.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from podsim.specs.ipu import Ipu
 from podsim.specs.vertices import Vertices
 from podsim.workload.op import Conv
 
+PLANNED_FOR = ("tile", "amp", "exchange", "superstep", "vertices")
+"""The parts of a chip that cycles depend on; they know no clock and no name."""
+
 
 @dataclass
 class Chip:
@@ -36,8 +40,8 @@ class Chip:
 
     @cached_property
     def key(self) -> str:
-        """A hash of all numbers, as they hold mappings and can be no key themselves."""
-        return disk.digest([repr(self.ipu).encode()])
+        """A hash of what plans depend on: its parts hold mappings and can be no key themselves."""
+        return disk.digest([f"{name}={getattr(self.ipu, name)!r}".encode() for name in PLANNED_FOR])
 
 
 def planned_matmul(

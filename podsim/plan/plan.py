@@ -54,7 +54,7 @@ class Plan:
 def cost_model(job: Job) -> CostModel:
     """Costs of single operations on the tiles that compute."""
     machine, software = job.system.machine, job.software
-    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s)
+    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
     return CostModel(
         machine.ipu.with_tiles(machine.ipu.tile.count - job.layout.io_tiles),
         software.layout_change_cycles_per_byte,
@@ -66,7 +66,7 @@ def cost_model(job: Job) -> CostModel:
 def shared_cost_model(job: Job) -> CostModel:
     """The costs that all runs of this process on the same chip and stack have in common."""
     model = cost_model(job)
-    return memo.COSTS.get(model.key, lambda: model)
+    return memo.COSTS.get(model.alone.key, lambda: model.alone).beside(model.neighbours)
 
 
 def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) -> Plan:
@@ -92,7 +92,7 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
         raise does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
     if job.optimizer is None:
         return plan
-    updates = model.once(
+    updates = model.alone.once(
         plan.workload,
         (
             tuple(cost.stage for cost in plan.stages),
@@ -101,7 +101,7 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
             job.optimizer,
             job.software.sharding_threshold,
         ),
-        lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model, job),
+        lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.alone, job),
     )
     return replace(plan, updates=updates)
 
@@ -114,7 +114,19 @@ def job_memory(job: Job, model: CostModel | None = None) -> tuple[IpuMemory, ...
 def _draft(job: Job, model: CostModel) -> Plan:
     """The plan without the weight update, whether or not it fits."""
     plan = costed(job, model)
-    return replace(plan, memory=memory_plan(job, plan.stages, model.ipu))
+    ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
+    capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
+    memory = model.splits.once(
+        plan.workload,
+        (
+            "memory",
+            tuple(cost.stage for cost in plan.stages),
+            *(capacities, job.layout, job.precision, optimizer),
+            *(job.code_bytes_per_tile, job.software.sharding_threshold),
+        ),
+        lambda: memory_plan(job, plan.stages, ipu),
+    )
+    return replace(plan, memory=memory)
 
 
 def costed(job: Job, model: CostModel) -> Plan:

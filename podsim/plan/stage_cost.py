@@ -10,7 +10,7 @@ from podsim.cost.model import CostModel, OpCost
 from podsim.plan.alive import Needs, needs, tasks
 from podsim.plan.stage import Segment, Stage, kept_elements
 from podsim.workload import Workload
-from podsim.workload.op import Elementwise
+from podsim.workload.op import Elementwise, ReplicaSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +112,42 @@ def _stash_casts(stage: Stage, workload: Workload, model: CostModel, *, recomput
 
 
 def block_cost(name: str, workload: Workload, model: CostModel, proportion: float) -> BlockCost:
-    """Cost every operation of a block, with a share of tile memory for temporaries of each."""
+    """Cost every operation of a block, with a share of tile memory for temporaries of each.
+
+    All that takes no time on links is costed once, whatever the links are; so is what does not depend on the times of
+    supersteps and copies, the memory that it needs.
+    """
     block = workload.blocks[name]
-    forward = model.sequence(block.forward, proportion)
-    backward = model.sequence(block.backward, proportion)
-    memory = needs(workload, name, *(tasks(costs, model.ipu.tile.count) for costs in (forward, backward)))
-    return BlockCost(
-        name,
-        forward,
-        backward,
-        forward_account=total(cost.account for cost in forward),
-        backward_account=total(cost.account for cost in backward),
-        temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
-        needs=memory,
+
+    def needed(forward: Sequence[OpCost], backward: Sequence[OpCost]) -> Needs:
+        return needs(workload, name, *(tasks(costs, model.ipu.tile.count) for costs in (forward, backward)))
+
+    def alone() -> BlockCost:
+        forward = model.alone.sequence(block.forward, proportion)
+        backward = model.alone.sequence(block.backward, proportion)
+        return BlockCost(
+            name,
+            forward,
+            backward,
+            forward_account=total(cost.account for cost in forward),
+            backward_account=total(cost.account for cost in backward),
+            temporary_bytes_per_tile=max((cost.temporary_bytes_per_tile for cost in forward + backward), default=0),
+            needs=model.splits.once(workload, ("needs", name, proportion), lambda: needed(forward, backward)),
+        )
+
+    cost = model.alone.once(workload, ("block", name, proportion), alone)
+    if model.alone is model or not any(isinstance(each.op, ReplicaSum) for each in cost.forward + cost.backward):
+        return cost
+    forward, backward = (
+        tuple(model.op(each.op, proportion) if isinstance(each.op, ReplicaSum) else each for each in costs)
+        for costs in (cost.forward, cost.backward)
+    )
+    return replace(
+        cost,
+        forward=forward,
+        backward=backward,
+        forward_account=replace(cost.forward_account, all_reduce=sum(each.account.all_reduce for each in forward)),
+        backward_account=replace(cost.backward_account, all_reduce=sum(each.account.all_reduce for each in backward)),
     )
 
 

@@ -169,7 +169,8 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
 def _drawn_epochs(
     spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float, drawn: Sequence[float]
 ) -> TrainingOutcome:
-    of = {epochs: _epoch_run(spec, run, plan, update_s, epochs) for epochs in set(drawn)}
+    one = _epoch_run(spec, run, plan, update_s, drawn[0])
+    of = {epochs: replace(one, epoch_count=epochs) for epochs in set(drawn)}
     runs = [of[epochs] for epochs in drawn]
     parts = {part: math.fsum(each.breakdown[part] for each in runs) / len(runs) for part in runs[0].breakdown}
     updates = math.fsum(each.update_count for each in runs) / len(runs)

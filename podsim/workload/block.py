@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from podsim.workload.op import DTYPE_BYTES, Conv, DType, MatMul, Op, ReplicaSum
 
@@ -81,7 +82,7 @@ class Block:
         return sum(op.flop for op in self.forward if isinstance(op, (Conv, MatMul)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workload:
     """A model as blocks, for one micro-batch.
 
@@ -134,18 +135,18 @@ class Workload:
         products = (op for block in self.blocks.values() for op in block.forward if isinstance(op, (Conv, MatMul)))
         return min((op.operand_dtype for op in products), key=DTYPE_BYTES.__getitem__, default=self.activation_dtype)
 
-    @property
+    @cached_property
     def sums_over_replicas(self) -> bool:
         """Whether an operation of a pass waits for other replicas."""
         blocks = self.blocks.values()
         return any(isinstance(op, ReplicaSum) for block in blocks for op in (*block.forward, *block.backward))
 
-    @property
+    @cached_property
     def parameter_count(self) -> int:
         """Trained elements, tied tensors counted once."""
         return sum(count * self.blocks[name].parameter_count for name, count in Counter(self.order).items())
 
-    @property
+    @cached_property
     def forward_flop(self) -> int:
         """Work of matrix products and convolutions in one forward pass of one micro-batch. [FLOP]"""
         return sum(count * self.blocks[name].forward_flop for name, count in Counter(self.order).items())
