@@ -245,7 +245,7 @@ def calibrate(
     output_format: OutputFormat = Format.TABLE,
     leave_out: Annotated[
         str | None,
-        typer.Option(metavar="WHAT", help="Print errors of runs left out by configuration, stack, family or chip."),
+        typer.Option(metavar="WHAT", help="Errors of runs left out by configuration, stack, family, chip or groups."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:

@@ -63,7 +63,7 @@ def leave_out_as_asked(by: str, measured: Path | None, target: Path | None, outp
     """Print the errors of runs that were left out while constants were fitted to the others.
 
     Args:
-        by: What is left out together: a configuration, a stack, a family or a chip.
+        by: What is left out together: a configuration, a stack, a family, a chip, or whole groups.
         measured: A CSV file of measurements, which does not go with it.
         target: Where a stack goes, which does not go with it.
         output_format: How errors are printed.
@@ -71,16 +71,20 @@ def leave_out_as_asked(by: str, measured: Path | None, target: Path | None, outp
     Raises:
         PodsimError: Nothing can be left out by that name, or measurements of a cluster are given, too.
     """
-    from podsim.validation.left_out import BY, one_by_one, shipped
-    from podsim.validation.show_left_out import errors_as_json, show_errors
+    from podsim.validation.left_out import BY, GROUPS, held_by, one_by_one, shipped
+    from podsim.validation.show_left_out import errors_as_json, held_as_json, show_errors, show_held
 
-    if by not in BY:
-        raise PodsimError(f"nothing is left out by `{by}`", where="--leave-out", do=f"give one of {', '.join(BY)}")
+    if by not in (*BY, GROUPS):
+        do = f"give one of {', '.join((*BY, GROUPS))}"
+        raise PodsimError(f"nothing is left out by `{by}`", where="--leave-out", do=do)
     if measured is not None or target is not None:
         what = "--leave-out looks at the published rows of podsim, not at measurements of a cluster"
         raise PodsimError(what, do="leave `--with` and `--write` out")
-    errors = one_by_one(shipped(), by)
-    echo(
-        errors_as_json(by, errors) if output_format is Format.JSON else show_errors(by, errors),
-        output_format is Format.JSON,
-    )
+    as_json = output_format is Format.JSON
+    if by == GROUPS:
+        held = held_by(shipped())
+        text = held_as_json(held) if as_json else show_held(held)
+    else:
+        errors = one_by_one(shipped(), by)
+        text = errors_as_json(by, errors) if as_json else show_errors(by, errors)
+    echo(text, as_json)

@@ -478,6 +478,8 @@ _ONE_BY_ONE: Final[Mapping[str, Callable[[Point], str]]] = {
 }
 BY: Final = tuple(_ONE_BY_ONE)
 """What can be left out one by one."""
+GROUPS: Final = "groups"
+"""The groups of `WHOLE`, each left out whole, with the ranges that the rest gives them."""
 
 
 def held_by(points: LeftOut, chosen: Mapping[str, Callable[[Point], bool]] = WHOLE) -> tuple[Held, ...]:

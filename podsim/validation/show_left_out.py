@@ -12,7 +12,7 @@ from podsim.validation.tables import Cells, plain
 
 _WHOLE = ("left out", "rows", "configurations", "inside", "share", "mean error", "with them")
 _ERRORS = ("row", "left out", "as fitted")
-TITLE = f"Whole groups left out: configurations inside of the middle {SHARE:.0%} of what the rest says"
+TITLE = f"Whole groups left out: configurations inside of the middle {SHARE * 100:.0f} % of what the rest says"
 
 
 def show_errors(by: str, errors: Sequence[Error]) -> str:
@@ -71,8 +71,17 @@ def _lines(held: Sequence[Held]) -> Iterator[Sequence[str]]:
     yield "together", str(rows), str(count), f"{inside:.3g}", f"{inside / count:.0%}", "", ""
 
 
-def plain_held(held: Sequence[Held]) -> list[dict[str, object]]:
+def held_as_json(held: Sequence[Held]) -> str:
     """The same for programs.
+
+    Args:
+        held: The groups.
+    """
+    return json.dumps({"left_out": "groups", "share": SHARE, "groups": plain_held(held)}, indent=2) + "\n"
+
+
+def plain_held(held: Sequence[Held]) -> list[dict[str, object]]:
+    """The groups as plain data.
 
     Args:
         held: The groups.
