@@ -122,7 +122,7 @@ def test_every_published_figure_has_a_role(path: Path) -> None:
     if path.stem in {"mlperf_rcp", "mlperf_hyperparameters"}:
         assert "role" not in rows(path)[0]
         return
-    key = ("round", "division", "benchmark", "ipus")
+    key = ("round", "division", "benchmark", "ipus", "framework", "submitter")
     submissions = {
         tuple(row[k] for k in key): row["role"] for row in rows(ROOT / "reference_data/mlperf_submissions.csv")
     }
