@@ -213,7 +213,14 @@ def _scaling(runs: Results) -> Iterator[Comparison | NotRun]:
         share = smallest / ipus
         published = _rate(measured[ipus]) / _rate(measured[smallest]) * share
         predict = partial(_efficiency, runs, names[smallest], names[ipus], share)
-        yield held_against(group, f"efficiency of POD{ipus}", predict, published, "x", _logged(_together(measured[smallest], measured[ipus])))
+        yield held_against(
+            group,
+            f"efficiency of POD{ipus}",
+            predict,
+            published,
+            "x",
+            _logged(_together(measured[smallest], measured[ipus])),
+        )
     before = largest // 2
     predict, published = partial(_added_ms, runs, names[before], names[largest]), logged_ms[largest] - logged_ms[before]
     off_ms = math.hypot(*(logged_ms[ipus] * uncertainty_of(measured[ipus]) for ipus in (before, largest)))

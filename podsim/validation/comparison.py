@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-
 BEYOND: Final = 2
 """Standard deviations of data and inputs that explain an error; a larger one is an error of the model."""
 

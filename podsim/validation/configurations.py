@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final
 
 from podsim.report.envelope import numbers_of
@@ -42,12 +42,12 @@ def described(row: Comparison) -> Described | None:
     return _described(row.scenarios[0]) if row.scenarios else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _described(title: str) -> Described:
     spec = loaded(title)
     return Described(
         activity=str(spec.activity),
-        family=str(getattr(spec, "model").kind),
+        family=str(spec.model.kind),
         stack=spec.software.name,
         chip=spec.system.machine.ipu.name,
         ipus=numbers_of(spec)["ipu_count"],
@@ -60,7 +60,7 @@ def loaded(title: str) -> Scenario:
     return load_scenario(name, variant or None).spec
 
 
-@lru_cache(maxsize=None)
+@cache
 def same_runs(titles: tuple[str, ...]) -> dict[str, str]:
     """By title, the first title that runs the same."""
     firsts: dict[str, str] = {}

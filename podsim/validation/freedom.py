@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from podsim.specs.assumptions import Assumption, assumptions
 from podsim.specs.base import keys_of
 from podsim.specs.quantity import quantities
-from podsim.specs.scenario import Scenario
 from podsim.specs.software import Software
 from podsim.validation.comparison import Comparison
 from podsim.validation.configurations import configuration, loaded
