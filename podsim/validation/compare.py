@@ -47,7 +47,8 @@ def _named(row: Comparison | NotRun) -> Comparison | NotRun:
     if isinstance(row, NotRun):
         return row
     same = same_runs(titles())
-    return replace(row, configuration=" + ".join(same[title] for title in row.scenarios))
+    configuration = " + ".join(same[title] for title in row.scenarios) or f"{row.group}, {row.name}"
+    return replace(row, configuration=configuration)
 
 
 def validate(progress: Progress = list) -> tuple[Comparison, ...]:
@@ -67,8 +68,8 @@ def validation(progress: Progress = list) -> Validation:
     """
     bow = load_ipu("bow")
     runs = Noted(Runs(titles(), progress))
-    of_runs = (_named(replace(row, scenarios=runs.asked())) for row in compared(runs))
-    tried = (*_amp(bow), *compare_gemms(bow), *of_runs)
+    of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
+    tried = tuple(map(_named, (*_amp(bow), *compare_gemms(bow), *of_runs)))
     return Validation(
         tuple(row for row in tried if isinstance(row, Comparison)),
         tuple(row for row in tried if isinstance(row, NotRun)),
