@@ -9,7 +9,7 @@ from typing import Final
 from podsim.errors import PodsimError
 from podsim.mlperf.benchmark import nominal_sequences_per_pack
 from podsim.mlperf.logged import Logged
-from podsim.report.reference_data import rows, scenario_name
+from podsim.report.reference_data import PADDLE, rows, scenario_name
 
 _POD: Final = re.compile(r"pod[\s_-]*(\d+)", re.IGNORECASE)
 _BOW: Final = re.compile(r"bow", re.IGNORECASE)
@@ -28,7 +28,9 @@ def matching_scenario(run: Logged) -> str:
     Raises:
         PodsimError: None is, or several are.
     """
-    of_batch = [row for row in rows("mlperf_submissions") if _has_batch(row, run)]
+    known = [row for row in rows("mlperf_submissions") if _has_batch(row, run)]
+    # A submission of PaddlePaddle is meant where the log names it: its configurations are those of PopART.
+    of_batch = [row for row in known if row["framework"] != PADDLE or scenario_name(row) == run.simulated]
     found = [row for row in of_batch if _has_pod(row, run)]
     names = list(dict.fromkeys(scenario_name(row) for row in found if _has_details(row, run)))
     if run.simulated in names:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 from functools import lru_cache
+from typing import Final
 
 from podsim.specs import data_file
+
+PADDLE: Final = "PaddlePaddle"
+"""Framework of submissions that repeat those of PopART, configuration for configuration."""
 
 
 @lru_cache
@@ -19,4 +23,8 @@ def scenario_name(row: dict[str, str]) -> str:
     """The scenario that replays an MLPerf submission."""
     if row["benchmark"] == "resnet":
         return f"resnet50_{row['round']}_pod{row['ipus']}"
-    return f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"
+    name = f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"
+    if row["framework"] != PADDLE:
+        return name
+    variant = "" if row["submitter"] == "Graphcore" else f"@{row['submitter'].lower()}"
+    return f"{name}_{PADDLE.lower()}{variant}"

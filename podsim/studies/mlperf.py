@@ -58,7 +58,7 @@ def _record(row: dict[str, str], result: RunResult) -> dict[str, str | float]:
 
 def _logged_runs_min(submission: dict[str, str]) -> list[float]:
     """Times to train of the single runs, if they are at hand. [min]"""
-    keys = ("round", "division", "benchmark", "ipus")
+    keys = ("round", "division", "benchmark", "ipus", "framework", "submitter")
     wanted = [submission[key] for key in keys]
     return [float(run["ttt_physical_min"]) for run in rows("mlperf_runs") if [run[key] for key in keys] == wanted]
 

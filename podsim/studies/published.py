@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from podsim.report.reference_data import PADDLE
 from podsim.validation.comparison import Comparison, NotRun, Validation
+from podsim.validation.published import KEPT_ASIDE
 from podsim.validation.reference_data import CALIBRATION
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ _KINDS: Final = {
     "BERT effect": "ratios and differences",
     "ResNet-50 scaling": "ratios and differences",
     "published effect": "ratios and differences",
+    PADDLE: KEPT_ASIDE,
     "BERT": "MLPerf",
     "ResNet-50": "MLPerf",
     "published averages of whole runs": WHOLE_RUNS,
@@ -32,6 +35,7 @@ KINDS: Final = (
     "kernels",
     "MLPerf",
     "other training",
+    KEPT_ASIDE,
     WHOLE_RUNS,
     "forward passes",
     "text generation",
@@ -73,4 +77,6 @@ def _as_predicted_then(row: Comparison | NotRun, blind: float) -> Comparison:
 
 
 def _kind(group: str) -> str:
+    if group.endswith(KEPT_ASIDE):
+        return KEPT_ASIDE
     return next((kind for start, kind in _KINDS.items() if group.startswith(start)), group)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from podsim.cost import Chip, MatMulShape, planned_matmul
 from podsim.cost.amp import amp_vertex_cycles
-from podsim.report.reference_data import rows, scenario_name
+from podsim.report.reference_data import PADDLE, rows, scenario_name
 from podsim.specs import load_ipu
 from podsim.specs.ipu import Ipu
 from podsim.validation.comparison import Comparison, NotRun, Validation
+from podsim.validation.configurations import same_runs
 from podsim.validation.published import published_rows, published_titles
 from podsim.validation.reference_data import (
     CALIBRATION,
@@ -19,8 +21,10 @@ from podsim.validation.reference_data import (
     HOLD_OUT,
     blind_name,
     blind_predictions,
+    later_blind,
     role_of_update,
     submissions,
+    uncertainty_of,
 )
 from podsim.validation.runs import Noted, Results, Runs, held_against
 from podsim.watch import Watch
@@ -30,8 +34,21 @@ _GEMM_MEMORY = 0.6
 # Name for a reader, and the column with the time of a weight update beside checkpoints.
 _BENCHMARKS = {"bert": ("BERT", "step_ms_median"), "resnet": ("ResNet-50", "step_ms_pure")}
 _PODS = ("llama2_7b_pods@pod4", "llama2_7b_pods@pod16")
-_OF_LOGS = {"role": HOLD_OUT, "source": "mlperf_logs"}
 Progress = Watch
+
+
+def _logged(uncertainty: float) -> dict[str, str]:
+    """What is said of a figure made of several submissions."""
+    return {"role": HOLD_OUT, "source": "mlperf_logs", "uncertainty": f"{uncertainty:%}"}
+
+
+def _named(row: Comparison | NotRun) -> Comparison | NotRun:
+    """A comparison with the name of its configuration, that of the first of all rows that runs the same."""
+    if isinstance(row, NotRun):
+        return row
+    same = same_runs(titles())
+    configuration = " + ".join(same[title] for title in row.scenarios) or f"{row.group}, {row.name}"
+    return replace(row, configuration=configuration)
 
 
 def validate(progress: Progress = list) -> tuple[Comparison, ...]:
@@ -52,7 +69,7 @@ def validation(progress: Progress = list) -> Validation:
     bow = load_ipu("bow")
     runs = Noted(Runs(titles(), progress))
     of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
-    tried = (*_amp(bow), *compare_gemms(bow), *of_runs)
+    tried = tuple(map(_named, (*_amp(bow), *compare_gemms(bow), *of_runs)))
     return Validation(
         tuple(row for row in tried if isinstance(row, Comparison)),
         tuple(row for row in tried if isinstance(row, NotRun)),
@@ -61,7 +78,8 @@ def validation(progress: Progress = list) -> Validation:
 
 def titles() -> tuple[str, ...]:
     """The scenarios of all rows."""
-    submitted = (scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark))
+    of = (row for benchmark in _BENCHMARKS for paddle in (False, True) for row in submissions(benchmark, paddle=paddle))
+    submitted = (scenario_name(row) for row in of)
     return tuple(dict.fromkeys((*submitted, *published_titles(), *_PODS)))
 
 
@@ -92,6 +110,7 @@ def _amp(bow: Ipu) -> Iterator[Comparison]:
             "cycles",
             row["role"],
             row["source"],
+            uncertainty=uncertainty_of(row),
         )
 
 
@@ -103,20 +122,28 @@ def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
         rate = shape.flop * bow.clock_hz / plan.account.cycles
         name = f"{shape.rows}x{shape.inner}x{shape.columns}"
         published = float(row["measured_tflops_digitised"])
-        yield Comparison(f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"])
+        made = Comparison(f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"])
+        yield replace(made, uncertainty=uncertainty_of(row))
 
 
 def _submitted(what: str, quantity: str, runs: Results) -> Iterator[Comparison | NotRun]:
     """Weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
-        for row in submissions(benchmark):
+        for row in (*submissions(benchmark), *submissions(benchmark, paddle=True)):
             name, blind = scenario_name(row), blind_predictions(blind_name(row)).get(quantity)
+            later = later_blind(blind_name(row), quantity)
             if quantity == "weight_update":
                 row = row | {"role": role_of_update(row)}
                 predict, published, unit = partial(_update_ms, runs, name), float(row[column]), "ms"
             else:
                 predict, published, unit = partial(_minutes, runs, name), float(row["score_physical_min"]), "min"
-            yield held_against(f"{label} {what}", name, predict, published, unit, row, blind)
+                row = row | {"uncertainty": row["uncertainty_score"]}
+            yield held_against(f"{_of(row, label)} {what}", name, predict, published, unit, row, blind, later)
+
+
+def _of(row: dict[str, str], label: str) -> str:
+    """The benchmark, in a group of its own where another framework repeats the submissions of PopART."""
+    return f"{PADDLE} {label}" if row["framework"] == PADDLE else label
 
 
 def _update_ms(runs: Results, name: str) -> float:
@@ -132,6 +159,7 @@ def _throughputs(runs: Results) -> Iterator[Comparison | NotRun]:
     for row in submissions("resnet"):
         name, published = scenario_name(row), float(row["throughput_samples_s"])
         predict = partial(_images_per_s, runs, name)
+        row = row | {"uncertainty": row["uncertainty_throughput"]}
         yield held_against("ResNet-50 throughput", name, predict, published, "images/s", row)
 
 
@@ -142,11 +170,13 @@ def _images_per_s(runs: Results, name: str) -> float:
 
 def _evaluations(runs: Results) -> Iterator[Comparison | NotRun]:
     """One evaluation of a BERT run."""
-    for row in submissions("bert"):
+    for row in (*submissions("bert"), *submissions("bert", paddle=True)):
         name, count = scenario_name(row), float(row["n_evals_mean"])
         predict = partial(_evaluation_s, runs, name, count)
-        role = CALIBRATION if row["round"] == EVALUATED else row["role"]
-        yield held_against("BERT evaluation", name, predict, float(row["eval_s_median"]), "s", row | {"role": role})
+        is_fitted = row["round"] == EVALUATED and row["framework"] != PADDLE
+        change = {"role": CALIBRATION if is_fitted else row["role"], "uncertainty": row["uncertainty_evaluation"]}
+        group, published = f"{_of(row, 'BERT')} evaluation", float(row["eval_s_median"])
+        yield held_against(group, name, predict, published, "s", row | change)
 
 
 def _evaluation_s(runs: Results, name: str, count: float) -> float:
@@ -155,7 +185,8 @@ def _evaluation_s(runs: Results, name: str, count: float) -> float:
 
 def _effects(runs: Results) -> Iterator[Comparison | NotRun]:
     """Published differences between runs, which totals hide."""
-    measured = {scenario_name(row): float(row["step_ms_median"]) for row in submissions("bert")}
+    known = {scenario_name(row): row for row in submissions("bert")}
+    measured = {name: float(row["step_ms_median"]) for name, row in known.items()}
     pairs = (
         ("POD64 to POD128, open", "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"),
         ("POD64 to POD128, closed", "bert_v1.1_pod64_closed", "bert_v1.1_pod128_closed"),
@@ -164,7 +195,8 @@ def _effects(runs: Results) -> Iterator[Comparison | NotRun]:
     )
     for name, before, after in pairs:
         predict, published = partial(_added_ms, runs, before, after), measured[after] - measured[before]
-        yield held_against("BERT effect of a change", name, predict, published, "ms", _OF_LOGS)
+        share = math.hypot(*(measured[each] * uncertainty_of(known[each]) for each in (before, after))) / abs(published)
+        yield held_against("BERT effect of a change", name, predict, published, "ms", _logged(share))
 
 
 def _added_ms(runs: Results, before: str, after: str) -> float:
@@ -182,15 +214,30 @@ def _scaling(runs: Results) -> Iterator[Comparison | NotRun]:
         share = smallest / ipus
         published = _rate(measured[ipus]) / _rate(measured[smallest]) * share
         predict = partial(_efficiency, runs, names[smallest], names[ipus], share)
-        yield held_against(group, f"efficiency of POD{ipus}", predict, published, "x", _OF_LOGS)
+        yield held_against(
+            group,
+            f"efficiency of POD{ipus}",
+            predict,
+            published,
+            "x",
+            _logged(_together(measured[smallest], measured[ipus])),
+        )
     before = largest // 2
     predict, published = partial(_added_ms, runs, names[before], names[largest]), logged_ms[largest] - logged_ms[before]
-    yield held_against(group, f"POD{before} to POD{largest}", predict, published, "ms", _OF_LOGS)
+    off_ms = math.hypot(*(logged_ms[ipus] * uncertainty_of(measured[ipus]) for ipus in (before, largest)))
+    yield held_against(group, f"POD{before} to POD{largest}", predict, published, "ms", _logged(off_ms / published))
     (gpu,) = (row for row in rows("mlperf_gpu_reference") if (row["round"], row["benchmark"]) == ("v1.1", "resnet"))
     minutes = float(gpu["score_min"])
     published = float(measured[smallest]["score_physical_min"]) / minutes
     name = f"POD{smallest} over DGX A100, time to train"
-    yield held_against(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _OF_LOGS)
+    # Of the other machine there is a score alone: its runs are taken to differ as much.
+    share = math.sqrt(2) * uncertainty_of(measured[smallest], "uncertainty_score")
+    yield held_against(group, name, lambda: _minutes(runs, names[smallest]) / minutes, published, "x", _logged(share))
+
+
+def _together(one: dict[str, str], other: dict[str, str]) -> float:
+    """Uncertainty of a ratio of two weight updates."""
+    return math.hypot(uncertainty_of(one), uncertainty_of(other))
 
 
 def _efficiency(runs: Results, small: str, large: str, share: float) -> float:
@@ -206,7 +253,8 @@ def _more_ipus(runs: Results) -> Comparison | NotRun:
     """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
     small, large = _PODS
     name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4
-    row = {"role": HOLD_OUT, "source": "conductivity2024"}
+    # As "linearly" says a factor of 4 to one digit: half a unit either way, evenly.
+    row = {"role": HOLD_OUT, "source": "conductivity2024", "uncertainty": "7 %"}
     return held_against(
         "published effect of more IPUs",
         name,

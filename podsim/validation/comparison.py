@@ -5,6 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+BEYOND: Final = 2
+"""Standard deviations of data and inputs that explain an error; a larger one is an error of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """A prediction by version 0.6.0 of a figure that nobody who built it had seen; never computed again.
+
+    Attributes:
+        row: The name that it was made under.
+        predicted: The prediction.
+        described_as: How the run was described; the shipped scenario may say it otherwise.
+    """
+
+    row: str
+    predicted: float
+    described_as: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +40,9 @@ class Comparison:
         source: Where the published figure comes from.
         blind: What the first version predicted before the figure was known, if it did; never computed again.
         scenarios: What is simulated for it; empty for a vertex or a product.
+        uncertainty: Standard deviation of the published figure, as a share of it; None if it is not known.
+        later_blind: What version 0.6.0 predicted before the figure was known.
+        configuration: What was run, whatever it is called: rows of one name say one thing about the model.
     """
 
     group: str
@@ -32,11 +54,32 @@ class Comparison:
     source: str
     blind: float | None = None
     scenarios: tuple[str, ...] = ()
+    uncertainty: float | None = None
+    later_blind: tuple[Blind, ...] = ()
+    configuration: str = ""
 
     @property
     def error(self) -> float:
         """Predicted / published - 1."""
         return self.predicted / self.published - 1
+
+    def is_beyond(self, of_inputs: float = 0.0) -> bool | None:
+        """Whether the error is more than what was measured, and the inputs, leave open, as in ASME V&V 20.
+
+        Args:
+            of_inputs: Standard deviation that uncertain inputs give the prediction, as a share of it.
+
+        Returns:
+            |E| > 2 u, u^2 = u_data^2 + u_input^2; None if the uncertainty of the figure is not known.
+
+        >>> Comparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond()
+        True
+        >>> Comparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond(0.02)
+        False
+        """
+        if self.uncertainty is None:
+            return None
+        return abs(self.error) > BEYOND * math.hypot(self.uncertainty, of_inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +96,8 @@ class NotRun:
         reason: Why there is no prediction.
         blind: What the first version predicted, if it did.
         scenarios: What would be simulated for it.
+        uncertainty: Standard deviation of the published figure, as a share of it; None if it is not known.
+        later_blind: What version 0.6.0 predicted.
     """
 
     group: str
@@ -64,6 +109,8 @@ class NotRun:
     reason: str
     blind: float | None = None
     scenarios: tuple[str, ...] = ()
+    uncertainty: float | None = None
+    later_blind: tuple[Blind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +149,8 @@ class Summary:
         group: What was compared.
         role: `calibration` or `hold-out`.
         count: Comparisons.
+        configurations: Distinct configurations among them.
+        beyond: Comparisons whose errors are more than twice the uncertainty of what was measured.
         bias: Mean of the signed errors.
         mean: Mean of the absolute errors.
         rms: Root of the mean square of the errors.
@@ -111,6 +160,8 @@ class Summary:
     group: str
     role: str
     count: int
+    configurations: int
+    beyond: int
     bias: float
     mean: float
     rms: float
@@ -119,18 +170,22 @@ class Summary:
 
 def summarize(comparisons: Sequence[Comparison]) -> tuple[Summary, ...]:
     """One summary per group and role, in order of first appearance."""
-    groups: dict[tuple[str, str], list[float]] = {}
+    groups: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in comparisons:
-        groups.setdefault((comparison.group, comparison.role), []).append(comparison.error)
-    return tuple(
-        Summary(
-            group,
-            role,
-            len(errors),
-            math.fsum(errors) / len(errors),
-            math.fsum(map(abs, errors)) / len(errors),
-            math.sqrt(math.fsum(error**2 for error in errors) / len(errors)),
-            max(errors, key=abs),
-        )
-        for (group, role), errors in groups.items()
+        groups.setdefault((comparison.group, comparison.role), []).append(comparison)
+    return tuple(_summary(group, role, rows) for (group, role), rows in groups.items())
+
+
+def _summary(group: str, role: str, rows: Sequence[Comparison]) -> Summary:
+    errors = [row.error for row in rows]
+    return Summary(
+        group=group,
+        role=role,
+        count=len(rows),
+        configurations=len({row.configuration or row.name for row in rows}),
+        beyond=sum(row.is_beyond() is True for row in rows),
+        bias=math.fsum(errors) / len(errors),
+        mean=math.fsum(map(abs, errors)) / len(errors),
+        rms=math.sqrt(math.fsum(error**2 for error in errors) / len(errors)),
+        worst=max(errors, key=abs),
     )

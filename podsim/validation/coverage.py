@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ TARGET = (0.7, 0.9)
 """Share of rows that should lie in their middle 80 %: fewer, and ranges promise too much; more, and they say little."""
 _PUBLISHED = "published"
 """What groups of rows are called that are not MLPerf's."""
+_TENTH = statistics.NormalDist().inv_cdf(0.9)
+"""Standard deviations from the middle to the tenth and the nine tenths of a normal distribution."""
 _Draws = Sequence[Drawn | None]
 
 
@@ -62,6 +65,17 @@ class Range:
         return low <= self.row.published <= high
 
     @property
+    def of_inputs(self) -> float:
+        """Standard deviation that uncertain inputs give the prediction, as a share of it."""
+        low, high = self.bare
+        return math.log(high / low) / (2 * _TENTH) if 0 < low <= high else math.inf
+
+    @property
+    def is_beyond(self) -> bool | None:
+        """Whether the error is more than data and inputs together leave open; None if the data's share is not known."""
+        return self.row.is_beyond(self.of_inputs)
+
+    @property
     def beyond(self) -> float:
         """Published over the nearest end of the range, less one; 0 inside."""
         return self.row.published / min(max(self.row.published, self.low), self.high) - 1
@@ -76,12 +90,14 @@ class Share:
         rows: How many there are.
         inside: Of them, those inside.
         inside_bare: Those inside of what uncertain inputs alone give.
+        beyond: Those whose errors are more than data and inputs together leave open.
     """
 
     group: str
     rows: int
     inside: int
     inside_bare: int
+    beyond: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +125,20 @@ class Coverage:
     @property
     def total(self) -> Share:
         """All rows but averages of whole runs, which hold what no prediction does."""
-        return _share("all but whole runs", [each for each in self.ranges if each.row.group != WHOLE_RUNS])
+        return _share("all but whole runs", [each for each in self.ranges if not each.row.group.startswith(WHOLE_RUNS)])
 
     @property
     def outside_mlperf(self) -> Share:
         """The same without MLPerf, whose rows are many and whose runs constants were fitted to."""
-        found = [r for r in self.ranges if r.row.group != WHOLE_RUNS and r.row.group.startswith(_PUBLISHED)]
+        found = [
+            r for r in self.ranges if not r.row.group.startswith(WHOLE_RUNS) and r.row.group.startswith(_PUBLISHED)
+        ]
         return _share("of these, outside of MLPerf", found)
 
 
 def _share(group: str, ranges: Sequence[Range]) -> Share:
     inside, bare = (sum(flags) for flags in ([r.is_inside for r in ranges], [r.is_inside_bare for r in ranges]))
-    return Share(group, len(ranges), inside, bare)
+    return Share(group, len(ranges), inside, bare, sum(each.is_beyond is True for each in ranges))
 
 
 def coverage(comparisons: Sequence[Comparison], draws: Draws, watch: Watch) -> Coverage:

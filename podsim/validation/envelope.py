@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from podsim.report.envelope import NAMES, names_of, numbers_of
-from podsim.report.reference_data import scenario_name
+from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_scenario
 from podsim.validation.published import published_titles
-from podsim.validation.reference_data import submissions
 
 
 def compared_titles() -> tuple[str, ...]:
     """Scenarios that a published figure is held against; a variant stands behind `@`."""
-    submitted = (scenario_name(row) for benchmark in ("bert", "resnet") for row in submissions(benchmark))
+    submitted = (scenario_name(row) for row in rows("mlperf_submissions"))
     return tuple(dict.fromkeys((*submitted, *published_titles())))
 
 

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from podsim.specs import load_scenario
 from podsim.specs.assumptions import Assumption, assumptions
 from podsim.specs.base import keys_of
 from podsim.specs.quantity import quantities
-from podsim.specs.scenario import Scenario
 from podsim.specs.software import Software
 from podsim.validation.comparison import Comparison
+from podsim.validation.configurations import configuration, loaded
 
 MOST_FITTED = 14
 """More constants than these are not fitted in all of podsim, but those of noise."""
 MOST_OF_NOISE = 6
 """More constants of noise than these are not fitted."""
-_WORDS = frozenset({"basis", "description", "name", "note", "range", "source"})
-"""Keys that no time follows from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +54,11 @@ def freedom(comparisons: Sequence[Comparison]) -> Freedom:
     Args:
         comparisons: The rows.
     """
-    specs = {title: _load(title) for row in comparisons for title in row.scenarios}
+    specs = {title: loaded(title) for row in comparisons for title in row.scenarios}
     uncertain = {_identity(each): each for spec in specs.values() for each in assumptions(spec)}
     assumed = [each for each in uncertain.values() if each.basis == "assumed"]
     of_hardware = [each for each in assumed if each.key.startswith(("system.", "software."))]
-    known = {title: _configuration(spec) for title, spec in specs.items()}
+    known = {title: configuration(spec) for title, spec in specs.items()}
     by_role = {role: _configurations(comparisons, role, known) for role in dict.fromkeys(r.role for r in comparisons)}
     common = set.intersection(*by_role.values()) if len(by_role) > 1 else set()
     return Freedom(
@@ -73,11 +70,6 @@ def freedom(comparisons: Sequence[Comparison]) -> Freedom:
         len(common),
         tuple(sorted({each for spec in specs.values() for each in _noise(spec.software)})),
     )
-
-
-def _load(title: str) -> Scenario:
-    name, _, variant = title.partition("@")
-    return load_scenario(name, variant or None).spec
 
 
 def _identity(each: Assumption) -> tuple[str, str, str, str, str | None]:
@@ -112,14 +104,3 @@ def _is_choice(declared: FieldInfo) -> bool:
 
 def _configurations(comparisons: Sequence[Comparison], role: str, known: Mapping[str, str]) -> set[str]:
     return {known[title] for row in comparisons if row.role == role for title in row.scenarios}
-
-
-def _configuration(spec: Scenario) -> str:
-    """All that times follow from, as a text."""
-    return repr(_without_words(spec.model_dump(mode="json", exclude_none=True)))
-
-
-def _without_words(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _without_words(each) for key, each in data.items() if key not in _WORDS}
-    return [_without_words(each) for each in data] if isinstance(data, list) else data

@@ -12,14 +12,13 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from podsim.report.reference_data import rows, scenario_name
+from podsim.report.reference_data import PADDLE, rows, scenario_name
 from podsim.specs import TrainingScenario, load_scenario
 from podsim.specs.convnet_training import EpochRunSpec
 from podsim.training.epochs import EpochRun
-from podsim.validation.reference_data import submissions
 
 Floats = NDArray[np.float64]
-_SAME = ("round", "division", "benchmark", "ipus")
+_SAME = ("round", "division", "benchmark", "ipus", "framework", "submitter")
 _NOMINAL_PER_PACK = 2
 _NEIGHBOURS = 3
 """Blocks on either side that a block is compared with."""
@@ -72,13 +71,14 @@ class LoggedRuns:
 
 
 def logged_runs(role: str | None = None) -> Iterator[LoggedRuns]:
-    """Submissions, each with its runs.
+    """Submissions, each with its runs; those of PaddlePaddle, whose blocks end otherwise, are left out.
 
     Args:
         role: `calibration` or `hold-out`; both if left out.
     """
-    known = {_key(row): row for name in ("bert", "resnet") for row in submissions(name)}
-    chosen = (row for row in rows("mlperf_intervals") if role in (None, row["role"]))
+    known = {_key(row): row for row in rows("mlperf_submissions")}
+    known_to_noise = (row for row in rows("mlperf_intervals") if row["framework"] != PADDLE)
+    chosen = (row for row in known_to_noise if role in (None, row["role"]))
     for key, found in groupby(chosen, _key):
         yield _submission(known[key], list(found))
 

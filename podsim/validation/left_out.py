@@ -173,7 +173,7 @@ def _point(row: Comparison, moved: Point) -> Point:
     late = math.log(row.predicted / row.published)
     error = -late if row.unit.endswith("/s") else late
     name = row.name.partition(":")[0]
-    return replace(moved, name=name, role=row.role, error=error, data_sigma=getattr(row, "uncertainty", None) or 0.0)
+    return replace(moved, name=name, role=row.role, error=error, data_sigma=row.uncertainty or 0.0)
 
 
 def _moved(title: str) -> Point:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from podsim.report.reference_data import rows
+from podsim.report.reference_data import PADDLE, rows
+from podsim.validation.comparison import Blind
 
 CALIBRATION, HOLD_OUT = "calibration", "hold-out"
 EVALUATED = "v2.0"
@@ -14,10 +15,12 @@ CALLED = ("v1.1", "v2.0")
 _FIRST_NAMES = {"bert": "bert", "resnet": "resnet50"}
 
 
-def submissions(benchmark: str, rounds: Collection[str] = ()) -> tuple[dict[str, str], ...]:
-    """MLPerf submissions of one benchmark, of all rounds or of some."""
+def submissions(benchmark: str, rounds: Collection[str] = (), *, paddle: bool = False) -> tuple[dict[str, str], ...]:
+    """MLPerf submissions of one benchmark, of all rounds or of some; those of PaddlePaddle stand apart."""
     found = (row for row in rows("mlperf_submissions") if row["benchmark"] == benchmark)
-    return tuple(row for row in found if not rounds or row["round"] in rounds)
+    return tuple(
+        row for row in found if (not rounds or row["round"] in rounds) and (row["framework"] == PADDLE) == paddle
+    )
 
 
 def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
@@ -35,6 +38,18 @@ def blind_predictions(name: str) -> dict[str, float]:
     return {row["quantity"]: float(row["predicted"]) for row in rows("first_predictions") if row["row"] == name}
 
 
+def later_blind(name: str, quantity: str) -> tuple[Blind, ...]:
+    """What version 0.6.0 predicted of a row before its figure was known, in one description of the run or several."""
+    found = (row for row in rows("second_predictions") if (row["row"], row["quantity"]) == (name, quantity))
+    return tuple(Blind(name, float(row["predicted"]), row["described_as"]) for row in found)
+
+
+def uncertainty_of(row: dict[str, str], column: str = "uncertainty") -> float:
+    """Standard deviation of what was measured, as a share of it."""
+    return float(row[column].removesuffix("%")) / 100
+
+
 def blind_name(row: dict[str, str]) -> str:
     """What the blind predictions call a submission; those of MLPerf v2.0 ran on Bow."""
-    return f"mlperf {row['round']} {_FIRST_NAMES[row['benchmark']]} bow{row['ipus']}"
+    name = f"mlperf {row['round']} {_FIRST_NAMES[row['benchmark']]} bow{row['ipus']}"
+    return f"{name} {PADDLE} {row['submitter']}" if row["framework"] == PADDLE else name

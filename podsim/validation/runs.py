@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from podsim.activity import run
@@ -10,7 +11,8 @@ from podsim.errors import InfeasibleError
 from podsim.report.forward import ForwardResult
 from podsim.report.generation import GenerationResult
 from podsim.report.result import RunResult
-from podsim.validation.comparison import Comparison, NotRun
+from podsim.validation.comparison import Blind, Comparison, NotRun
+from podsim.validation.reference_data import uncertainty_of
 from podsim.watch import Watch
 
 Result = RunResult | GenerationResult | ForwardResult
@@ -150,6 +152,7 @@ def held_against(
     unit: str,
     row: dict[str, str],
     blind: float | None = None,
+    later: tuple[Blind, ...] = (),
 ) -> Comparison | NotRun:
     """A published figure with its prediction, or why there is none.
 
@@ -159,11 +162,13 @@ def held_against(
         predict: Gives the prediction; raises `InfeasibleError` where the plan is impossible.
         published: The published figure.
         unit: Unit of both.
-        row: The row, with its role and its source.
+        row: The row, with its role, its source and the uncertainty of the figure.
         blind: What the first version predicted.
+        later: What version 0.6.0 predicted.
     """
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
-        return Comparison(group, name, predict(), published, unit, role, source, blind)
+        found: Comparison | NotRun = Comparison(group, name, predict(), published, unit, role, source, blind)
     except InfeasibleError as error:
-        return NotRun(group, name, published, unit, role, source, error.message, blind)
+        found = NotRun(group, name, published, unit, role, source, error.message, blind)
+    return replace(found, uncertainty=uncertainty_of(row), later_blind=later)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from podsim.report.reference_data import rows as reference_rows
-from podsim.validation.comparison import Comparison, NotRun, Summary, Validation, summarize
+from podsim.validation.comparison import BEYOND, Comparison, NotRun, Summary, Validation, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.left_out import FreedomLeft, freedom_left, shipped
 from podsim.validation.limits import Verdict
@@ -18,10 +18,11 @@ from podsim.validation.tables import Cells, figure, markdown, plain
 
 _MS_PER_S = 1000
 _Row = TypeVar("_Row", bound=Comparison | NotRun)
-_HEADER = ("row", "predicted", "published", "unit", "error")
+_HEADER = ("row", "predicted", "published", "unit", "error", "data", "explained")
 _NOT_RUN_HEADER = ("row", "published", "unit", "why nothing is predicted")
+_LATER_HEADER = ("row", "described as", "blind", "published", "unit", "blind error")
 _BLIND_HEADER = ("row", "blind", "now", "published", "unit", "blind error", "error now")
-_SUMMARY_HEADER = ("group", "role", "rows", "bias", "mean error", "RMS", "worst")
+_SUMMARY_HEADER = ("group", "role", "rows", "configurations", "bias", "mean error", "RMS", "worst", "beyond data")
 _FREEDOM_HEADER = ("what", "count", "which")
 _APART = "of whole runs; those that differ in name alone count once"
 _ROLES = {
@@ -29,6 +30,11 @@ _ROLES = {
     "hold-out": "Hold-out: rows that nothing is fitted to",
 }
 _BLIND = "Blind: what version 0.1.0 predicted before the figure was known, never computed again"
+_LATER = "Blind: what version 0.6.0 predicted before the figure was known, never computed again"
+_NOTE = (
+    "data: twice the uncertainty of what was measured. An error within it is explained; a larger one is one of the"
+    " model, or of its inputs, which `--coverage` draws."
+)
 _NOT_RUN = "Published figures without a prediction"
 
 
@@ -56,6 +62,8 @@ def show(
     is_markdown = output_format == "markdown"
     render, head = (markdown, "## {}\n\n") if is_markdown else (plain, "{}\n\n")
     blocks = [] if summary_only else [head.format(title) + render(cells) for title, cells in _tables(found)]
+    if not summary_only and any(row.uncertainty is not None for row in found.comparisons):
+        blocks.append(_NOTE + "\n")
     blocks.append(head.format("Summary") + render(summary_cells(found.comparisons)))
     if chosen is not None:
         blocks.append(head.format("Degrees of freedom") + render(freedom_cells(chosen)))
@@ -76,7 +84,7 @@ def _as_json(
     chosen: Freedom | None,
 ) -> str:
     rows = {
-        "comparisons": [asdict(c) | {"error": c.error} for c in found.comparisons],
+        "comparisons": [asdict(c) | {"error": c.error, "is_beyond_data": c.is_beyond()} for c in found.comparisons],
         "not_run": [asdict(row) for row in found.not_run],
     }
     report: dict[str, Any] = ({} if summary_only else rows) | {
@@ -104,6 +112,8 @@ def _tables(found: Validation) -> Iterator[tuple[str, Cells]]:
             yield title, [_HEADER, *_by_group(rows, _row)]
     if blind := [row for row in found.rows if row.blind is not None]:
         yield _BLIND, [_BLIND_HEADER, *_by_group(blind, _blind_row)]
+    if later := [row for row in found.rows if row.later_blind]:
+        yield _LATER, [_LATER_HEADER, *(cells for row in later for cells in _later_rows(row))]
     if found.not_run:
         yield _NOT_RUN, [_NOT_RUN_HEADER, *_by_group(found.not_run, _not_run_row)]
 
@@ -116,7 +126,9 @@ def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], tuple[str, ...]]) ->
 
 
 def _row(c: Comparison) -> tuple[str, ...]:
-    return c.name, figure(c.predicted), figure(c.published), c.unit, f"{c.error:+.1%}"
+    data = "" if c.uncertainty is None else f"{BEYOND * c.uncertainty:.1%}"
+    explained = {None: "", True: "no", False: "yes"}[c.is_beyond()]
+    return c.name, figure(c.predicted), figure(c.published), c.unit, f"{c.error:+.1%}", data, explained
 
 
 def _blind_row(row: Comparison | NotRun) -> tuple[str, ...]:
@@ -124,6 +136,12 @@ def _blind_row(row: Comparison | NotRun) -> tuple[str, ...]:
     now = (figure(row.predicted), f"{row.error:+.1%}") if isinstance(row, Comparison) else ("not run", "")
     name = row.name.partition(":")[0]
     return name, figure(blind), now[0], figure(row.published), row.unit, f"{blind / row.published - 1:+.1%}", now[1]
+
+
+def _later_rows(row: Comparison | NotRun) -> Iterator[tuple[str, ...]]:
+    for each in row.later_blind:
+        error = f"{each.predicted / row.published - 1:+.1%}"
+        yield each.row, each.described_as, figure(each.predicted), figure(row.published), row.unit, error
 
 
 def _not_run_row(row: NotRun) -> tuple[str, ...]:
@@ -143,7 +161,7 @@ def markdown_summary(comparisons: Sequence[Comparison]) -> str:
 
 def _summary_row(s: Summary) -> tuple[str, ...]:
     errors = (f"{s.bias:+.1%}", f"{s.mean:.1%}", f"{s.rms:.1%}", f"{s.worst:+.1%}")
-    return s.group, s.role, str(s.count), *errors
+    return s.group, s.role, str(s.count), str(s.configurations), *errors, str(s.beyond)
 
 
 def freedom_cells(chosen: Freedom) -> Cells:

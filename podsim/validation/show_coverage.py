@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 
 from podsim.validation.coverage import TARGET, Coverage, Range, Share, far_outside
 from podsim.validation.show_left_out import TITLE, plain_held, show_held
 from podsim.validation.tables import figure, markdown, plain
 
-_SHARES = ("group", "rows", "inside", "share", "share without model form")
+_SHARES = ("group", "rows", "inside", "share", "share without model form", "beyond data and inputs")
 _OUTSIDE = ("row", "published", "P10", "P90", "unit", "beyond")
 _TITLE = "Rows inside their middle 80 % (P10 to P90)"
 
@@ -35,7 +36,7 @@ def show_coverage(found: Coverage, output_format: str) -> str:
 
 def _share(each: Share) -> tuple[str, ...]:
     shares = (f"{count / each.rows:.0%}" if each.rows else "" for count in (each.inside, each.inside_bare))
-    return each.group, str(each.rows), str(each.inside), *shares
+    return each.group, str(each.rows), str(each.inside), *shares, str(each.beyond)
 
 
 def _outside(found: Coverage) -> Iterator[tuple[str, ...]]:
@@ -48,6 +49,7 @@ def _outside(found: Coverage) -> Iterator[tuple[str, ...]]:
 def _notes(found: Coverage) -> Iterator[str]:
     low, high = TARGET
     yield f"{found.draws.count:,} draws, seed {found.draws.seed}; {low:.0%} to {high:.0%} of the rows should be inside"
+    yield "beyond data and inputs: errors of more than twice what both leave open, which are errors of the model"
     if found.undrawn:
         yield f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}"
 
@@ -72,6 +74,7 @@ def _plain_share(each: Share) -> dict[str, object]:
         "rows": each.rows,
         "inside": each.inside,
         "inside_without_model_form": each.inside_bare,
+        "beyond_data_and_inputs": each.beyond,
     }
 
 
@@ -87,6 +90,9 @@ def _plain_range(each: Range) -> dict[str, object]:
         "p90": each.high,
         "without_model_form": {"p10": each.bare[0], "p90": each.bare[1]},
         "is_inside": each.is_inside,
+        "uncertainty": each.row.uncertainty,
+        "of_inputs": each.of_inputs if math.isfinite(each.of_inputs) else None,
+        "is_beyond_data_and_inputs": each.is_beyond,
         "beyond": each.beyond,
         "draws": each.draws,
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import csv
 import hashlib
+import math
 import re
+import statistics
 import subprocess
 import sys
 import tomllib
@@ -24,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HARDWARE = sorted((ROOT / "hardware_specs").rglob("*.yaml"))
 SPECS = [path for path in HARDWARE if path.name != "references.yaml"]
 BLIND = ROOT / "reference_data" / "first_predictions.csv"
-TABLES = sorted(path for path in (ROOT / "reference_data").glob("*.csv") if path != BLIND)
+LATER_BLIND = ROOT / "reference_data" / "second_predictions.csv"
+TABLES = sorted(path for path in (ROOT / "reference_data").glob("*.csv") if path not in {BLIND, LATER_BLIND})
 BASES = {"published", "measured", "derived", "calibrated", "assumed"}
 NAMES_ONLY = {"machine_count", "link_domain_machine_count", "host_count"}
 """Numbers of a pod that its name stands for: IPU-POD64 is 16 machines."""
@@ -122,7 +125,7 @@ def test_every_published_figure_has_a_role(path: Path) -> None:
     if path.stem in {"mlperf_rcp", "mlperf_hyperparameters"}:
         assert "role" not in rows(path)[0]
         return
-    key = ("round", "division", "benchmark", "ipus")
+    key = ("round", "division", "benchmark", "ipus", "framework", "submitter")
     submissions = {
         tuple(row[k] for k in key): row["role"] for row in rows(ROOT / "reference_data/mlperf_submissions.csv")
     }
@@ -135,6 +138,53 @@ def test_blind_predictions_are_never_computed_again() -> None:
     """They were made by version 0.1.0 before the measurements were known; another number would not be blind."""
     written = hashlib.sha256(BLIND.read_bytes()).hexdigest()
     assert written == "7d4ddd91f7efff6b356f0c122ad6d02a6d80787dac86fa6a9090333f67bbf8d1"
+
+
+def test_blind_predictions_of_version_0_6_are_never_computed_again() -> None:
+    written = hashlib.sha256(LATER_BLIND.read_bytes()).hexdigest()
+    assert written == "65774ca3bd708b59d80acd9916961d2b71f087f6ad83a0d9386d3abb6b01d552"
+
+
+def test_the_page_on_accuracy_shows_those_of_version_0_6_as_they_are() -> None:
+    page = (ROOT / "docs/background/accuracy.md").read_text(encoding="utf-8")
+    assert len(rows(LATER_BLIND)) == 13
+    for row in rows(LATER_BLIND):
+        names = row["row"], row["described_as"], row["quantity"].replace("_", " ")
+        cells = (*names, row["predicted"], row["measured"], row["unit"], f"{row['error_percent']} %")
+        assert f"| {' | '.join(cells)} |" in page
+
+
+@pytest.mark.parametrize("path", TABLES, ids=in_file)
+def test_every_measurement_that_is_compared_has_an_uncertainty(path: Path) -> None:
+    """One standard deviation as a share: more than nothing, and less than the figure itself."""
+    if path.stem not in {"published_throughput", "mlperf_submissions", "gemm_measurements", "amp_measurements"}:
+        return
+    for row in rows(path):
+        for column in (each for each in row if each.startswith("uncertainty") and not each.endswith("basis")):
+            share = re.fullmatch(r"(\d+(?:\.\d+)?) %", row[column])
+            assert share and 0 < float(share[1]) < 50, (row, column)
+
+
+def test_the_uncertainty_of_a_submission_is_that_of_the_mean_of_its_runs() -> None:
+    """Standard deviation of the runs over the root of their number, to the two digits that are written."""
+    key = ("round", "division", "benchmark", "ipus", "framework", "submitter")
+    runs = rows(ROOT / "reference_data/mlperf_runs.csv")
+    for row in rows(ROOT / "reference_data/mlperf_submissions.csv"):
+        of_row = [run for run in runs if all(run[k] == row[k] for k in key)]
+        for column, values in (
+            ("uncertainty", [float(run["step_ms_median_block"]) for run in of_row]),
+            ("uncertainty_evaluation", [float(run["eval_s_median"]) for run in of_row]),
+            ("uncertainty_throughput", [float(run["train_s"]) / float(run["n_steps"]) for run in of_row]),
+            ("uncertainty_score", [float(run["ttt_physical_min"]) / float(run["n_steps"]) for run in of_row]),
+        ):
+            expected = statistics.stdev(values) / statistics.mean(values) / math.sqrt(len(values))
+            assert float(row[column].removesuffix(" %")) / 100 == pytest.approx(expected, rel=0.06), (row, column)
+
+
+def test_rows_that_were_kept_aside_are_no_calibration() -> None:
+    aside = [row for row in rows(ROOT / "reference_data/published_throughput.csv") if row["kept_aside_until"]]
+    assert len(aside) == 66
+    assert {row["role"] for row in aside} == {"hold-out"}
 
 
 def test_the_page_on_accuracy_shows_the_blind_predictions_as_they_are() -> None:

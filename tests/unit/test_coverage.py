@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from podsim.validation.scatter import Residuals, residuals
 from ruamel.yaml import YAML
 
 from podsim.cli import main
@@ -20,7 +21,6 @@ from podsim.validation.comparison import Comparison, Validation
 from podsim.validation.coverage import Coverage, Range, draw_all, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
 from podsim.validation.published import WHOLE_RUNS
-from podsim.validation.scatter import Residuals, residuals
 from podsim.validation.show_coverage import show_coverage
 
 POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
@@ -189,3 +189,30 @@ def test_what_cannot_be_covered_is_told(
 def test_the_committed_scatter_is_that_of_every_shipped_stack() -> None:
     for name in (POD64, "resnet50_v2.0_pod64", "gpt2_small_pod4", "llama2_7b_pods"):
         assert load_scenario(name).spec.software.model_scatter == 0.026
+
+
+def test_an_error_is_explained_by_data_and_inputs_together() -> None:
+    """Inputs: ln(1.02 / 0.98) / (2 * 1.2816) = 1.561 %; with 1 % of data 1.854 %, of which twice is 3.71 %."""
+
+    def beyond(published: float, uncertainty: float | None = 0.01) -> bool | None:
+        row = Comparison("A", "row", 1.0, published, "s", "hold-out", "logs", uncertainty=uncertainty)
+        return Range(row, 0.9, 1.1, (0.98, 1.02), 40).is_beyond
+
+    assert Range(UPDATE, 0.9, 1.1, (0.98, 1.02), 40).of_inputs == pytest.approx(0.01561, abs=1e-5)
+    assert (beyond(1 / 1.037), beyond(1 / 1.0372)) == (False, True)
+    assert (beyond(1 / 0.963), beyond(1 / 0.9628)) == (False, True)
+    assert beyond(0.5, None) is None
+
+
+def test_averages_of_whole_runs_that_came_later_are_apart_from_the_total_too() -> None:
+    found = Coverage(Draws(40), (of("A", 1.0), of(f"{WHOLE_RUNS}, kept aside until 0.7", 2.0)), Residuals(19, 5, 0.026))
+    assert found.total.rows == 1
+
+
+def test_how_many_errors_are_beyond_data_and_inputs_is_shown() -> None:
+    row = Comparison("A", "row", 1.0, 0.9, "s", "hold-out", "logs", uncertainty=0.01)
+    found = Coverage(Draws(40), (Range(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), Residuals(19, 5, 0.026))
+    report = json.loads(show_coverage(found, "json"))
+    assert report["total"]["beyond_data_and_inputs"] == 1
+    assert [each["is_beyond_data_and_inputs"] for each in report["rows"]] == [True, None]
+    assert show_coverage(found, "table").count("beyond data and inputs") == 2

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from podsim.cli import main
 from podsim.validation import compare
-from podsim.validation.comparison import Comparison, NotRun, Validation
+from podsim.validation.comparison import Blind, Comparison, NotRun, Validation, summarize
 from podsim.validation.limits import verdicts_on
 from podsim.validation.tables import WIDTH, figure, markdown, plain
 
@@ -26,9 +27,10 @@ Validate = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def validate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Validate:
     """The command on four rows: exit code, output and what is said beside it."""
-    monkeypatch.setattr(compare, "validation", lambda progress: FOUND)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str, rows: Sequence[Comparison] = ()) -> tuple[int, str, str]:
+        found = Validation(tuple(rows), ()) if rows else FOUND
+        monkeypatch.setattr(compare, "validation", lambda progress: found)
         monkeypatch.setattr(sys, "argv", ["podsim", "validate", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
@@ -74,6 +76,34 @@ def test_calibration_and_hold_out_stand_apart_and_every_row_is_shown(validate: V
     blind, rest = rest.split("Published figures without a prediction")
     assert "-30.0%" in blind and "-20.0%" in blind
     assert "it does not fit" in rest.split("Summary")[0]
+
+
+def test_an_error_beyond_twice_the_uncertainty_of_the_data_is_marked(validate: Validate) -> None:
+    """4 % of error: twice 1.9 % do not explain it, twice 2.1 % do."""
+    at = [replace(CLOSE, name=name, uncertainty=share) for name, share in (("sharp", 0.019), ("blunt", 0.021))]
+    assert [row.is_beyond() for row in (*at, CLOSE)] == [True, False, None]
+    assert at[0].is_beyond(0.0063) is False and at[0].is_beyond(0.0062) is True  # 2.0017 and 1.9986 %
+    _, out, _ = validate(rows=(*at, CLOSE))
+    lines = {line.split()[0]: line.split()[-2:] for line in out.splitlines() if line.startswith(("sharp", "blunt"))}
+    assert lines == {"sharp": ["3.8%", "no"], "blunt": ["4.2%", "yes"]}
+    assert summarize((*at, CLOSE))[0].beyond == 1
+    _, out, _ = validate("--format", "json", rows=(*at, CLOSE))
+    assert [row["is_beyond_data"] for row in json.loads(out)["comparisons"]] == [True, False, None]
+
+
+def test_rows_of_one_configuration_count_once_beside_rows() -> None:
+    rows = [replace(CLOSE, name=name, configuration=run) for name, run in (("a", "x"), ("b", "x"), ("c", "y"))]
+    (found,) = summarize(rows)
+    assert (found.count, found.configurations) == (3, 2)
+    (unnamed,) = summarize([replace(row, configuration="") for row in rows])
+    assert unnamed.configurations == 3
+
+
+def test_predictions_of_version_0_6_are_a_table_of_their_own(validate: Validate) -> None:
+    later = Blind("FAR-1", 150.0, "as it was run"), Blind("FAR-1", 90.0, "otherwise")
+    _, out, _ = validate(rows=(replace(FAR, later_blind=later),))
+    _, _, table = out.partition("version 0.6.0")
+    assert [line.split()[-1] for line in table.splitlines() if line.startswith("FAR-1")] == ["+50.0%", "-10.0%"]
 
 
 def test_the_summary_alone_has_no_rows(validate: Validate) -> None:

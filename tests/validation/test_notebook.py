@@ -80,7 +80,7 @@ def test_every_submission_has_whiskers_around_its_score() -> None:
     table = frame()
     assert (table["shortest_run_min"] <= table["longest_run_min"]).all()
     assert table["measured_train_min"].between(table["shortest_run_min"], table["longest_run_min"]).all()
-    keys = ("round", "division", "benchmark", "ipus")
+    keys = ("round", "division", "benchmark", "ipus", "framework", "submitter")
     runs = Counter(tuple(run[key] for key in keys) for run in rows("mlperf_runs"))
     logged = {tuple(row[key] for key in keys): row for row in rows("mlperf_submissions")}
     assert runs.keys() == logged.keys()
