@@ -164,7 +164,7 @@ def points_of(comparisons: Sequence[Comparison], progress: Watch) -> tuple[Point
         comparisons: All rows.
         progress: Passes on the names of the scenarios.
     """
-    chosen = [row for row in comparisons if row.group in _GROUPS]
+    chosen = [row for row in comparisons if row.group.partition(",")[0].removeprefix("PaddlePaddle ") in _GROUPS]
     moved = {title: _moved(title) for title in progress(tuple(dict.fromkeys(row.scenarios[0] for row in chosen)))}
     return tuple(_point(row, moved[row.scenarios[0]]) for row in chosen)
 
