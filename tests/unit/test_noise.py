@@ -55,6 +55,17 @@ def test_late_calls_are_rare_and_exponential() -> None:
     assert table[ENTRIES - ENTRIES // 16] == pytest.approx(100 * MS * math.log(2), rel=1e-3)
 
 
+def test_delays_of_minutes_add_up_to_more_than_64_bits() -> None:
+    """Half of all calls late by 1000 s on average: 65,536 entries of 5·10^14 ps are 3.3·10^19 ps, beyond 2^63."""
+    table = late(0.5, 1000 * 1000 * MS)
+    assert table.min() >= 0
+    assert float(table.mean()) == pytest.approx(500 * 1000 * MS, rel=1e-9)
+    # With mean m and deviation m the median is m / sqrt 2, as above.
+    wide = steady(1000 * 1000 * MS, 1000 * 1000 * MS)
+    assert float(wide.astype(float).mean()) == pytest.approx(0, abs=1e5)
+    assert wide[len(wide) // 2] == pytest.approx((1 / math.sqrt(2) - 1) * 1000 * 1000 * MS, rel=1e-3)
+
+
 def test_the_last_entry_is_the_mean_of_its_share() -> None:
     """Four entries of an exponential distribution: beyond its upper quartile the mean is 1 + ln 4."""
     last = late(1.0, 1_000_000, 4)[-1]
