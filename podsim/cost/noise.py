@@ -74,9 +74,8 @@ def late(share: float, mean_ps: float, entries: int = ENTRIES) -> Table:
 
 
 def _rounded(sums: NDArray[np.float64]) -> Table:
-    """Differences of sums that are rounded. [ps]"""
-    whole = np.rint(sums).astype(np.int64)
-    return whole[1:] - whole[:-1]
+    """Differences of sums that are rounded, which alone may not fit into 64 bits. [ps]"""
+    return np.diff(np.rint(sums)).astype(np.int64)
 
 
 def latest(table: Table, count: int) -> Table:

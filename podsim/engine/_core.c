@@ -2,7 +2,10 @@
  *
  * Everything is an integer. Time is in picoseconds; the room of a channel is in parts of 2^48, what is left of a
  * transfer in parts of 2^62. docs/background/engine.md says what the steps mean; podsim/engine/flat.py lays the arrays
- * out, and podsim/engine/executor.py is the readable form of what is done here.
+ * out, and podsim/engine/reference.py is the readable form of what is done here.
+ *
+ * Times that do not fit into 64 bits end the run with TOO_LARGE, and the program is run on SimPy. Every sum and product
+ * of times is checked by `plus`, `times` or `charge`, or is taken in 128 bits within the bounds that are stated there.
  */
 #define PY_SSIZE_T_CLEAN
 #ifndef Py_LIMITED_API
@@ -27,7 +30,9 @@ enum { OK, STUCK, TOO_LARGE, INTERRUPTED, NO_MEMORY };
 #define ALL_LEFT ((i64)1 << LEFT_BITS)
 #define SLACK (ALL_LEFT >> 8)
 #define NEVER INT64_MAX
-#define LONGEST ((i64)1 << 61)
+#define LONGEST ((i64)1 << 61)       /* no clock and no transfer gets this far: sums of two of them fit */
+#define HEAVIEST ((i128)1 << 74)     /* on a channel; with sizes below 2^48 and rooms below 2^52, products fit */
+#define NO_SPEED 0                   /* in place of the time that a transfer would take */
 
 /* Shapes are those of flat.py. */
 typedef struct {
@@ -89,9 +94,41 @@ typedef struct {
     int settle, error;
 } Engine;
 
+/* ---- Sums that may not fit ---- */
+
+static i64 plus(Engine *e, i64 a, i64 b) {
+    i64 sum;
+    if (!__builtin_add_overflow(a, b, &sum)) return sum;
+    e->error = TOO_LARGE;
+    return 0;
+}
+
+static i64 times(Engine *e, i64 a, i64 b) {
+    i64 product;
+    if (!__builtin_mul_overflow(a, b, &product)) return product;
+    e->error = TOO_LARGE;
+    return 0;
+}
+
+static i64 narrow(Engine *e, i128 value) {
+    if (value >= INT64_MIN && value <= INT64_MAX) return (i64)value;
+    e->error = TOO_LARGE;
+    return 0;
+}
+
+/* Account a time so often. */
+static void charge(Engine *e, int32_t lane, i64 kind, i64 time, i64 count) {
+    i64 *account = e->p->accounts + (i64)lane * e->p->kind_count + kind;
+    *account = plus(e, *account, times(e, time, count));
+}
+
 /* ---- Heaps ---- */
 
 static void wake_push(Engine *e, i64 time, int32_t lane) {
+    if (time > LONGEST) {
+        e->error = TOO_LARGE;
+        return;
+    }
     int32_t at = e->wake_count++;
     Wake *w = e->wakes;
     while (at > 0) {
@@ -224,6 +261,7 @@ static int32_t gather(Engine *e, int32_t *flow_count) {
         channel->weight = 0;
         for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
             channel->weight += e->links[at].weight;
+            if (channel->weight >= HEAVIEST) e->error = TOO_LARGE;
             int32_t id = e->links[at].flow;
             Flow *flow = e->flows + id;
             if (flow->stamp == stamp) continue;
@@ -244,10 +282,7 @@ static int32_t gather(Engine *e, int32_t *flow_count) {
     return near;
 }
 
-static i64 rounded(i128 numerator, i128 denominator) {
-    i128 result = (2 * numerator + denominator) / (2 * denominator);
-    return result > LONGEST ? LONGEST : (i64)result;
-}
+static i128 rounded(i128 numerator, i128 denominator) { return (2 * numerator + denominator) / (2 * denominator); }
 
 /* Max-min fair speeds, as the time that each transfer would take: see podsim/engine/sharing.py. */
 static void share(Engine *e, int32_t near, int32_t flow_count) {
@@ -273,8 +308,13 @@ static void share(Engine *e, int32_t near, int32_t flow_count) {
             for (int32_t at = channel->first; at >= 0; at = e->links[at].next) {
                 Flow *flow = e->flows + e->links[at].flow;
                 if (flow->fixed >= 0) continue;
-                flow->fixed = room ? rounded((i128)transfer_of(e, flow)[2] * weight, room) : LONGEST;
-                if (flow->fixed < 1) flow->fixed = 1;
+                i128 duration = room ? rounded((i128)transfer_of(e, flow)[2] * weight, room) : NO_SPEED;
+                if (room && duration < 1) duration = 1;
+                if (duration >= LONGEST) {
+                    e->error = TOO_LARGE;
+                    return;
+                }
+                flow->fixed = (i64)duration;
                 e->due[e->due_count + first_fixed++] = e->links[at].flow;
             }
         }
@@ -286,8 +326,9 @@ static void share(Engine *e, int32_t near, int32_t flow_count) {
                 Link *link = e->links + flow->first_link + j;
                 Channel *channel = e->channels + link->channel;
                 channel->weight -= link->weight;
-                channel->room -= rounded((i128)link->work << CHANNEL_BITS, flow->fixed);
-                if (channel->room < 0) channel->room = 0;
+                if (flow->fixed == NO_SPEED) continue;
+                i128 room = channel->room - rounded((i128)link->work << CHANNEL_BITS, flow->fixed);
+                channel->room = room < 0 ? 0 : (i64)room;
             }
         }
         open -= first_fixed;
@@ -309,15 +350,16 @@ static void settle(Engine *e) {
         mark_changed(e, (int32_t)fault[1]);
     }
     int32_t flow_count, near = gather(e, &flow_count);
-    share(e, near, flow_count);
+    if (!e->error) share(e, near, flow_count);
+    if (e->error) return;
     for (int32_t i = 0; i < flow_count; i++) {
         Flow *flow = e->flows + e->affected[i];
         if (flow->fixed == flow->duration) continue;
-        if (flow->duration > 0 && flow->duration < LONGEST) flow->left -= (i64)(((i128)(e->now - flow->since) << LEFT_BITS) / flow->duration);
+        if (flow->duration > 0) flow->left -= (i64)(((i128)(e->now - flow->since) << LEFT_BITS) / flow->duration);
         flow->since = e->now;
         flow->duration = flow->fixed;
         flow->finish = NEVER;
-        if (flow->duration < LONGEST) {
+        if (flow->duration != NO_SPEED) {
             i128 rest = ((i128)flow->left * flow->duration + ALL_LEFT - SLACK) >> LEFT_BITS;
             flow->finish = e->now + (i64)rest;
         }
@@ -331,8 +373,6 @@ static void settle(Engine *e) {
 
 /* ---- Lanes ---- */
 
-static i64 *account_of(Engine *e, int32_t lane) { return e->p->accounts + (i64)lane * e->p->kind_count; }
-
 static u64 mixed(u64 x) {
     x += 0x9e3779b97f4a7c15ULL;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -345,12 +385,13 @@ static i64 drawn(Engine *e, int32_t lane, i64 number, i64 duration) {
     const i64 *noise = e->p->noises + number * NOISE_COLUMNS;
     u64 visit = (u64)e->visits[(i64)lane * e->p->noise_count + number]++;
     u64 bits = mixed((u64)e->p->seed ^ mixed((u64)noise[2] ^ mixed(visit)));
-    i64 value = e->p->tables[noise[0] + (i64)(bits >> (64 - noise[1]))];
-    i64 extra = noise[3] ? (i64)(((i128)duration * value) >> 32) : value;
+    i64 value = e->p->tables[noise[0] + (noise[1] ? (i64)(bits >> (64 - noise[1])) : 0)];
+    i64 extra = noise[3] ? narrow(e, ((i128)duration * value) >> 32) : value;
     return extra < -duration ? -duration : extra;
 }
 
-/* When work ends that would take `duration` at full speed: rows of slow lanes are (lane, start, end, numerator, denominator). */
+/* When work ends that would take `duration` at full speed, -1 for never: rows of slow lanes are (lane, start, end,
+ * numerator, denominator). */
 static i64 slowed(Engine *e, int32_t lane, i64 duration) {
     i64 now = e->now, left = duration;
     for (i64 i = e->lanes[lane].slow_from; i < e->p->slow_lane_count; i++) {
@@ -359,38 +400,39 @@ static i64 slowed(Engine *e, int32_t lane, i64 duration) {
         if (row[2] <= now) continue;
         if (row[1] > now) {
             i64 before = row[1] - now;
-            if (left <= before) return now + left;
+            if (left <= before) return plus(e, now, left);
             left -= before;
             now = row[1];
         }
         if (row[3] == 0) {
-            if (row[2] == NEVER) return NEVER;
+            if (row[2] == NEVER) return -1;
             now = row[2];
             continue;
         }
         i128 takes = ((i128)left * row[4] + row[3] - 1) / row[3];
-        if (row[2] == NEVER || takes <= row[2] - now) return now + (i64)takes;
+        if (row[2] == NEVER || takes <= row[2] - now) return narrow(e, now + takes);
         left -= (i64)((i128)(row[2] - now) * row[3] / row[4]);
         now = row[2];
     }
-    return now + left;
+    return plus(e, now, left);
 }
 
 /* Sleep; 0 if there is nothing to sleep for. */
 static int busy(Engine *e, int32_t lane, i64 duration, int steady) {
-    i64 end = e->now + duration;
+    i64 end = plus(e, e->now, duration);
     if (!steady && e->lanes[lane].slow_from >= 0) {
         end = slowed(e, lane, duration);
-        if (end != NEVER) account_of(e, lane)[e->p->fault_kind] += (end - e->now - duration) * e->lanes[lane].weight;
+        if (e->error) return 1;
+        if (end >= 0) charge(e, lane, e->p->fault_kind, end - e->now - duration, e->lanes[lane].weight);
     }
     if (end == e->now) return 0;
-    if (end != NEVER) wake_push(e, end, lane);
+    if (end >= 0) wake_push(e, end, lane);
     return 1;
 }
 
 static void wait_charged(Engine *e, int32_t lane, i64 kind) {
     Lane *l = e->lanes + lane;
-    account_of(e, lane)[kind] += (e->now - l->arrived) * l->weight;
+    charge(e, lane, kind, e->now - l->arrived, l->weight);
 }
 
 /* Arrive at a barrier; 1 if the others are still to come. */
@@ -421,7 +463,7 @@ static int takes(Engine *e, int32_t lane, i64 semaphore) {
 }
 
 static void gives(Engine *e, i64 semaphore) {
-    if (e->taker[semaphore] < 0) e->tokens[semaphore]++;
+    if (e->taker[semaphore] < 0) e->tokens[semaphore] = plus(e, e->tokens[semaphore], 1);
     else {
         e->ready[e->ready_count++] = e->taker[semaphore];
         e->taker[semaphore] = -1;
@@ -433,7 +475,8 @@ static int sends(Engine *e, int32_t lane, const i64 *op) {
     Lane *l = e->lanes + lane;
     while (l->sent < op[2]) {
         i64 transfer = op[1] + l->sent;
-        i64 start = l->exchange_begin + e->p->transfers[transfer * TRANSFER_COLUMNS];
+        i64 start = plus(e, l->exchange_begin, e->p->transfers[transfer * TRANSFER_COLUMNS]);
+        if (e->error) return 1;
         if (start > e->now) {
             wake_push(e, start, lane);
             return 1;
@@ -467,15 +510,14 @@ static void begin_round(Engine *e, int32_t lane) {
 static void begin_phase(Engine *e, int32_t lane) {
     Lane *l = e->lanes + lane;
     const i64 *group = group_of(e, l), *phase = e->p->phases + (group[2] + l->phase) * 2;
-    i64 *account = account_of(e, lane);
     if (l->turn == 0 && l->phase == group[4]) {
-        memset(account, 0, sizeof(i64) * (size_t)e->p->kind_count);
+        memset(e->p->accounts + (i64)lane * e->p->kind_count, 0, sizeof(i64) * (size_t)e->p->kind_count);
         if (group[5]) e->p->summary[0] = e->now;
     }
     const i64 *sequence = sequence_of(e, lane);
     for (i64 i = 0; i < sequence[3]; i++) {
-        const i64 *charge = e->p->charges + (sequence[2] + i) * 2;
-        account[charge[0]] += charge[1] * phase[0];
+        const i64 *row = e->p->charges + (sequence[2] + i) * 2;
+        charge(e, lane, row[0], row[1], phase[0]);
     }
     l->round = e->p->explicit_ ? phase[0] : 1;
     l->weight = e->p->explicit_ ? 1 : phase[0];
@@ -517,7 +559,7 @@ static void resume(Engine *e, int32_t lane) {
         break;
     case SENDING: {
         i64 kind = e->p->transfers[(i64)l->last_transfer * TRANSFER_COLUMNS + 1];
-        account_of(e, lane)[kind] += (e->now - l->exchange_begin) * l->weight;
+        charge(e, lane, kind, e->now - l->exchange_begin, l->weight);
         l->op++;
         break;
     }
@@ -541,16 +583,16 @@ static void run_lane(Engine *e, int32_t lane) {
         resume(e, lane);
         l->state = RUN;
     }
-    while (!l->ended) {
+    while (!l->ended && !e->error) {
         if (joined) {
             joined = 0;
             if (l->round > 0) {
                 begin_round(e, lane);
             } else if (l->weight > 1) {
                 l->state = RESTED;
-                i64 rest = (l->weight - 1) * (e->now - l->phase_begin);
+                i64 rest = times(e, l->weight - 1, e->now - l->phase_begin);
                 if (rest) {
-                    wake_push(e, e->now + rest, lane);
+                    wake_push(e, plus(e, e->now, rest), lane);
                     return;
                 }
                 l->state = RUN;
@@ -580,9 +622,9 @@ static void run_lane(Engine *e, int32_t lane) {
         case NOISY:
         case STEADY_NOISY: {
             i64 extra = drawn(e, lane, op[2], op[1]);
-            account_of(e, lane)[e->p->jitter_kind] += extra * l->weight;
+            charge(e, lane, e->p->jitter_kind, extra, l->weight);
             l->op++;
-            if (busy(e, lane, op[1] + extra, op[0] == STEADY_NOISY)) return;
+            if (busy(e, lane, plus(e, op[1], extra), op[0] == STEADY_NOISY)) return;
             break;
         }
         case MEET:
@@ -648,11 +690,12 @@ static int told(PyObject *watch, i64 events) {
 static void loop(Engine *e, PyObject *watch, i64 interval) {
     i64 next = interval;
     for (;;) {
-        while (e->ready_count) run_lane(e, e->ready[--e->ready_count]);
-        if (e->settle) {
+        while (e->ready_count && !e->error) run_lane(e, e->ready[--e->ready_count]);
+        if (e->settle && !e->error) {
             settle(e);
             continue;
         }
+        if (e->error) return;
         if (e->events >= next) {
             next = e->events + interval;
             if (!told(watch, e->events)) {
@@ -679,12 +722,16 @@ static void prepare(Engine *e) {
                     if (count > most_links) most_links = count;
                 }
             }
-    i64 flows = p->lane_count * most_flows;
+    i64 flows = times(e, p->lane_count, most_flows), links = times(e, flows, most_links);
+    if (e->error || links > INT32_MAX) { /* flows and links are numbered in 32 bits */
+        e->error = TOO_LARGE;
+        return;
+    }
     e->most_flows = (int32_t)most_flows;
     e->most_links = (int32_t)most_links;
     e->lanes = rows((size_t)p->lane_count, sizeof(Lane));
     e->flows = rows((size_t)flows, sizeof(Flow));
-    e->links = rows((size_t)(flows * most_links), sizeof(Link));
+    e->links = rows((size_t)links, sizeof(Link));
     e->channels = rows((size_t)p->channel_count, sizeof(Channel));
     e->heap = rows((size_t)flows, sizeof(int32_t));
     e->wakes = rows((size_t)p->lane_count, sizeof(Wake));

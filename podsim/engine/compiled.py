@@ -16,6 +16,8 @@ from podsim.program.task import Program
 _STUCK, _TOO_LARGE = 1, 2
 _LOOKS_EVERY = 1 << 22
 """Events after which a run looks whether it is to be interrupted."""
+_NEVER_LOOKS = 1 << 62
+"""More events than any run comes to."""
 _IN_TRANSFER, _ENDED = -2, -3
 
 
@@ -63,7 +65,7 @@ class _Execution:
     def run(self, core: _Run, watch: Iterable[int]) -> Trace | None:
         numbers = iter(watch)
         interval = next(numbers, 0)
-        code = core(self._arrays, _asks(numbers) if interval else None, interval or _LOOKS_EVERY)
+        code = core(self._arrays, _asks(numbers) if interval else None, min(interval, _NEVER_LOOKS) or _LOOKS_EVERY)
         if code == _TOO_LARGE:
             return None
         if code == _STUCK:

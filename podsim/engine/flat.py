@@ -13,8 +13,11 @@ from podsim.engine.variation import JITTER, SLOWED, slowdowns_of
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
 
 WORK, MEET, TAKE, GIVE, SEND, NOISY, STEADY, STEADY_NOISY = range(8)
-_LONGEST, _LARGEST, _HEAVIEST = 1 << 50, 1 << 48, 1 << 66
-"""Time of a transfer on an idle channel [ps], its size, and their quotient: products then fit into 128 bits."""
+_LONGEST, _LARGEST, _HEAVIEST, _ROOMIEST = 1 << 50, 1 << 48, 1 << 66, 1 << 52
+"""Time of a transfer on an idle channel [ps], its size, their quotient, and the room of a channel.
+
+Below these, products fit into 128 bits.
+"""
 _NEVER = (1 << 63) - 1
 _HALF_BITS = 32
 
@@ -226,10 +229,15 @@ class _Layout:
         for name, slowdowns in slowdowns_of(self._program.slowdowns).items():
             if name not in lanes:
                 channel = flat.channels.setdefault(name, len(flat.channels))
-                changes += ((time, channel, room) for time, room in capacities(slowdowns).items())
+                rooms = capacities(slowdowns)
+                if max(rooms.values()) >= _ROOMIEST:
+                    raise TooLargeError
+                changes += ((time, channel, room) for time, room in rooms.items())
                 continue
             for each in slowdowns:
                 end = _NEVER if each.end_ps is None else each.end_ps
+                if each.end_ps is not None and end >= _NEVER:
+                    raise TooLargeError
                 flat.slow_lanes += lanes[name], each.start_ps, end, each.speed.numerator, each.speed.denominator
         for change in sorted(changes):
             flat.slow_channels += change
@@ -239,6 +247,7 @@ def flatten(program: Program) -> Flat:
     """The arrays of a program.
 
     Raises:
-        TooLargeError: A transfer takes 18 minutes or more, or moves 2^48 bytes or more.
+        TooLargeError: A transfer takes 18 minutes or more, or moves 2^48 bytes or more; a channel is 16 times as fast
+            as it was; a slow lane gets its speed back after more than 106 days.
     """
     return _Layout(program).lay_out()

@@ -14,7 +14,7 @@ from typing import cast
 
 from simpy import Environment, Event
 
-from podsim.engine.sharing import LONGEST, Channel, Load, Sharer, dependent, fair_times, weight_of
+from podsim.engine.sharing import NO_SPEED, Channel, Load, Sharer, dependent, fair_times, weight_of
 from podsim.program.task import Transfer
 
 # Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).
@@ -124,10 +124,10 @@ class Network:
             flow = cast(Flow, sharer)
             if duration == flow.duration:
                 continue
-            if 0 < flow.duration < LONGEST:
+            if flow.duration > 0:
                 flow.left -= (now - flow.since << _LEFT_BITS) // flow.duration
             flow.since, flow.duration, flow.finish = now, duration, -1
-            if duration < LONGEST:
+            if duration != NO_SPEED:
                 flow.finish = now + (flow.left * duration + _ALL - _SLACK >> _LEFT_BITS)
                 heapq.heappush(ends, (flow.finish, next(self._number), flow))
         self._schedule_wake(now)

@@ -22,7 +22,6 @@ from podsim.garbage import no_search
 from podsim.program.task import Group, Phase, Program
 
 _Log = list[Entry]
-_NEVER = 1 << 63
 
 
 def run_on_simpy(
@@ -140,9 +139,13 @@ class _Execution:
                 # Most moves are stretches of work: kept free of a generator of their own.
                 if type(move) is Busy:
                     lasting = self._lasting(move, lane, now, account, visits, weight)
+                    if lasting is None:
+                        self._moves.stop(lane)
+                        yield Event(env)
+                        continue
                     if log is not None:
                         log.extend(move.records(lane, now, lasting))
-                    yield Timeout(env, lasting) if lasting < _NEVER else Event(env)
+                    yield Timeout(env, lasting)
                     now += lasting
                 elif type(move) is Wait:
                     event = move.place.arrive(lane)
@@ -165,8 +168,8 @@ class _Execution:
 
     def _lasting(
         self, move: Busy, lane: str, now: int, account: dict[str, int], visits: dict[str, int], weight: int
-    ) -> int:
-        """How long work takes that begins now, with jitter and slowness; `_NEVER` at no speed. [ps]"""
+    ) -> int | None:
+        """How long work takes that begins now, with jitter and slowness; None at no speed. [ps]"""
         lasting = move.duration
         if move.jitter:
             lasting += (extra := self._drawn(move, visits))
@@ -174,8 +177,7 @@ class _Execution:
         if lane in self._slow and not move.steady:
             end = end_of_work(self._slow[lane], now, lasting)
             if end is None:
-                self._moves.stop(lane)
-                return _NEVER
+                return None
             _add(account, SLOWED, (end - now - lasting) * weight)
             lasting = end - now
         return lasting

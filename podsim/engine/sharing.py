@@ -21,8 +21,8 @@ from podsim.program.task import Slowdown
 CHANNEL_BITS = 48
 WHOLE = 1 << CHANNEL_BITS
 """The room of a channel at its full speed."""
-LONGEST = 1 << 61
-"""A transfer that gets no room at all takes as long as this or longer. [ps]"""
+NO_SPEED = 0
+"""Stands for the time of a transfer that gets no room at all."""
 
 
 class Channel:
@@ -69,8 +69,8 @@ def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
 
 
 def weight_of(time_ps: int, size: int) -> int:
-    """What one unit of a transfer's size asks of a channel, in parts of 2^48 of a picosecond."""
-    return (time_ps << CHANNEL_BITS) // size
+    """What one unit of a transfer's size asks of a channel, in parts of 2^48 of a picosecond, at least one of them."""
+    return max(1, (time_ps << CHANNEL_BITS) // size)
 
 
 def dependent(changed: Iterable[Channel]) -> set[Sharer]:
@@ -88,7 +88,7 @@ def dependent(changed: Iterable[Channel]) -> set[Sharer]:
 
 
 def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
-    """How long each transfer would take at its fair speed. [ps]
+    """How long each transfer would take at its fair speed, or `NO_SPEED`. [ps]
 
     Args:
         flows: All transfers on the channels of any of them.
@@ -106,11 +106,11 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
         if not settled:
             break
         for flow in settled:
-            times[flow] = max(1, min(LONGEST, _rounded(flow.size * weight, room))) if room else LONGEST
+            times[flow] = max(1, _rounded(flow.size * weight, room)) if room else NO_SPEED
         for flow in settled:
             for load in flow.loads:
                 weights[load.channel] -= load.weight
-                taken = _rounded(load.time_ps << CHANNEL_BITS, times[flow])
+                taken = _rounded(load.time_ps << CHANNEL_BITS, times[flow]) if times[flow] != NO_SPEED else 0
                 rooms[load.channel] = max(0, rooms[load.channel] - taken)
     return times
 

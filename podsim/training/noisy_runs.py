@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -133,9 +134,9 @@ def run_updates(job: Job, number: int) -> Updates:
         program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
         trace = execute(program, explicit=job.explicit, engine=job.engine)
     # A weight update ends where its last replica does.
-    ends = np.max(np.array(list(trace.turns.values()), dtype=np.int64), axis=0)
-    times_s = np.diff(ends, prepend=0)[job.unsteady :] / PS_PER_S
-    return Updates(times_s, level_ps / PS_PER_S, trace.event_count, trace.engine)
+    ends = [0, *map(max, zip(*trace.turns.values(), strict=True))]
+    times_s = [(end - begin) / PS_PER_S for begin, end in pairwise(ends)]
+    return Updates(np.array(times_s[job.unsteady :]), level_ps / PS_PER_S, trace.event_count, trace.engine)
 
 
 def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:

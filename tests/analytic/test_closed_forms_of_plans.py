@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import podsim
 from podsim.cost.account import Account
 from podsim.engine import Trace, execute
 from podsim.plan import Plan
@@ -207,3 +208,22 @@ def test_sharded_state_takes_a_fraction_of_the_time() -> None:
     large = 64 * 192 + 2 * 64 * 256
     saved_s = (large / 2 * 8) * (1 / 11e9 + 1 / 9e9)
     assert whole.lanes["ipu1"]["streaming"] - shard.lanes["ipu1"]["streaming"] == pytest.approx(saved_s * 1e12, abs=4)
+
+
+@pytest.mark.parametrize("overrides", [(), ("system.machine.ipu.clock=1 MHz",)])
+def test_each_further_micro_batch_takes_one_more_main_cycle(overrides: tuple[str, ...]) -> None:
+    """Up to far more than 64 bits of picoseconds hold: 10^11 micro-batches at 1 MHz take 6.2·10^23 ps."""
+
+    def update(count: int) -> podsim.RunResult:
+        changes = [f"parallelism.accumulation_factor={count}", *overrides]
+        return podsim.simulate("bert_v1.1_pod64_open", overrides=changes)
+
+    first = update(1000)
+    cycle = update(1001).weight_update_ps - first.weight_update_ps
+    samples = first.throughput_samples_per_s * first.weight_update_ps / 1000
+    for count in (10**6, 10**9, 2 * 10**9, 10**11):
+        result = update(count)
+        assert result.weight_update_ps == first.weight_update_ps + (count - 1000) * cycle
+        assert min(result.breakdown_ps.values()) >= 0
+        assert sum(result.breakdown_ps.values()) == result.weight_update_ps
+        assert result.throughput_samples_per_s * result.weight_update_ps == pytest.approx(samples * count)

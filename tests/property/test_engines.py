@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +15,21 @@ from hypothesis import strategies as st
 from podsim.engine import Trace, execute
 from podsim.engine.compiled import is_available, run_compiled
 from podsim.engine.sharing import Channel, Load, Sharer, fair_times, weight_of
-from podsim.program.task import Acquire, Group, Jitter, Phase, Program, Release, Slowdown, Step, Work
+from podsim.errors import DeadlockError
+from podsim.program.task import (
+    Acquire,
+    Barrier,
+    Exchange,
+    Group,
+    Jitter,
+    Phase,
+    Program,
+    Release,
+    Slowdown,
+    Step,
+    Transfer,
+    Work,
+)
 from tests.property.test_engine_property import CHANNELS, programs
 
 needs_compiled = pytest.mark.skipif(not is_available(), reason="podsim was built without a C compiler")
@@ -109,6 +125,174 @@ def test_both_engines_find_the_same(program: Program, explicit: bool) -> None:
 def test_shuffled_ties_change_nothing_with_jitter_and_slow_parts(program: Program, seed: int) -> None:
     first, other = execute(program, engine="simpy"), execute(program, tie_seed=seed, engine="simpy")
     assert list(found(other)) == list(found(first))
+
+
+class Dice:
+    """Draws programs of any size: times up to 10^18 ps, repetitions up to 10^12, with all that a program can have."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.explicit = self.random.random() < 0.3
+        self.largest = self.random.choice([12, 10**6, 10**9, 10**12, 10**15, 10**18])
+        # Most transfers are of times that the compiled engine can hold.
+        self.longest_transfer = self.random.choice([self.largest, *[min(self.largest, 10**14)] * 3])
+        self.most = 3 if self.explicit else self.random.choice([4, 10**3, 10**6, 10**9, 10**12])
+
+    def up_to(self, largest: int) -> int:
+        """Any order of magnitude is as likely as the others."""
+        return self.random.randint(0, int(largest ** self.random.random()))
+
+    def time(self) -> int:
+        return self.up_to(self.largest)
+
+    def happens(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def work(self, jitters: tuple[str, ...]) -> Work:
+        parts = tuple((self.random.choice(["compute", "other"]), self.time()) for _ in range(self.random.randint(1, 2)))
+        jitter = self.random.choice(jitters) if jitters and self.happens(0.5) else ""
+        return Work("work", parts, jitter, steady=self.happens(0.3))
+
+    def exchange(self) -> Exchange:
+        def transfer() -> Transfer:
+            names = self.random.sample(CHANNELS, self.random.randint(0, len(CHANNELS)))
+            times = [self.up_to(self.longest_transfer) for _ in names]
+            latency = self.random.choice([0, self.time()])
+            size = self.random.choice([0, 0, 1 + max(times, default=0) * self.up_to(1000) // 10**4])
+            return Transfer(
+                "x", self.random.choice(["link", "stream"]), tuple(zip(names, times, strict=True)), latency, size
+            )
+
+        return Exchange(tuple(transfer() for _ in range(self.random.randint(0, 3))))
+
+    def jitter(self) -> Jitter:
+        relative = self.happens(0.5)
+        most = 1 << 33 if relative else self.largest
+        table = tuple(self.up_to(most) - self.up_to(most) for _ in range(self.random.choice([1, 2, 4, 8])))
+        return Jitter(self.random.randint(0, 5), table, relative)
+
+    def slowdowns(self, names: list[str]) -> Iterator[Slowdown]:
+        for name in self.random.sample(names, self.random.randint(0, min(3, len(names)))):
+            start = self.random.choice([0, self.time()])
+            for _ in range(self.random.randint(1, 2)):
+                end = start + 1 + self.time()
+                yield Slowdown(name, self.speed(), start, end)
+                start = end + self.random.choice([0, 7])
+            if self.happens(0.5):
+                yield Slowdown(name, self.speed(), start)
+
+    def speed(self) -> Fraction:
+        speed = Fraction(self.random.randint(1, 100), 50).limit_denominator(50)
+        others = Fraction(0), speed / 10**9, speed * 10**3
+        return self.random.choice(others) if self.happens(0.2) else speed
+
+    def program(self) -> Program:
+        jitters = {f"jitter{number}": self.jitter() for number in range(self.random.randint(0, 2))}
+        turns, warm = self.random.choice([1, 1, 3]), self.happens(0.3)
+        groups = [
+            [f"{name}{n}" for n in range(self.random.randint(1, 3))] for name in "abc"[: self.random.randint(1, 3)]
+        ]
+        lanes = [lane for group in groups for lane in group]
+        meetings = [set(self.random.sample(lanes, self.random.randint(1, len(lanes)))) for _ in range(3)]
+        # Those who leave the warm-up together went through its last phase once.
+        counts = [1 if warm and number == 0 else 1 + self.up_to(self.most - 1) for number in range(3)]
+
+        def steps(lane: str, number: int) -> tuple[Step, ...]:
+            drawn: list[Step] = []
+            for _ in range(2):
+                drawn += (
+                    self.exchange() if self.happens(0.5) else self.work(tuple(jitters))
+                    for _ in range(self.random.randint(0, 2))
+                )
+                if lane in meetings[number]:
+                    drawn.append(Barrier(f"meeting {number}", "wait"))
+            return (*drawn, Barrier("everyone", "wait")) if warm and number == 0 else tuple(drawn)
+
+        made = [
+            Group(
+                name[0],
+                tuple(name),
+                tuple(
+                    Phase(f"phase {number}", count, {lane: steps(lane, number) for lane in name}, "join")
+                    for number, count in enumerate(counts)
+                ),
+                warm_up=int(warm),
+                turns=turns,
+            )
+            for name in groups
+        ]
+        semaphores = {"room": self.random.randint(1, 3), "items": 0} if self.happens(0.5) else {}
+        if semaphores:
+            count = self.random.randint(1, 4)
+            make = (Acquire("room", "wait"), self.work(()), Release("items")) * count
+            use = (Acquire("items", "wait"), self.work(()), Release("room")) * count
+            made.append(Group("maker", ("maker",), (Phase("make", 1, {"maker": make}, "join"),), accounted=False))
+            made.append(Group("user", ("user",), (Phase("use", 1, {"user": use}, "join"),), accounted=False))
+        slow = tuple(self.slowdowns([*lanes, *CHANNELS])) if self.happens(0.5) else ()
+        return Program(tuple(made), semaphores, jitters, slow, self.random.getrandbits(63))
+
+
+def what_comes_of(program: Program, *, explicit: bool, compiled: bool) -> list[object] | None:
+    """What an engine finds, be it that lanes wait for ever; None if it cannot hold it."""
+    try:
+        if not compiled:
+            return list(found(execute(program, explicit=explicit, engine="simpy")))
+        trace = run_compiled(program, explicit=explicit)
+        return None if trace is None else list(found(trace))
+    except DeadlockError:
+        return ["waits for ever"]
+
+
+@needs_compiled
+@pytest.mark.parametrize("part", range(5))
+def test_both_engines_find_the_same_at_any_size(part: int) -> None:
+    """What does not fit into the compiled engine is left to SimPy, and most of what is drawn fits."""
+    count = 100 * int(os.environ.get("PODSIM_EXAMPLES", "1"))
+    held = 0
+    for seed in range(part * count, (part + 1) * count):
+        dice = Dice(seed)
+        program = dice.program()
+        there = what_comes_of(program, explicit=dice.explicit, compiled=True)
+        held += there is not None
+        small = dice.largest <= 10**6 and dice.most <= 10**6
+        assert there is not None or not small or program.slowdowns or program.jitters, seed
+        assert there in (None, what_comes_of(program, explicit=dice.explicit, compiled=False)), seed
+    assert held > 0.5 * count
+
+
+def alone(steps: tuple[Step, ...], count: int = 1, **parts: object) -> Program:
+    return Program((Group("g", ("a",), (Phase("p", count, {"a": steps}, "join"),)),), **parts)  # type: ignore[arg-type]
+
+
+LONG, MANY = 10**18, 10**12
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+@pytest.mark.parametrize(
+    ("program", "makespan"),
+    [
+        (alone((Work("w", (("compute", LONG),)),), MANY), LONG * MANY),
+        (alone((Work("w", (("compute", LONG),)),) * 10), 10 * LONG),
+        (alone((Work("w", (("compute", 2**61),)),)), 2**61),
+        (alone((Exchange((Transfer("t", "link", (("p", 10 * LONG),)),)),)), 10 * LONG),
+        (alone((Exchange((Transfer("t", "link", (), LONG),)),), 20), 20 * LONG),
+        (alone((Work("w", (("compute", 10 * LONG),)),), slowdowns=(Slowdown("a", Fraction(1, 2)),)), 20 * LONG),
+        (alone((Work("w", (("compute", 5),)),), slowdowns=(Slowdown("a", Fraction(1, 2**62)),)), 5 * 2**62),
+        (alone((Work("w", (("compute", 5),)),), slowdowns=(Slowdown("a", Fraction(0), 0, 2**63 - 1),)), 2**63 + 4),
+        (alone((Work("w", (("c", LONG),), "j"),), jitters={"j": Jitter(0, (2**63 - 1,) * 2)}), LONG + 2**63 - 1),
+        (alone((Work("w", (("c", LONG),), "j"),), jitters={"j": Jitter(0, (2**40,) * 2, relative=True)}), 257 * LONG),
+        # A channel 2^16 times as fast: work for 2^20 takes 2^4.
+        (
+            alone((Exchange((Transfer("t", "link", (("p", 2**20),)),)),), slowdowns=(Slowdown("p", Fraction(2**16)),)),
+            2**4,
+        ),
+    ],
+)
+def test_times_beyond_64_bits(engine: str, program: Program, makespan: int) -> None:
+    """The lane of `alone` does nothing but its steps, so that its time is theirs."""
+    trace = execute(program, explicit=False, engine=engine)  # type: ignore[arg-type]
+    assert trace.makespan_ps == makespan
+    assert sum(trace.lanes["a"].values()) == makespan
 
 
 class Flow(Sharer):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.engine import Record, Trace, execute, expand
+from podsim.engine import Engine, Record, Trace, execute, expand
 from podsim.errors import DeadlockError
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 
@@ -58,6 +58,29 @@ def test_an_exchange_ends_with_its_last_transfer() -> None:
     """Together: 5 + 20 on one channel, 12 + 9 on the other. The longer one, 25, is named in the account."""
     transfers = (Transfer("x", "first", (("p", 20),), 5), Transfer("y", "second", (("q", 9),), 12))
     assert execute(alone(a=[Exchange(transfers)])).lanes == {"a": {"first": 25}}
+
+
+@pytest.mark.parametrize("engine", ["simpy", "auto"])
+@pytest.mark.parametrize(
+    "transfers",
+    [
+        # each on a channel of its own
+        [("first", 0, "p", 10), ("second", 0, "q", 10), ("third", 0, "r", 10)],
+        # on one channel, which each has a third of
+        [("first", 0, "p", 10), ("second", 0, "p", 10), ("third", 0, "p", 10)],
+        # the one that starts first is the one with the least latency, wherever it stands
+        [("third", 7, "r", 3), ("first", 0, "p", 10), ("second", 5, "q", 5)],
+        [("second", 4, "p", 0), ("third", 4, "q", 0), ("first", 1, "r", 3)],
+    ],
+)
+def test_of_transfers_that_end_together_the_first_one_names_the_exchange(
+    engine: Engine, transfers: list[tuple[str, int, str, int]]
+) -> None:
+    exchange = Exchange(
+        tuple(Transfer(kind, kind, ((channel, time),), latency) for kind, latency, channel, time in transfers)
+    )
+    (account,) = execute(alone(a=[exchange]), engine=engine).lanes.values()
+    assert list(account) == ["first"]
 
 
 def test_an_exchange_of_nothing_takes_no_time() -> None:

@@ -11,9 +11,11 @@ import podsim
 from podsim.engine import execute
 from podsim.errors import ModelError, PodsimError
 from podsim.program.compile import compile_program
+from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdown, Transfer, Work
 from podsim.report.result import RunResult
 from podsim.specs.faults import FaultSpec
+from podsim.system import Routes
 from podsim.training.stretches import Stretch, stretches_of, updates_in
 from tests.examples import plan_of
 
@@ -150,6 +152,49 @@ def test_a_run_with_a_fault_for_a_time_lies_between() -> None:
         )
     )
     assert never < half < always
+
+
+def test_a_gw_link_is_slow_both_ways() -> None:
+    """GW-Links are named from one machine to another: machine 1 is at an end of the first two, and is not 10 or 11."""
+    channels = [
+        *("machine1-0/gw_link", "machine0-1/gw_link", "machine10-11/gw_link", "machine11-10/gw_link"),
+        *("machine0-10/gw_link", "machine1/host_link", "machine1/streaming", "0-1/ipu_link"),
+    ]
+    slow = fault(machine=1, part="gw_link", bandwidth="50 %")
+    assert list(slow_parts(slow, plan_of(BERT).system, channels)) == ["machine1-0/gw_link", "machine0-1/gw_link"]
+
+
+@pytest.mark.parametrize("machine", [0, 16])
+def test_a_slow_gw_link_holds_up_the_ring_over_domains_at_either_end(machine: int) -> None:
+    """Of two domains, each machine sends to its fellow and receives from it: either fault makes both ways slow."""
+    plan = plan_of("bert_v1.1_pod128_open", "parallelism.accumulation_factor=17")
+    channels = channels_of(compile_program(plan, explicit=True))
+    slow = list(slow_parts(fault(machine=machine, part="gw_link", bandwidth="50 %"), plan.system, channels))
+    assert sorted(slow) == ["machine0-16/gw_link", "machine16-0/gw_link"]
+
+
+def test_a_slow_link_is_slow_both_ways() -> None:
+    """Two IPUs of a rung have a channel each way."""
+    (there,), (back,) = (Routes(plan_of(BERT).system).between(*ends).channels for ends in ((0, 1), (1, 0)))
+    slow = slow_parts(fault(link=[0, 1], bandwidth="50 %"), plan_of(BERT).system, ())
+    assert there.id != back.id
+    assert sorted(slow) == sorted([there.id, back.id])
+
+
+def test_shown_is_the_stretch_with_most_weight_updates() -> None:
+    """Two minutes as usual, some twenty with a slow IPU, and as usual again."""
+    report = with_faults("{ipu: 1, clock: 90 %, from: 2 min, until: 22 min}").faults
+    assert report is not None
+    counts = [each.weight_updates or 0 for each in report.stretches]
+    assert len(counts) == 3
+    assert counts[1] == pytest.approx(20 * 60 / report.stretches[1].weight_update_s)
+    assert counts[0] == pytest.approx(2 * 60 / report.weight_update_without_s)
+    assert counts[1] > counts[2] > 0
+    assert report.shown == 1
+    # What is told of IPUs is that of the same stretch: IPU 1 works longer.
+    (slowed, *_) = report.waiting
+    assert slowed.ipus == (1,)
+    assert slowed.more_s["slowed"] > 0
 
 
 def test_half_the_cores_of_a_host_make_images_come_at_half_the_rate() -> None:

@@ -16,9 +16,9 @@ from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions
 from podsim.specs.noise import Noise
 from podsim.validation.freedom import MOST_OF_NOISE
-from podsim.validation.intervals import logged_runs, updates_at_nominal_marks, updates_of_samples
+from podsim.validation.intervals import LoggedRun, logged_runs, updates_at_nominal_marks, updates_of_samples
 from podsim.validation.noise import spread_of
-from podsim.validation.noise_fit import fitted_late_calls, noise_fits
+from podsim.validation.noise_fit import fitted_late_calls, fitted_run_s, noise_fits
 
 MS = 10**9
 POD64 = "bert_v1.1_pod64_open"
@@ -53,6 +53,17 @@ def test_late_calls_are_rare_and_exponential() -> None:
     table = late(1 / 8, 100 * MS)
     assert np.count_nonzero(table) == ENTRIES // 8
     assert table[ENTRIES - ENTRIES // 16] == pytest.approx(100 * MS * math.log(2), rel=1e-3)
+
+
+def test_delays_of_minutes_add_up_to_more_than_64_bits() -> None:
+    """Half of all calls late by 1000 s on average: 65,536 entries of 5·10^14 ps are 3.3·10^19 ps, beyond 2^63."""
+    table = late(0.5, 1000 * 1000 * MS)
+    assert table.min() >= 0
+    assert float(table.mean()) == pytest.approx(500 * 1000 * MS, rel=1e-9)
+    # With mean m and deviation m the median is m / sqrt 2, as above.
+    wide = steady(1000 * 1000 * MS, 1000 * 1000 * MS)
+    assert float(wide.astype(float).mean()) == pytest.approx(0, abs=1e5)
+    assert wide[len(wide) // 2] == pytest.approx((1 / math.sqrt(2) - 1) * 1000 * 1000 * MS, rel=1e-3)
 
 
 def test_the_last_entry_is_the_mean_of_its_share() -> None:
@@ -115,6 +126,17 @@ def test_the_stretches_of_a_call_add_up_to_it() -> None:
         assert time + min(jitter.table) >= 0
         assert abs(np.mean(jitter.table)) <= 1
     assert [work.jitter for work in call.works(3)] == [CALL, "machine3"]
+
+
+def test_a_call_is_late_by_no_more_than_it_takes() -> None:
+    """An eighth of 80 ms is 10 ms, twice the call: all 5 ms of it are what a machine is late, and nothing is left."""
+    noise = noise_of("software.noise.late_call_share=12.5 %", "software.noise.late_call_time=80 ms")
+    call = NoisyCall(noise, 5 * MS, 1.0, machines=4, apart=True)
+    (steady_ps, _), (late_ps, jitter) = drawn(call)
+    assert (steady_ps, late_ps) == (0, 5 * MS)
+    assert min(jitter.table) == -5 * MS
+    # On average it is still 10 ms late, so that such a call takes 5 ms more than without noise.
+    assert np.mean(jitter.table) == pytest.approx(5 * MS, abs=1)
 
 
 def test_one_machine_waits_for_nobody() -> None:
@@ -226,6 +248,31 @@ def test_late_calls_are_found_again() -> None:
     found = fitted_late_calls(seen, 0.005)
     assert found.share == pytest.approx(0.01, rel=1e-3)
     assert found.mean_s == pytest.approx(0.1, rel=1e-3)
+
+
+def test_the_spread_of_runs_is_that_of_their_medians() -> None:
+    """Runs of which updates take 100, 110 and 120 ms: 10 ms apart, each counted against the mean of all three.
+
+    The squares, 100 and 0 and 100 (ms)², are divided by the runs less one: 10 ms, of a median of 110 ms.
+    """
+    logged = next(logged_runs("calibration"))
+    updates = np.full(12, 40.0)
+    uneven = np.array([1.5, *[0.99, 1.0, 1.01, 1.0] * 2, 0.99, 1.0, 1.01])  # the first block is left out
+    runs = [LoggedRun(updates * base_s * uneven, updates, np.array([])) for base_s in (0.1, 0.11, 0.12)]
+    runs = [replace(run, evaluation_s=logged.runs[0].evaluation_s) for run in runs]
+    row = spread_of(replace(logged, runs=tuple(runs), updates_per_call=4.0))
+    assert row.between_runs == pytest.approx(0.01 / 0.11)
+    assert (row.updates, row.calls) == (40, 10)
+
+
+def test_the_spread_of_runs_is_one_of_calls() -> None:
+    """Four updates of 100 ms share a call: a spread of 1 % is 4 ms of a call, and with another of 3 ms, 3.54 ms."""
+    row = spread_of(next(logged_runs("calibration")))
+    one = replace(row, between_runs=0.01, update_s=0.1, updates=40, calls=10)
+    other = replace(row, between_runs=0.02, update_s=0.15, updates=10, calls=10)
+    assert fitted_run_s([one]) == pytest.approx(0.004)
+    assert fitted_run_s([other]) == pytest.approx(0.003)
+    assert fitted_run_s([one, other]) == pytest.approx(math.sqrt((0.004**2 + 0.003**2) / 2))
 
 
 def test_committed_constants_of_noise_are_those_of_calibration_rows() -> None:
