@@ -63,6 +63,8 @@ def as_github(verdict: Verdict, places: Mapping[str, str], lines: Mapping[str, i
         _annotation("error" if fails else "notice", path, (lines or {}).get(path), found)
         for (fails, path), found in told.items()
     ]
+    if verdict.is_empty:
+        annotations.append(f"::error title=podsim check::{harmless.github(_headline(verdict))}")
     return "\n".join([*annotations, _headline(verdict)])
 
 
