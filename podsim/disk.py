@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,9 @@ from podsim.errors import PodsimError
 
 _Value = TypeVar("_Value")
 SWITCH = "PODSIM_CACHE"
+_MOST_BYTES = 1 << 26
+"""No entry is as large."""
+_PLAIN: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _MOST_PER_FOLDER = 64
 """Entries of one of the 256 folders, beyond which the older half of them is removed."""
 
@@ -89,14 +93,31 @@ def kept(key: str, make: Callable[[], _Value], write: Callable[[_Value], Any], r
     if root is None:
         return make()
     path = root / key[:2] / f"{key[2:]}.json"
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # not there, or damaged
-        return read(_load(path))
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError):
+        return read(_load(path))  # unless it is not there, or damaged
     value = make()
     _save(path, json.dumps(write(value)).encode())
     return value
 
 
+def typed(value: _Value) -> _Value:
+    """A dataclass that was read, if its plain fields hold what they are declared to.
+
+    Raises:
+        TypeError: One holds something else.
+    """
+    for each in fields(value):  # type: ignore[arg-type]
+        held = getattr(value, each.name)
+        if is_dataclass(held):
+            typed(held)
+        elif each.type in _PLAIN and type(held) not in _PLAIN[each.type]:
+            raise TypeError(each.name)
+    return value
+
+
 def _load(path: Path) -> Any:
+    if path.stat().st_size > _MOST_BYTES:
+        raise ValueError(path)
     checksum, _, content = path.read_bytes().partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
         raise ValueError(path)

@@ -6,6 +6,7 @@ for a mistake must name the file and the cure, and start-up time counts in milli
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context
@@ -70,6 +71,10 @@ class QuantityError(BadValueError):
     """A text that is not a quantity of the wanted dimension."""
 
 
+class NotFiniteError(QuantityError):
+    """A text that stands for no finite number."""
+
+
 def parse_quantity(text: str | int | float, dimension: str) -> float:
     """A quantity in its SI base unit.
 
@@ -78,7 +83,7 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
         dimension: A key of `UNITS`.
 
     Raises:
-        QuantityError: No number, no unit, or a unit of another dimension.
+        QuantityError: No finite number, no unit, or a unit of another dimension.
 
     >>> parse_quantity("16 GB/s", "bytes_per_s"), parse_quantity("624 KiB", "bytes")
     (16000000000.0, 638976.0)
@@ -95,7 +100,10 @@ def parse_quantity(text: str | int | float, dimension: str) -> float:
     number, unit = match.groups()
     if unit not in known:
         raise QuantityError(f"unit `{unit}` does not fit here" if unit else f"`{written}` has no unit", do)
-    return float(_EXACT.multiply(*map(_EXACT.create_decimal, (number.replace("_", ""), repr(known[unit])))))
+    found = float(_EXACT.multiply(*map(_EXACT.create_decimal, (number.replace("_", ""), repr(known[unit])))))
+    if not math.isfinite(found):
+        raise NotFiniteError(f"`{written}` is not a finite number", do)
+    return found
 
 
 def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[float, str]:
@@ -107,7 +115,7 @@ def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[f
         example: A price of that kind.
 
     Raises:
-        QuantityError: No number, no currency, or a price per something else.
+        QuantityError: No finite number, no currency, or a price per something else.
 
     >>> parse_price("1.5 USD", {"": 1.0}, "1.5 USD"), parse_price("120 EUR/MWh", {"kWh": 1, "MWh": 1000}, "")
     ((1.5, 'USD'), (0.12, 'EUR'))
@@ -121,7 +129,10 @@ def parse_price(text: object, per: Mapping[str, float], example: str) -> tuple[f
     if unit not in per:
         what = f"`{written}` is a price per `{unit}`" if unit else f"`{written}` does not say what it is the price of"
         raise QuantityError(what, do)
-    return float(number) / per[unit], currency
+    amount = float(number) / per[unit]
+    if not math.isfinite(amount):
+        raise NotFiniteError(f"`{written}` is not a finite number", do)
+    return amount, currency
 
 
 def seconds_to_ps(seconds: float) -> int:

@@ -51,7 +51,7 @@ def _figure(answer: Answer) -> Figure:
     figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
     axes = figure.add_subplot()
     _draw(axes, answer, first, second, placed)
-    figure.suptitle(headline(answer).replace("$", r"\$"), x=0.01, ha="left", fontsize=11, fontweight="bold", wrap=True)
+    figure.suptitle(headline(answer), x=0.01, ha="left", fontsize=11, fontweight="bold", wrap=True)
     return figure
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -32,6 +32,7 @@ class Baseline:
         tolerances: Others, by metric, by case, or by `case metric`.
         reason: Why it was last rewritten.
         version: Version of podsim that gave the figures.
+        is_revision: Whether it is what another revision gives, which may know fewer figures.
     """
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Baseline:
     tolerances: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
     version: str = __version__
+    is_revision: bool = False
 
     def tolerance_of(self, case: str, metric: str) -> float:
         """By which share a figure may move."""
@@ -67,9 +69,11 @@ def read_baseline(path: Path) -> Baseline:
     do = 'write one with `podsim check … --accept --reason "first baseline"`'
     anew = f"restore it from git, or remove it and {do}"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused)
     except FileNotFoundError:
         raise PodsimError("there is no baseline", where=str(path), do=do) from None
+    except RecursionError:
+        raise PodsimError("this is no baseline: it is nested too deeply", where=str(path), do=anew) from None
     except (OSError, ValueError) as error:
         raise PodsimError(f"this is no baseline: {error}", where=str(path), do=anew) from None
     if not isinstance(data, dict) or "schema" not in data:
@@ -90,6 +94,20 @@ def read_baseline(path: Path) -> Baseline:
         what = f"`tolerances.{unused}` is for no scenario and no figure of this baseline"
         raise PodsimError(what, where=str(path), do=f"take it out, or {_closest(unused, _uses(data['scenarios']))}")
     return Baseline(**{key: data[key] for key in ("scenarios", "tolerance", "tolerances", "reason", "version")})
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping, none of whose keys may hide another of the same name."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key `{key}` appears twice")
+        found[key] = value
+    return found
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _uses(scenarios: Mapping[str, Measured]) -> set[str]:

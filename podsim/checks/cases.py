@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
 from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.specs import LoadedScenario, load_scenario, variant_names
 from podsim.specs.expectations import Given
-from podsim.specs.library import display_path
+from podsim.specs.library import data_file, display_path, is_as_shipped
 from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.rows import DONE, figures_of, status_of
 
@@ -34,11 +35,13 @@ class Case:
         path: Its file.
         name: By which a baseline knows it: the path from the baseline's folder without suffix, and the variant.
         variant: The variant; None for the file itself.
+        home: Folder from which files are named, the baseline's.
     """
 
     path: Path
     name: str
     variant: str | None = None
+    home: Path = Path()
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
@@ -64,13 +67,12 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
             raise OutputError(what, where=str(path), do="name another")
         for file in found:
             name = _relative(file, home)
-            other = files.setdefault(name, file)
-            if other.resolve() != file.resolve():
-                raise OutputError(f"goes by the same name as {other}", where=str(file), do="rename one of them")
-            if other is not file:
-                continue
-            yield Case(file, name)
-            yield from (Case(file, f"{name}@{variant}", variant) for variant in _variants(file))
+            if name not in files:
+                files[name] = file
+                yield Case(file, name, home=home)
+                yield from (Case(file, f"{name}@{variant}", variant, home) for variant in _variants(file))
+            elif files[name].resolve() != file.resolve():
+                raise OutputError(f"goes by the same name as {files[name]}", where=str(file), do="rename one of them")
 
 
 def _variants(file: Path) -> tuple[str, ...]:
@@ -93,7 +95,8 @@ def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> 
     except SpecError as error:
         nothing: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
         return nothing | {"status": NOT_READ, "reason": str(error)}
-    given: dict[str, Any] = {"inputs": dict(loaded.inputs), "expect": dict(loaded.spec.expect or {})}
+    inputs = {_input(path, digest, case.home): digest for path, digest in loaded.inputs}
+    given: dict[str, Any] = {"inputs": inputs, "expect": dict(loaded.spec.expect or {})}
     try:
         result = simulate(loaded)
     except PodsimError as error:
@@ -104,6 +107,18 @@ def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> 
         if isinstance(value, (int, float)) and not name.startswith(_FIGURES)
     }
     return given | {"status": DONE, "reason": None, "metrics": metrics, "breakdown_ps": dict(result.breakdown_ps)}
+
+
+def _input(path: str, digest: str, home: Path) -> str:
+    """One name for a file, however it was typed: that of shipped data, or its path from the folder of the baseline."""
+    if is_as_shipped((path, digest)):
+        return path
+    return PurePath(os.path.relpath(Path(path).resolve(), home.resolve())).as_posix()
+
+
+def input_file(name: str, home: Path) -> Path | None:
+    """The file that an input is the name of; None if it is not there any more."""
+    return next((path for path in (home / name, data_file(name)) if path.is_file()), None)
 
 
 def expectations_of(found: Measured) -> Given:

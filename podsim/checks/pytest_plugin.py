@@ -71,6 +71,8 @@ class ScenarioItem(pytest.Item):
         )
         if not verdict.holds:
             raise ScenarioError(as_text(verdict))
+        if verdict.is_empty:
+            pytest.skip(as_text(verdict))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict alone, without a traceback."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from podsim.checks.baseline import Baseline
 from podsim.checks.cases import Case, Measured, measured
 from podsim.errors import PodsimError
+from podsim.git import READ, commit_of, extract, top_of
 from podsim.sweeps.workers import spread
 
 _FEW_CASES: Final = 8
+_PACKAGE: Final = "podsim"
 Tell = Callable[[int, int], None]
 
 
@@ -48,24 +51,27 @@ def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
     Raises:
         PodsimError: The paths lie in no repository, there is no such revision, or its podsim cannot be run.
     """
-    root = Path(_git(home, "rev-parse", "--show-toplevel").strip())
-    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", where=revision).strip()
+    root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
+    commit = commit_of(root, revision, revision)
     outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
     if outside is not None:
         raise PodsimError(f"it does not lie in {root}", where=str(outside), do="check one repository at a time")
     inside = [path.resolve().relative_to(root) for path in paths]
     with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
-        tree = Path(folder) / "tree"
-        _git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
-        try:
-            return Baseline(_old(tree, inside, home.resolve().relative_to(root), revision))
-        finally:
-            _git(root, "worktree", "remove", "--force", str(tree))
+        tree = Path(folder).resolve()
+        extract(root, revision, commit, tree, _is_needed)
+        found = _old(tree, inside, home.resolve().relative_to(root), revision)
+    return Baseline(found, is_revision=True)
+
+
+def _is_needed(path: PurePosixPath) -> bool:
+    """Whether a file of another tree is part of podsim, or may be read by a scenario."""
+    return path.parts[0] == _PACKAGE or path.suffix.lower() in READ
 
 
 def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
     """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
-    code = tree if (tree / "podsim" / "checks").is_dir() else Path(__file__).resolve().parent.parent.parent
+    code = tree if (tree / _PACKAGE / "checks").is_dir() else Path(__file__).resolve().parent.parent.parent
     present = [str(path) for path in paths if (tree / path).exists()]
     if not present:
         raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
@@ -82,18 +88,4 @@ def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mappin
 
 
 def _environment(code: Path) -> dict[str, str]:
-    import os
-
     return {**os.environ, "PYTHONPATH": str(code)}
-
-
-def _git(folder: Path, *arguments: str, where: str | None = None) -> str:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise PodsimError("git is needed to look at another revision", do="install git") from error
-    if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or ["there is no such revision"]
-        do = "name a commit, branch or tag of the repository that holds the scenarios"
-        raise PodsimError(said[0], where=where or str(folder), do=do)
-    return done.stdout

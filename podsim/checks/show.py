@@ -9,8 +9,11 @@ from itertools import groupby
 from typing import Final
 from xml.etree import ElementTree as ET
 
+from podsim import harmless
 from podsim.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
 
+NOTHING: Final = "nothing was compared"
+CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
 _ROWS_IN_COMMENT: Final = 8
 _COMMENT: Final = "<!-- podsim check -->"
 """By which a comment of an earlier run is found, to be edited in place."""
@@ -24,7 +27,7 @@ def as_text(verdict: Verdict) -> str:
         for each in group:
             lines.append(f"  {_title(each)}: {_change(each)}" if _change(each) else f"  {_title(each)}")
             if each.why:
-                lines.append(f"      {each.why}")
+                lines.append(f"      {_why(each)}")
     return "\n".join(lines)
 
 
@@ -41,19 +44,38 @@ def as_markdown(verdict: Verdict, _places: Mapping[str, str] | None = None) -> s
     return "\n".join(lines)
 
 
-def as_github(verdict: Verdict, places: Mapping[str, str]) -> str:
-    """Annotations at the files of the scenarios, then the verdict.
+def as_github(verdict: Verdict, places: Mapping[str, str], lines: Mapping[str, int] | None = None) -> str:
+    """Annotations, then the verdict: one for each file that changed, at the line where it did.
+
+    A finding that no file of its own explains stands at the file of its scenario.
 
     Args:
         verdict: What was found.
-        places: The file of each case.
+        places: Paths of files by what findings call them: the scenarios by their cases, and the inputs that changed.
+        lines: The line that is to blame, by those paths.
     """
-    lines = [
-        f"::{'error' if each.fails else 'notice'} file={places.get(each.case, '')},title=podsim check::"
-        f"{_escaped(f'{each.kind}: {_title(each)}: {_change(each)} {each.why}')}"
-        for each in verdict.findings
+    told: dict[tuple[bool, str], list[Finding]] = {}
+    for each in verdict.findings:
+        changed = [places[file] for file in each.files if file in places]
+        for path in changed or [places.get(each.case, "")]:
+            told.setdefault((each.fails, path), []).append(each)
+    annotations = [
+        _annotation("error" if fails else "notice", path, (lines or {}).get(path), found)
+        for (fails, path), found in told.items()
     ]
-    return "\n".join([*lines, _headline(verdict)])
+    if verdict.is_empty:
+        annotations.append(f"::error title=podsim check::{harmless.github(_headline(verdict))}")
+    return "\n".join([*annotations, _headline(verdict)])
+
+
+def _annotation(level: str, path: str, line: int | None, found: Sequence[Finding]) -> str:
+    """One annotation for all that was found at a file, the gravest in words."""
+    place = [f"file={harmless.github(path, of_property=True)}"] if path else []
+    place += [f"line={line}"] if line else []
+    first = found[0]
+    more = f"; and {counted(len(found) - 1, 'more finding')}" if len(found) > 1 else ""
+    said = f"{first.kind}: {_title(first)}: {_change(first)} {_why(first)}".strip() + more
+    return f"::{level} {','.join([*place, 'title=podsim check'])}::{harmless.github(said)}"
 
 
 def as_junit(verdict: Verdict, cases: Sequence[str]) -> str:
@@ -65,13 +87,18 @@ def as_junit(verdict: Verdict, cases: Sequence[str]) -> str:
     """
     names = list(dict.fromkeys((*cases, *(each.case for each in verdict.findings))))
     failing = {each.case for each in verdict.findings if each.fails}
-    suite = ET.Element("testsuite", name="podsim check", tests=str(len(names)), failures=str(len(failing)))
+    alone = [name for name in names if name in verdict.not_compared and name not in failing]
+    counts = {"tests": len(names), "failures": len(failing), "skipped": len(alone)}
+    suite = ET.Element("testsuite", {"name": "podsim check"} | {key: str(count) for key, count in counts.items()})
     for name in names:
-        test = ET.SubElement(suite, "testcase", classname="podsim", name=name)
+        test = ET.SubElement(suite, "testcase", classname="podsim", name=harmless.xml(name))
         found = [each for each in verdict.findings if each.case == name and each.fails]
         if found:
-            failure = ET.SubElement(test, "failure", message=f"{found[0].kind}: {_title(found[0])}")
-            failure.text = "\n".join(f"{_title(each)}: {_change(each)}; {each.why}" for each in found)
+            message = harmless.xml(f"{found[0].kind}: {_title(found[0])}")
+            failure = ET.SubElement(test, "failure", message=message)
+            failure.text = harmless.xml("\n".join(f"{_title(each)}: {_change(each)}; {_why(each)}" for each in found))
+        elif name in alone:
+            ET.SubElement(test, "skipped", message=NOTHING)
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True)
 
@@ -79,7 +106,7 @@ def as_junit(verdict: Verdict, cases: Sequence[str]) -> str:
 def as_json(verdict: Verdict) -> str:
     """Everything, for a program."""
     data = {
-        "holds": verdict.holds,
+        "holds": verdict.holds and not verdict.is_empty,
         "cases": verdict.case_count,
         "figures": verdict.figure_count,
         "expectations": verdict.expectation_count,
@@ -92,6 +119,8 @@ def _headline(verdict: Verdict) -> str:
     what = f"{counted(verdict.case_count, 'scenario')}, {counted(verdict.figure_count, 'figure')}"
     if verdict.expectation_count:
         what += f", {counted(verdict.expectation_count, 'expectation')}"
+    if verdict.is_empty:
+        return f"nothing was compared: {what}; {CURE}"
     if not verdict.findings:
         return f"holds: {what}"
     counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdict.findings))
@@ -115,20 +144,20 @@ def _counts(findings: Sequence[Finding]) -> Iterator[tuple[str, int]]:
 
 
 def _title(finding: Finding) -> str:
-    return f"{finding.case} {finding.metric}".strip()
+    return harmless.line(f"{finding.case} {finding.metric}")
+
+
+def _why(finding: Finding) -> str:
+    return harmless.line(finding.why)
 
 
 def _change(finding: Finding) -> str:
     change = "" if finding.change is None else f" ({finding.change:+.2%})"
-    return f"{finding.before} → {finding.after or 'nothing'}{change}" if finding.before else finding.after
+    after = harmless.line(finding.after)
+    return f"{harmless.line(finding.before)} → {after or 'nothing'}{change}" if finding.before else after
 
 
 def _row(finding: Finding) -> str:
     change = "" if finding.change is None else f"{finding.change:+.2%}"
     cells = (finding.kind, finding.case, finding.metric, finding.before, finding.after, change, finding.why)
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _escaped(text: str) -> str:
-    """As commands of GitHub's runners have it."""
-    return text.strip().replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"| {' | '.join(map(harmless.markdown, cells))} |"

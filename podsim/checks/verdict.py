@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from podsim.checks.baseline import Baseline
@@ -15,12 +16,15 @@ from podsim.specs.wording import known_here
 from podsim.sweeps.rows import DONE
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
+MOVED, MISSING = "moved", "missing"
 IMPOSSIBLE: Final = "impossible"
 KINDS_OF_FINDING: Final = {
     BROKEN: "worked and now fails, or cannot be read",
     UNMET: "is not as the scenario expects",
     DRIFT: "got worse",
+    MOVED: "moved, where neither more nor less is better",
     GAIN: "got better",
+    MISSING: "has no figure in the baseline, so that nothing holds it",
     ADDED: "is new",
     REMOVED: "is in the baseline and nowhere else",
     IMPOSSIBLE: "has no figures; nothing was agreed on or expected",
@@ -28,7 +32,7 @@ KINDS_OF_FINDING: Final = {
 """What each kind of finding means, the gravest first."""
 _HARMLESS: Final = {ADDED, IMPOSSIBLE}
 _NEITHER: Final = ("mean_power_w",)
-"""Less power is no gain where IPUs wait longer; the energy of what is done tells."""
+"""Less power is no gain where IPUs wait longer, nor a loss; the energy of what is done tells."""
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
 
 
@@ -44,6 +48,7 @@ class Finding:
         after: What it is.
         change: After ÷ before - 1, where both are numbers.
         why: The kind of time that moved most, and the inputs that changed.
+        files: Those inputs.
     """
 
     kind: str
@@ -53,6 +58,7 @@ class Finding:
     after: str = ""
     change: float | None = None
     why: str = ""
+    files: tuple[str, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -69,12 +75,19 @@ class Verdict:
         case_count: How many cases were checked.
         figure_count: How many of their figures were compared.
         expectation_count: How many expectations of theirs were looked at.
+        not_compared: Cases of which nothing was agreed on or expected.
     """
 
     findings: Sequence[Finding]
     case_count: int
     figure_count: int
     expectation_count: int = 0
+    not_compared: frozenset[str] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all was compared, so that nothing can be said to hold."""
+        return self.holds and len(self.not_compared) == self.case_count
 
     @property
     def holds(self) -> bool:
@@ -91,27 +104,30 @@ def check(now: Mapping[str, Measured], baseline: Baseline | None) -> Verdict:
     """
     found: list[Finding] = []
     count = 0
+    alone: set[str] = set()
     for name, measured in now.items():
         if measured["status"] == NOT_READ:
             found.append(Finding(BROKEN, name, after=NOT_READ, why=_first_line(measured["reason"])))
             continue
         found += _unmet(name, measured)
+        agreed = None if baseline is None else baseline.scenarios.get(name)
+        if agreed is None and not _looked_at(expectations_of(measured)):
+            alone.add(name)
         if baseline is None:
-            if measured["status"] != DONE and not expectations_of(measured):
+            if measured["status"] != DONE and name in alone:
                 found.append(Finding(IMPOSSIBLE, name, after=measured["status"], why=_first_line(measured["reason"])))
-            continue
-        agreed = baseline.scenarios.get(name)
-        if agreed is None:
+        elif agreed is None:
             found.append(Finding(ADDED, name, after=measured["status"]))
-            continue
-        found += _moved(name, agreed, measured, baseline)
-        count += len(agreed["metrics"])
+        else:
+            found += _moved(name, agreed, measured, baseline)
+            count += len({*agreed["metrics"], *measured["metrics"]})
     known = {} if baseline is None else baseline.scenarios
     gone = {name: each["status"] for name, each in known.items() if name not in now}
     found += [Finding(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     order = list(KINDS_OF_FINDING)
     ranked = sorted(found, key=lambda each: (order.index(each.kind), -abs(each.change or 0)))
-    return Verdict(ranked, len(now), count, sum(_looked_at(expectations_of(each)) for each in now.values()))
+    expectations = sum(_looked_at(expectations_of(each)) for each in now.values())
+    return Verdict(ranked, len(now), count, expectations, frozenset(alone))
 
 
 def _looked_at(expect: Given) -> int:
@@ -139,33 +155,48 @@ def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> 
         kind = BROKEN if before["status"] == DONE else GAIN if after["status"] == DONE else DRIFT
         yield Finding(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
         return
+    changed = _changed(before["inputs"], after["inputs"])
+    why = _why(before, after, changed)
     for metric, value in before["metrics"].items():
-        if metric in _NEITHER:
-            continue
         new = after["metrics"].get(metric)
         if new is None:
-            yield Finding(BROKEN, name, metric, figure(value), "nothing", why=_why(before, after))
+            yield Finding(BROKEN, name, metric, figure(value), "nothing", why=why, files=changed)
             continue
         change = new / value - 1 if value else float(new != value)
         if abs(change) > baseline.tolerance_of(name, metric):
             better = (change > 0) == more_is_better(metric)
-            yield Finding(
-                GAIN if better else DRIFT, name, metric, figure(value), figure(new), change, _why(before, after)
-            )
+            kind = MOVED if metric in _NEITHER else GAIN if better else DRIFT
+            yield Finding(kind, name, metric, figure(value), figure(new), change, why, changed)
+    for metric in (each for each in after["metrics"] if each not in before["metrics"]):
+        kind = ADDED if baseline.is_revision else MISSING
+        yield Finding(kind, name, metric, after=figure(after["metrics"][metric]))
 
 
-def _why(before: Measured, after: Measured) -> str:
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Inputs that are not what they were, by the names that they have now.
+
+    A file of the same content under another name is the same file: earlier versions wrote down names as they were
+    typed, and another revision is read from another folder.
+    """
+    same = {*before.values()} & {*after.values()}
+    now = [path for path, digest in after.items() if digest not in same and before.get(path) != digest]
+    gone = [path for path, digest in before.items() if digest not in same and path not in after]
+    return tuple(sorted([*now, *(path for path in gone if not any(_is_end(path, each) for each in now))]))
+
+
+def _is_end(one: str, other: str) -> bool:
+    """Whether one of two paths is the other as seen from a folder in it."""
+    short, long = sorted((PurePath(one).parts, PurePath(other).parts), key=len)
+    return long[-len(short) :] == short
+
+
+def _why(before: Measured, after: Measured, changed: Sequence[str]) -> str:
     """The kind of time that moved most, and the inputs that are not what they were."""
     kinds = {*before["breakdown_ps"], *after["breakdown_ps"]}
     moves = {kind: after["breakdown_ps"].get(kind, 0) - before["breakdown_ps"].get(kind, 0) for kind in sorted(kinds)}
     most = max(moves, key=lambda kind: abs(moves[kind]), default=None)
     time = f"{_NAMES.get(most, most)} {moves[most] / 1e9:+.3g} ms" if most and moves[most] else "no time moved"
-    files = [
-        path
-        for path in sorted({*before["inputs"], *after["inputs"]})
-        if before["inputs"].get(path) != after["inputs"].get(path)
-    ]
-    return f"{time}; {', '.join(files) if files else 'the code of podsim'}"
+    return f"{time}; {', '.join(changed) if changed else 'the code of podsim'}"
 
 
 def figure(value: float) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from podsim.command_line.counting import counted
-from podsim.command_line.ending import print_data, say
+from podsim.command_line.ending import NOTHING_COMPARED, print_data, say
 from podsim.command_line.pages import Report, check_report, write_report
 from podsim.errors import PodsimError
 
@@ -48,7 +51,10 @@ def check(
     output_format: Annotated[CheckFormat, typer.Option("--format", help="What to print.")] = CheckFormat.TEXT,
     report: Report = None,
 ) -> None:
-    """Compare what scenarios give with a baseline, and with what they expect; exit code 1 if that does not hold."""
+    """Compare what scenarios give with a baseline, and with what they expect.
+
+    Exit code 1 if that does not hold, 5 if there is nothing to compare with.
+    """
     from podsim.checks.cases import cases_of
     from podsim.checks.run import measure_all
     from podsim.checks.verdict import check as verdict_on
@@ -65,14 +71,14 @@ def check(
         _accept(file, now, reason)
         return
     verdict = verdict_on(now, known)
-    _show(verdict, cases, output_format)
+    _show(verdict, cases, known, output_format)
     if report is not None:
         from podsim.pages.check_page import check_page
 
         compared_with = f"revision {against}" if against else str(file) if known else "what scenarios expect"
         write_report(report, lambda: check_page(verdict, now, compared_with))
-    if not verdict.holds:
-        raise typer.Exit(_DOES_NOT_HOLD)
+    if not verdict.holds or verdict.is_empty:
+        raise typer.Exit(NOTHING_COMPARED if verdict.is_empty else _DOES_NOT_HOLD)
 
 
 def _found(path: Path) -> Path:
@@ -130,19 +136,59 @@ def _accept(file: Path, now: Mapping[str, Measured], reason: str) -> None:
     say(f"wrote {file}: {counted(len(now), 'scenario')}")
 
 
-def _show(verdict: Verdict, cases: list[Case], output_format: CheckFormat) -> None:
+def _show(verdict: Verdict, cases: list[Case], known: Baseline | None, output_format: CheckFormat) -> None:
     from podsim.checks import show
 
-    places = {case.name: str(case.path) for case in cases}
     match output_format:
         case CheckFormat.TEXT:
             text = show.as_text(verdict)
         case CheckFormat.MARKDOWN:
             text = show.as_markdown(verdict)
         case CheckFormat.GITHUB:
-            text = show.as_github(verdict, places)
+            text = show.as_github(verdict, *_places(verdict, cases, known))
         case CheckFormat.JUNIT:
-            text = show.as_junit(verdict, list(places))
+            text = show.as_junit(verdict, [case.name for case in cases])
         case CheckFormat.JSON:
             text = show.as_json(verdict)
     print_data(f"{text}\n")
+
+
+def _places(verdict: Verdict, cases: list[Case], known: Baseline | None) -> tuple[dict[str, str], dict[str, int]]:
+    """Paths of scenarios and of inputs that changed, as seen from the repository, and the lines that changed."""
+    from podsim.checks.cases import input_file
+    from podsim.git import first_change
+
+    top = _workspace()
+    places = {case.name: _seen_from(top, case.path) for case in cases}
+    lines: dict[str, int] = {}
+    for finding in verdict.findings:
+        for name in finding.files:
+            file = input_file(name, cases[0].home)
+            if file is None or name in places:
+                continue
+            places[name] = _seen_from(top, file)
+            agreed = frozenset(known.scenarios[finding.case]["inputs"].values()) if known else frozenset()
+            line = first_change(file, partial(_is_one_of, agreed), file.read_bytes())
+            if line is not None:
+                lines[places[name]] = line
+    return places, lines
+
+
+def _is_one_of(digests: frozenset[str], content: bytes) -> bool:
+    return sha256(content).hexdigest() in digests
+
+
+def _workspace() -> Path:
+    """The folder from which GitHub names files: the checkout, or the repository, or where the command runs."""
+    from podsim.git import top_of
+
+    given = os.environ.get("GITHUB_WORKSPACE")
+    try:
+        return Path(given) if given else top_of(Path.cwd(), "", "")
+    except PodsimError:
+        return Path.cwd()
+
+
+def _seen_from(top: Path, file: Path) -> str:
+    path, folder = file.resolve(), top.resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(file)

@@ -13,6 +13,7 @@ from podsim.command_line.ending import BEYOND_LIMITS, print_data
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import check_paths
+from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from podsim.comparisons import Comparison
@@ -87,7 +88,7 @@ def _draws(count: int | None, seed: int) -> Draws | None:
 def _print(found: Comparison, output_format: ComparisonFormat, *, unchanged: bool, precision: int) -> None:
     match output_format:
         case ComparisonFormat.TEXT:
-            typer.echo(found.text(unchanged=unchanged, precision=precision), nl=False)
+            typer.echo(terminal(found.text(unchanged=unchanged, precision=precision)), nl=False)
         case ComparisonFormat.MARKDOWN:
             print_data(found.markdown(unchanged=unchanged, precision=precision))
         case ComparisonFormat.JSON:

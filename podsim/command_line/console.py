@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from rich.console import Console
+from podsim.report.page import PlainConsole
 
 
-class TableConsole(Console):
+class TableConsole(PlainConsole):
     """A console that raises an error when the reader of its output has gone; `run_to_the_end` decides what follows."""
 
     def on_broken_pipe(self) -> NoReturn:

@@ -14,6 +14,7 @@ import typer
 
 from podsim.command_line.usage import UsageError, usage_message
 from podsim.errors import InfeasibleError, PodsimError
+from podsim.harmless import terminal
 
 EXIT_CODES: Final = {
     0: "done",
@@ -21,12 +22,14 @@ EXIT_CODES: Final = {
     2: "an input, an output or the command line is wrong, or a number is missing",
     3: "the plan is impossible, which is an answer",
     4: "predictions are beyond the limits that were given, or worse under `compare --fail-on worse`",
+    5: "`podsim check`: nothing was compared, so that nothing can be said to hold",
     130: "interrupted",
     141: "the reader of the output has gone, as in a pipe to `head`; there is no message",
     143: "told to terminate",
 }
 """What each means."""
 BEYOND_LIMITS: Final = 4
+NOTHING_COMPARED: Final = 5
 _ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
 
 
@@ -84,7 +87,7 @@ def _prepare_output() -> None:
 def print_data(text: str) -> None:
     """Print what programs read: in UTF-8 whatever the terminal speaks, so that nothing of it is replaced."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # of a name that is not text in UTF-8
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -92,7 +95,7 @@ def print_data(text: str) -> None:
 def say(text: str) -> None:
     """Write a message to standard error, if that can be written to."""
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(terminal(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _complain(text: str, code: int) -> int:

@@ -12,6 +12,7 @@ import typer
 from podsim.command_line.ending import print_data, say
 from podsim.command_line.outputs import inputs_of, tell_written
 from podsim.command_line.pages import write_result
+from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,4 +228,4 @@ def echo(text: str, for_programs: bool) -> None:
     if for_programs:
         print_data(text)
     else:
-        typer.echo(text, nl=False)
+        typer.echo(terminal(text), nl=False)

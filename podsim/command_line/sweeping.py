@@ -16,6 +16,7 @@ from podsim.command_line.outputs import tell_written
 from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import check_paths
 from podsim.errors import PodsimError
+from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from podsim.sweeps.run import Swept
@@ -74,7 +75,7 @@ def sweep(
         tell_written(table)
     else:
         say(f"{table} holds this study already")
-    typer.echo(_summary(swept))
+    typer.echo(terminal(_summary(swept)))
     _draw(swept, plot, report, metric)
     if "failed" in swept.by_status:
         raise typer.Exit(1)

@@ -53,7 +53,7 @@ def _figure(found: Comparison, drawn: list[tuple[str, Waterfall]]) -> Figure:
     grid = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=rows)
     for axes, (letter, each) in zip(grid.flat, drawn, strict=True):
         _draw(axes, letter, each)
-    figure.suptitle("\n".join(lines).replace("$", r"\$"), x=0.01, ha="left", fontsize=10)
+    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
     return figure
 
 

@@ -9,6 +9,7 @@ from string import ascii_uppercase
 from textwrap import fill, wrap
 from typing import Final
 
+from podsim import harmless
 from podsim.comparisons.cells import input_cells, metric_cells, waterfall_cells
 from podsim.comparisons.comparison import Comparison
 from podsim.comparisons.difference import SAME, Difference, Waterfall
@@ -54,9 +55,11 @@ def as_text(found: Comparison, *, unchanged: bool, precision: int) -> str:
 
 def as_markdown(found: Comparison, *, unchanged: bool, precision: int) -> str:
     """A comparison in Markdown; arguments as of `as_text`."""
-    page = _Page(
-        lambda text: f"\n### {text}\n\n", lambda cells: markdown(_escaped(cells)), _item, _paragraph, bars=False
-    )
+
+    def table(cells: Cells) -> str:
+        return markdown([[*map(harmless.markdown, row)] for row in cells])
+
+    page = _Page(lambda text: f"\n### {harmless.markdown(text)}\n\n", table, _item, _paragraph, bars=False)
     return "".join(_parts(found, page, unchanged, precision))
 
 
@@ -137,17 +140,13 @@ def _wrapped(cells: Cells) -> Cells:
     return rows
 
 
-def _escaped(cells: Cells) -> Cells:
-    return [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in cells]
-
-
 def _filled(text: str) -> str:
     return fill(text, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _item(text: str) -> str:
-    return f"- {text}\n"
+    return f"- {harmless.markdown(text)}\n"
 
 
 def _paragraph(text: str) -> str:
-    return f"\n{text}\n"
+    return f"\n{harmless.markdown(text)}\n"

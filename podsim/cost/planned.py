@@ -116,13 +116,14 @@ def _on_disk(key: tuple[object, ...]) -> str:
 
 
 def _matmul_plan(data: Mapping[str, Any]) -> MatMulPlan:
-    return MatMulPlan(**{**data, "shape": MatMulShape(**data["shape"]), "account": Account(**data["account"])})
+    parts = {"shape": MatMulShape(**data["shape"]), "account": Account(**data["account"])}
+    return disk.typed(MatMulPlan(**{**data, **parts}))
 
 
 def _conv_plan(data: Mapping[str, Any]) -> ConvPlan:
     method = Method(**{**data["method"], "shape": _conv_shape(data["method"]["shape"])})
     parts = {"field_parts": tuple(data["field_parts"]), "account": Account(**data["account"])}
-    return ConvPlan(**{**data, **parts, "shape": _conv_shape(data["shape"]), "method": method})
+    return disk.typed(ConvPlan(**{**data, **parts, "shape": _conv_shape(data["shape"]), "method": method}))
 
 
 def _conv_shape(data: Mapping[str, Any]) -> ConvShape:

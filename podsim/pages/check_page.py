@@ -31,6 +31,7 @@ def check_page(verdict: Verdict, now: Mapping[str, Measured], compared_with: str
     """
     files = {path: digest for each in now.values() for path, digest in each["inputs"].items()}
     title = "All scenarios hold" if verdict.holds else "Some scenarios do not hold"
+    title = "Nothing was compared" if verdict.is_empty else title
     checked = f"{counted(verdict.case_count, 'scenario')}, {counted(verdict.figure_count, 'figure')}"
     return Page(
         title=title,
@@ -43,7 +44,8 @@ def check_page(verdict: Verdict, now: Mapping[str, Measured], compared_with: str
 
 
 def _tiles(verdict: Verdict) -> Iterator[Tile]:
-    yield Tile("Verdict", "holds" if verdict.holds else "does not hold")
+    told = "nothing was compared" if verdict.is_empty else "holds" if verdict.holds else "does not hold"
+    yield Tile("Verdict", told)
     for kind, meaning in KINDS_OF_FINDING.items():
         count = sum(each.kind == kind for each in verdict.findings)
         if count:

@@ -11,11 +11,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from html import escape
 from importlib.resources import files
 from itertools import count
 from typing import Final
 
+from podsim.harmless import html
 from podsim.pages.library import script
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Swatch, Tile
 from podsim.pages.patterns import definitions
@@ -41,8 +41,8 @@ def as_html(page: Page) -> str:
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_policy(drawing, own)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="podsim {escape(page.version)}">
-<title>{escape(page.title)}</title>
+<meta name="generator" content="podsim {html(page.version)}">
+<title>{html(page.title)}</title>
 <link rel="icon" href="data:,">
 <style>{style}</style>
 </head>
@@ -74,12 +74,12 @@ def _hash(text: str) -> str:
 
 def _body(page: Page) -> Iterator[str]:
     yield '<a class="skip" href="#content">Skip to the content</a>'
-    yield f"<header><h1>{escape(page.title)}</h1>"
-    yield from (f'<p class="about">{escape(line)}</p>' for line in page.about)
-    yield from (f'<p class="warning"><strong>Warning:</strong> {escape(text)}</p>' for text in page.warnings)
-    yield from (f'<p class="note"><strong>Note:</strong> {escape(text)}</p>' for text in page.notes)
+    yield f"<header><h1>{html(page.title)}</h1>"
+    yield from (f'<p class="about">{html(line)}</p>' for line in page.about)
+    yield from (f'<p class="warning"><strong>Warning:</strong> {html(text)}</p>' for text in page.warnings)
+    yield from (f'<p class="note"><strong>Note:</strong> {html(text)}</p>' for text in page.notes)
     yield "</header>"
-    links = (f'<li><a href="#{_anchor(each)}">{escape(each.title)}</a></li>' for each in page.sections)
+    links = (f'<li><a href="#{_anchor(each)}">{html(each.title)}</a></li>' for each in page.sections)
     yield f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
     yield '<main id="content">'
     yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
@@ -87,7 +87,7 @@ def _body(page: Page) -> Iterator[str]:
         yield f'<dl class="tiles">{"".join(map(_tile, page.tiles))}</dl>'
     numbers = count(1)
     for section in page.sections:
-        yield f'<section id="{_anchor(section)}"><h2>{escape(section.title)}</h2>'
+        yield f'<section id="{_anchor(section)}"><h2>{html(section.title)}</h2>'
         for block in section.blocks:
             yield from _block(block, numbers)
         yield "</section>"
@@ -100,14 +100,14 @@ def _anchor(section: Section) -> str:
 
 
 def _tile(tile: Tile) -> str:
-    notes = "".join(f'<dd class="more">{escape(note)}</dd>' for note in tile.notes)
-    return f'<div><dt>{escape(tile.label)}</dt><dd class="value">{escape(tile.value)}</dd>{notes}</div>'
+    notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in tile.notes)
+    return f'<div><dt>{html(tile.label)}</dt><dd class="value">{html(tile.value)}</dd>{notes}</div>'
 
 
 def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
     match block:
         case str() if "\n" in block:
-            yield f'<pre tabindex="0">{escape(block)}</pre>'
+            yield f'<pre tabindex="0">{html(block)}</pre>'
         case str():
             yield f"<p>{_linked(block)}</p>"
         case Grid():
@@ -115,15 +115,15 @@ def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
         case Chart():
             yield from _chart(block, next(numbers), numbers)
         case Folded():
-            yield f"<details><summary>{escape(block.title)}</summary>"
+            yield f"<details><summary>{html(block.title)}</summary>"
             for each in block.blocks:
                 yield from _block(each, numbers)
             yield "</details>"
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    name = escape(grid.title or "Table")
-    caption = f"<caption>{escape(grid.title)}</caption>" if grid.title else ""
+    name = html(grid.title or "Table")
+    caption = f"<caption>{html(grid.title)}</caption>" if grid.title else ""
     right = [header.startswith(">") for header in grid.headers]
     head = "".join(
         f'<th scope="col"{_class(is_right)}>{_linked(header.removeprefix(">"))}</th>'
@@ -147,28 +147,26 @@ def _linked(text: str) -> str:
     """Escaped text in which addresses are links and lines are kept."""
     parts, end = [], 0
     for found in _ADDRESS.finditer(text):
-        address = escape(found[0])
-        parts += [escape(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
+        address = html(found[0])
+        parts += [html(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
         end = found.end()
-    return "".join([*parts, escape(text[end:])]).replace("\n", "<br>")
+    return "".join([*parts, html(text[end:])]).replace("\n", "<br>")
 
 
 def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
     name = f"chart-{number}"
     zoom = ' data-zoom="yes"' if chart.stretches else ""
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
-    yield f'<figcaption><h3 id="{name}-title">{escape(chart.title)}</h3></figcaption>'
+    yield f'<figcaption><h3 id="{name}-title">{html(chart.title)}</h3></figcaption>'
     if chart.choices:
-        options = "".join(
-            f'<option value="{escape(key)}">{escape(text)}</option>' for key, text in chart.choices.items()
-        )
+        options = "".join(f'<option value="{html(key)}">{html(text)}</option>' for key, text in chart.choices.items())
         yield f'<p class="tools"><label>Show <select>{options}</select></label></p>'
     if chart.stretches:
         yield _zoom(chart)
-    yield f'<div class="chart" role="group" aria-label="{escape(chart.description)}"{_KEYS * bool(zoom)}></div>'
+    yield f'<div class="chart" role="group" aria-label="{html(chart.description)}"{_KEYS * bool(zoom)}></div>'
     if chart.legend:
         yield f'<ul class="legend" aria-label="Legend">{"".join(map(_swatch, chart.legend))}</ul>'
-    yield from (f'<p class="small">{escape(note)}</p>' for note in chart.notes)
+    yield from (f'<p class="small">{html(note)}</p>' for note in chart.notes)
     spec = {"description": chart.description, **chart.spec}
     yield f'<script type="application/json">{_json(spec)}</script>'
     if chart.numbers:
@@ -178,7 +176,7 @@ def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
 
 def _zoom(chart: Chart) -> str:
     parts = "".join(
-        f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">{escape(each.title)}</button>'
+        f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">{html(each.title)}</button>'
         for each in chart.stretches
     )
     steps = "".join(
@@ -198,8 +196,8 @@ def _zoom(chart: Chart) -> str:
 
 def _swatch(swatch: Swatch) -> str:
     size = 'width="22" height="14"'
-    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{escape(swatch.fill)}"/></svg>'
-    return f"<li>{box}{escape(swatch.text)}</li>"
+    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{html(swatch.fill)}"/></svg>'
+    return f"<li>{box}{html(swatch.text)}</li>"
 
 
 def _json(spec: object) -> str:
@@ -210,8 +208,8 @@ def _json(spec: object) -> str:
 
 def _footer(page: Page) -> Iterator[str]:
     files = [
-        f'<li>{escape(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
+        f'<li>{html(path)} <code title="SHA-256 {digest}">{digest[:_SHORT_HASH]}</code></li>'
         for path, digest in page.inputs
     ]
     listed = f" from these files:</p><ul>{''.join(files)}</ul>" if files else ".</p>"
-    yield f"<footer><p>Made by podsim {escape(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"
+    yield f"<footer><p>Made by podsim {html(page.version)}{listed}<p>{_DRAWN_BY}</p></footer>"

@@ -35,7 +35,13 @@ def script() -> str:
     """
     check_library()
     key = digest([b"script of pages", version(_DISTRIBUTION).encode()])
-    return kept(key, _bundle, str, str)
+    return kept(key, _bundle, str, _text)
+
+
+def _text(data: object) -> str:
+    if not isinstance(data, str):
+        raise TypeError(data)
+    return data
 
 
 def _bundle() -> str:

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
 from podsim.errors import OutputError
+from podsim.harmless import terminal, xml
 from podsim.report.base import Result
 from podsim.report.files import check_not_read, check_writable, write_atomically
 
@@ -74,8 +75,7 @@ def _head(result: Result, title: str) -> Iterator[tuple[str, _Style]]:
     for texts, style in ((title.splitlines(), _TITLE), (result.about, _ABOUT), (warnings, _WARNING)):
         for text in texts:
             for line in wrap(text, style.characters):
-                # A dollar sign would begin a formula.
-                yield line.replace("$", r"\$"), style
+                yield terminal(line), style
 
 
 def check_plot_path(path: str | Path) -> None:
@@ -124,10 +124,14 @@ def write_figure(path: str | Path, make: Callable[[], Figure], inputs: Iterable[
     with rc_context():
         rcdefaults()  # the same bytes whatever a matplotlibrc of the user says
         rcParams["svg.hashsalt"] = "podsim"
+        rcParams["text.parse_math"] = False  # a name may hold dollar signs, which would begin a formula
         figure = make()
         _settle(figure)
         figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=undated)
-    write_atomically(path, _with_numbered_clips(buffer.getvalue()) if suffix == ".svg" else buffer.getvalue())
+    drawn = buffer.getvalue()
+    if suffix == ".svg":  # whose comments hold the texts as they were written
+        drawn = _with_numbered_clips(xml(drawn.decode(errors="replace")).encode())
+    write_atomically(path, drawn)
 
 
 def _settle(figure: Figure) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from podsim.report.chart_frame import framed, plain_frame
 from podsim.report.format import format_duration_s, format_percent, format_significant
@@ -64,6 +64,8 @@ def _draw_percentiles(axes: Axes, result: ServingResult, name: str, title: str) 
         axes.plot(rates, times, marker="o", markersize=4, color=colour, linewidth=1.8, label=label)
     if points and axes.dataLim.ymax > _WIDE_RANGE * axes.dataLim.ymin > 0:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(0, 1.08 * axes.dataLim.ymax if points else 1)
     if name == _PANELS[0][0]:

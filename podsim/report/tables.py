@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from podsim.harmless import line
 from podsim.report.base import Result
 from podsim.report.format import (
     format_count,
@@ -42,11 +43,13 @@ def plain_table(*headers: str) -> Table:
 
 def heading(result: Result) -> Group:
     """The title of a report, what it is about, its warnings, and what of it was never compared."""
-    title, about = Text(result.title, style="bold"), "\n".join(result.about)
-    warnings = [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
+    title, about = Text(line(result.title), style="bold"), "\n".join(map(line, result.about))
+    warnings = [Text(line(f"warning: {warning}"), style="yellow") for warning in result.warnings]
     notes = [f"{each.key} changes nothing: {each.reason}" for each in result.without_effect]
     notes += [result.envelope.text] if result.envelope.text else []
-    return Group(title, Text(about, style="dim"), *warnings, *(Text(f"note: {note}", style="dim") for note in notes))
+    return Group(
+        title, Text(about, style="dim"), *warnings, *(Text(line(f"note: {note}"), style="dim") for note in notes)
+    )
 
 
 def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:

@@ -13,6 +13,7 @@ class Spec(BaseModel):
         frozen=True,
         arbitrary_types_allowed=False,
         validate_default=True,
+        allow_inf_nan=False,
         defer_build=True,  # of all families of models, a run needs one
     )
 

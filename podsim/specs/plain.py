@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -55,6 +56,8 @@ def _scalar(value: Any, path: KeyPath) -> Any:
             raise _problem(path, what, "give a smaller one")
         return int(value)
     if isinstance(value, Real):
+        if not math.isfinite(value):
+            raise _problem(path, f"`{value}` is not a finite number", "give a finite one")
         return float(value)
     raise _problem(
         path, f"needs text, a number, a list or a mapping, not {type(value).__name__}", "give what a file could hold"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,7 +15,7 @@ from podsim.errors import BadValueError
 from podsim.specs.base import Spec, keys_of
 from podsim.specs.dates import DATE_SCHEMA, Day
 from podsim.specs.wording import known_here, shown
-from podsim.units import EXAMPLES, UNITS, parse_quantity
+from podsim.units import EXAMPLES, UNITS, NotFiniteError, parse_quantity
 
 INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
@@ -207,8 +206,12 @@ class Quantity:
         example = EXAMPLES[self.dimension]
         if not isinstance(raw, (str, int, float)):
             raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{example}`")
-        number = parse_quantity(raw, self.dimension)
-        if (wrong := self._wrong(number)) is not None:
+        try:
+            number = parse_quantity(raw, self.dimension)
+            wrong = self._wrong(number)
+        except NotFiniteError:
+            number, wrong = 0.0, "not a finite number"
+        if wrong is not None:
             least, most = self._bounds
             do = f"write {least} to {most}, for example `{self._example()}`"
             raise BadValueError(f"{shown(raw)} is {wrong}", do)
@@ -217,8 +220,6 @@ class Quantity:
     def _wrong(self, number: float) -> str | None:
         """The problem of a number; None if it is possible."""
         least, most = self._limits
-        if not math.isfinite(number):
-            return "not a finite number"
         if not least <= number <= most:
             return "too small" if number < least else "too large"
         if self.dimension == "count" and not number.is_integer():

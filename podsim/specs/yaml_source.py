@@ -56,7 +56,10 @@ def _to_json(document: Document) -> dict[str, Any]:
 
 
 def _from_json(written: Mapping[str, Any]) -> Document:
-    return Document(written["data"], {tuple(path): place for path, place in written["places"]})
+    places = {tuple(path): place for path, place in written["places"]}
+    if not isinstance(written["data"], dict) or not all(isinstance(place, str) for place in places.values()):
+        raise TypeError(written)
+    return Document(written["data"], places)
 
 
 def _content(path: Path, name: str) -> bytes:

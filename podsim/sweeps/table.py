@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from podsim import harmless
 from podsim.errors import OutputError, PodsimError
 from podsim.sweeps.names import STATUS
 from podsim.sweeps.rows import Row
@@ -127,8 +128,10 @@ def _cell(value: Any, kind: str) -> Any:
 def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _about: Mapping[str, str]) -> None:
     with path.open("x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(types)
-        writer.writerows([_cell(row.get(name), kind) for name, kind in types.items()] for row in rows)
+        writer.writerow(map(harmless.csv, types))
+        for row in rows:
+            cells = (_cell(row.get(name), kind) for name, kind in types.items())
+            writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in cells])
 
 
 def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:

@@ -61,7 +61,21 @@ def draw_samples_to_converge(
     key = disk.digest(
         [b"draws", memo.SOURCES.get(__name__, _source), repr((known, batch_size, draw_count, seed)).encode()]
     )
-    return memo.DRAWS.get(key, lambda: disk.kept(key, lambda: _drawn(known, batch_size, draw_count, seed), list, tuple))
+    return memo.DRAWS.get(
+        key, lambda: disk.kept(key, lambda: _drawn(known, batch_size, draw_count, seed), list, _numbers)
+    )
+
+
+def _numbers(data: Sequence[object]) -> tuple[float, ...]:
+    """Draws as they were kept.
+
+    Raises:
+        TypeError: They are something else.
+    """
+    found = tuple(each for each in data if isinstance(each, float))
+    if len(found) != len(data):
+        raise TypeError(data)
+    return found
 
 
 def _source() -> bytes:

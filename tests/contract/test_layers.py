@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
-FOUNDATION = {"_version", "units", "errors", "watch", "memo", "deferred", "disk", "draws", "garbage"}
+FOUNDATION = {"_version", "units", "errors", "watch", "memo", "deferred", "disk", "draws", "garbage", "git", "harmless"}
 ORDER = [
     "workload",
     "graph",

@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from podsim.capacity.limits import excess, limit, misses
 from podsim.checks import show
 from podsim.checks.baseline import Baseline, read_baseline, write_baseline
 from podsim.checks.cases import cases_of, measured
@@ -224,9 +225,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_less_power_is_neither_better_nor_worse_and_less_energy_is_better() -> None:
+    """It fails all the same: whatever is counted is compared."""
     baseline = Baseline({"s": given(mean_power_w=5000.0, energy_per_sample_j=3.0)})
     found = check({"s": given(mean_power_w=4000.0, energy_per_sample_j=2.0)}, baseline).findings
-    assert [(each.kind, each.metric) for each in found] == [("gain", "energy_per_sample_j")]
+    assert [(each.kind, each.metric) for each in found] == [("moved", "mean_power_w"), ("gain", "energy_per_sample_j")]
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -427,3 +429,209 @@ def test_pytest_collects_scenarios(folder: Path) -> None:
     failed = subprocess.run([*command, "--podsim", str(folder)], capture_output=True, text=True, cwd=folder)
     assert "1 failed, 1 passed" in failed.stdout and "time_to_train_s: < 10 min" in failed.stdout
     assert "Traceback" not in failed.stdout
+
+
+# What a defect of the check would let through
+
+
+def test_a_figure_at_its_tolerance_has_not_moved_beyond_it() -> None:
+    """From 4 to 5 is 25 %, exactly, in binary too."""
+    before = {"a": given(weight_update_s=4.0)}
+    assert kinds({"a": given(weight_update_s=5.0)}, before, tolerance="25 %") == []
+    assert kinds({"a": given(weight_update_s=5.0)}, before, tolerance="24.9 %") != []
+    assert kinds({"a": given(weight_update_s=3.0)}, before, tolerance="25 %") == []
+    assert kinds({"a": given(weight_update_s=4.0)}, before, tolerance="0 %") == []
+
+
+def test_a_figure_that_leaves_zero_has_moved_and_one_that_stays_has_not() -> None:
+    """There is nothing to relate it to, so that any change is a whole one, upwards."""
+    before = {"a": given(weight_update_s=0.0)}
+    assert kinds({"a": given(weight_update_s=0.0)}, before) == []
+    (finding,) = check({"a": given(weight_update_s=1e-9)}, Baseline(before, tolerance="99 %")).findings
+    assert (finding.kind, finding.change) == ("drift", 1.0)
+
+
+def test_a_tolerance_of_a_case_comes_before_that_of_a_figure() -> None:
+    """From 4 to 5 is 25 %."""
+    before, now = {"a": given(weight_update_s=4.0)}, {"a": given(weight_update_s=5.0)}
+    assert kinds(now, before, tolerances={"a": "30 %", "weight_update_s": "20 %"}) == []
+    assert kinds(now, before, tolerances={"a": "20 %", "weight_update_s": "30 %"}) != []
+    assert kinds(now, before, tolerances={"a weight_update_s": "30 %", "a": "20 %", "weight_update_s": "20 %"}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "at_the_bound"), [("< 30 s", False), ("<= 30 s", True), ("> 30 s", False), (">= 30 s", True)]
+)
+def test_a_strict_bound_is_not_met_exactly(text: str, at_the_bound: bool) -> None:
+    found = check({"a": given(expect={"latency_s": text}, latency_s=30.0)}, None)
+    assert found.holds == at_the_bound
+    bound = limit("latency_s", text)
+    assert bound.holds(30.0) == at_the_bound
+    assert (list(misses([bound], {"latency_s": 30.0})) == []) == at_the_bound
+    assert (excess([bound], {"latency_s": 30.0}) == 0) == at_the_bound
+
+
+# Every figure that is counted is compared
+
+
+def test_figures_that_the_baseline_lacks_are_told_and_fail() -> None:
+    now = {"a": given(mfu=0.4, latency_s=1.0)}
+    assert kinds(now, {"a": given(mfu=0.4)}) == [("missing", "a", "latency_s")]
+    assert kinds(now, {"a": given()}) == [("missing", "a", "mfu"), ("missing", "a", "latency_s")]
+    verdict = check(now, Baseline({"a": given()}))
+    assert (verdict.holds, verdict.figure_count) == (False, 2)
+    assert kinds({"a": given(mfu=0.4)}, {"a": given(mfu=0.4, latency_s=1.0)}) == [("broken", "a", "latency_s")]
+
+
+def test_another_revision_may_know_fewer_figures() -> None:
+    now = {"a": given(mfu=0.4, latency_s=1.0)}
+    verdict = check(now, Baseline({"a": given(mfu=0.4)}, is_revision=True))
+    assert [(each.kind, each.metric) for each in verdict.findings] == [("added", "latency_s")]
+    assert verdict.holds
+
+
+def test_every_figure_of_a_baseline_that_is_edited_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten times as much of any of them, one after the other, and each of them gone."""
+    told(capsys, str(folder), "--accept", "--reason", "first")
+    path = folder / "podsim-baseline.json"
+    good = json.loads(path.read_text())
+    case, kept = next(cases_of([folder], folder)), good["scenarios"]["s"]
+    now = {"s": measured(case), "s@too_large": good["scenarios"]["s@too_large"] | {"expect": {}, "reason": ""}}
+    figures = kept["metrics"]
+    assert "mean_power_w" in figures and len(figures) == 9
+    for name in figures:
+        for edited in ({**figures, name: figures[name] * 10}, {key: figures[key] for key in figures if key != name}):
+            scenarios = {**good["scenarios"], "s": {**kept, "metrics": edited}}
+            path.write_text(json.dumps({**good, "scenarios": scenarios}))
+            verdict = check(now, read_baseline(path))
+            assert [each.metric for each in verdict.findings if each.fails] == [name]
+            assert verdict.figure_count == 9
+
+
+@pytest.mark.parametrize("text", ["nan %", "inf %", "nan", "-inf", ".inf", "1e999 %", "-0.1 %"])
+def test_tolerances_are_finite(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    write_baseline(path, Baseline({"a": given(mfu=0.4)}, tolerances={"mfu": "1 %"}))
+    good = json.loads(path.read_text())
+    for broken in ({**good, "tolerance": text}, {**good, "tolerances": {"mfu": text}}):
+        path.write_text(json.dumps(broken))
+        with pytest.raises(PodsimError, match="no baseline"):
+            read_baseline(path)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    ["NaN", "Infinity", "-Infinity", "1e999", f"1{'0' * 400}", f"1{'0' * 5000}", "[" * 100_000, '0.4, "mfu": 0.4'],
+)
+def test_a_baseline_holds_finite_numbers_once_each(spoiled: str, tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    write_baseline(path, Baseline({"a": given(mfu=0.4)}))
+    path.write_text(path.read_text().replace("0.4", spoiled))
+    with pytest.raises(PodsimError, match="no baseline"):
+        read_baseline(path)
+
+
+@pytest.mark.parametrize("text", ["< nan s", "<= inf s", "1 s ± nan %", "nan s ± 1 s", "> -inf s", "< 1e999 s"])
+def test_expectations_are_finite(text: str) -> None:
+    with pytest.raises(BadValueError, match="finite"):
+        expectation("latency_s", text)
+
+
+# Nothing compared is not green
+
+
+def test_nothing_compared_has_an_exit_code_of_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (folder / "s.yaml").write_text("base: conductivity_cnn_pod4\n")
+    for form in ("text", "markdown", "github", "junit", "json"):
+        code, text = told(capsys, str(folder), "--format", form)
+        assert code == 5
+        assert "holds: " not in text
+        assert '"holds": true' not in text
+    code, text = told(capsys, str(folder))
+    assert "nothing was compared: 1 scenario, 0 figures" in text and "--accept --reason" in text and "`expect:`" in text
+    (folder / "podsim-baseline.json").write_text(json.dumps(EMPTY))
+    code, text = told(capsys, str(folder))
+    assert code == 5 and "added: is new" in text
+    (folder / "s.yaml").write_text("base: conductivity_cnn_pod4\nexpect: {fits: true}\n")
+    assert told(capsys, str(folder))[0] == 0
+    assert told(capsys, str(folder), "--accept", "--reason", "x")[0] == 0
+    (folder / "s.yaml").write_text("base: conductivity_cnn_pod4\n")
+    assert told(capsys, str(folder))[0] == 0
+
+
+EMPTY = {"schema": 1, "version": "1", "reason": "", "tolerance": "1 %", "tolerances": {}, "scenarios": {}}
+
+
+def test_what_stays_impossible_as_agreed_on_was_compared() -> None:
+    verdict = check({"a": given("does not fit")}, Baseline({"a": given("does not fit")}))
+    assert verdict.holds and not verdict.is_empty
+    assert check({"a": given("does not fit")}, None).is_empty
+
+
+# A file is one file, however it is typed
+
+
+def test_a_file_is_one_file_however_it_is_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scen = tmp_path / "scen"
+    scen.mkdir()
+    (tmp_path / "link").symlink_to("scen")
+    (scen / "common.yaml").write_text("base: conductivity_cnn_pod4\n")
+    (scen / "s.yaml").write_text("base: common.yaml\n")
+    assert told(capsys, "scen", "--accept", "--reason", "x")[0] == 0
+    kept = json.loads((scen / "podsim-baseline.json").read_text())["scenarios"]
+    assert sorted(kept) == ["common", "s"]
+    assert {"common.yaml", "s.yaml"} == {path for path in kept["s"]["inputs"] if "/" not in path}
+    (scen / "s.yaml").write_text(f"# a comment\nbase: common.yaml\n{FASTER}")
+    ways = (("scen", tmp_path), ("./scen", tmp_path), (str(scen), tmp_path), ("link", tmp_path), (".", scen))
+    for typed, folder in (*ways, ("../scen", scen), ("s.yaml", scen), ("scen/../scen/s.yaml", tmp_path)):
+        monkeypatch.chdir(folder)
+        baseline = ("--baseline", str(scen / "podsim-baseline.json"))
+        _, text = told(capsys, typed, *baseline)
+        blamed = {line.partition("; ")[2] for line in text.splitlines() if line.startswith("      ")}
+        assert blamed == {"s.yaml"}, typed
+
+
+FASTER = "system: {base: ipu_pod4, machine: {ipu: {clock: 1.6 GHz}}}\n"
+
+
+def test_names_of_an_earlier_version_are_known_by_content_and_by_their_end() -> None:
+    before = given(weight_update_s=1.0) | {"inputs": {"scen/s.yaml": "1", "/x/scen/same.yaml": "2", "gone.yaml": "3"}}
+    now = given(weight_update_s=2.0) | {"inputs": {"s.yaml": "9", "same.yaml": "2", "new.yaml": "4"}}
+    (finding,) = check({"a": now}, Baseline({"a": before})).findings
+    assert finding.files == ("gone.yaml", "new.yaml", "s.yaml")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_an_annotation_stands_once_at_the_file_and_line_that_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two scenarios over one file: what changed is that file, and not they."""
+
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *author, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    scen = tmp_path / "scen"
+    scen.mkdir()
+    (scen / "common.yaml").write_text("# one\n# two\nbase: conductivity_cnn_pod4\n")
+    for name in ("a", "b"):
+        (scen / f"{name}.yaml").write_text("base: common.yaml\n")
+    monkeypatch.chdir(scen)
+    assert told(capsys, ".", "--accept", "--reason", "x")[0] == 0
+    git("init", "-q", "-b", "main")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    with (scen / "common.yaml").open("a") as file:
+        file.write(FASTER)
+    for wish in ((), ("--against", "main")):
+        code, text = told(capsys, ".", "--format", "github", *wish)
+        annotations = [line for line in text.splitlines() if line.startswith("::")]
+        assert code == 1 and len(annotations) == 1
+        assert annotations[0].startswith("::error file=scen/common.yaml,line=4,title=podsim check::drift: ")
+        assert annotations[0].endswith("; and 23 more findings")

@@ -1,0 +1,168 @@
+"""What podsim asks of git, in the repository of a file and nowhere else.
+
+Hooks, aliases and `git rebase --exec` hand down variables that name a repository, an index or a store of objects. They
+are those of whoever called, and may not be those of the file: with them, git would empty the commit that is being made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from podsim.errors import PodsimError
+
+READ: Final = (".yaml", ".yml", ".onnx", ".csv", ".json")
+"""What a scenario may name, and what names it."""
+_NO_PLACE: Final = (
+    *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+    *("GIT_SSL_", "GIT_TRACE", "GIT_CONFIG_", "GIT_EXEC_PATH"),
+    *("GIT_ASKPASS", "GIT_SSH", "GIT_TERMINAL_PROMPT", "GIT_HTTP_", "GIT_PROXY_", "GIT_ALLOW_PROTOCOL", "GIT_PROTOCOL"),
+)
+"""Beginnings of what is kept of `GIT_*`: how git is set up and how it reaches other machines, and no place in it."""
+_LINK, _FILE = "120000", "100"
+"""Modes of symbolic links, and of ordinary files."""
+_FETCH: Final = "fetch the revision with its files"
+_LOOKED_BACK: Final = 50
+"""Commits of a file in which a content is looked for."""
+
+
+def git(folder: Path, where: str, do: str, *arguments: str, given: bytes = b"") -> bytes:
+    """What git prints.
+
+    Args:
+        folder: In which it runs; the repository is that of the folder.
+        where: What is asked about, for messages.
+        do: The cure if git refuses.
+        arguments: The command.
+        given: Its standard input.
+
+    Raises:
+        PodsimError: There is no git, or it refuses.
+    """
+    program = shutil.which("git")
+    if program is None:
+        what = "git is not installed, which finds files at a revision"
+        raise PodsimError(what, where=where, do="install git, or do without the revision")
+    kept = {key: text for key, text in os.environ.items() if not key.startswith("GIT_") or key.startswith(_NO_PLACE)}
+    done = subprocess.run(
+        [program, "-C", str(folder), *arguments],
+        input=given,
+        capture_output=True,
+        env=kept | {"LC_ALL": "C"},
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        what = f"git says: {said[0]}" if said else f"git ended with exit code {done.returncode}"
+        raise PodsimError(what, where=where, do=do)
+    return done.stdout
+
+
+def top_of(folder: Path, where: str, do: str) -> Path:
+    """The folder of the repository that a folder lies in.
+
+    Raises:
+        PodsimError: There is no git, or no repository.
+    """
+    return Path(os.fsdecode(git(folder, where, do, "rev-parse", "--show-toplevel")).rstrip("\n"))
+
+
+def commit_of(top: Path, where: str, name: str) -> str:
+    """The full hash of the commit that a revision names: a branch, a tag, a hash, `HEAD~3`.
+
+    Raises:
+        PodsimError: There is no such revision.
+    """
+    do = "`git log --oneline` lists revisions"
+    try:
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return git(top, where, do, *asked).decode().strip()
+    except PodsimError:
+        what = f"there is no revision `{name}` in the git repository {top}"
+        raise PodsimError(what, where=where, do=do) from None
+
+
+def blobs(top: Path, where: str, commit: str) -> dict[PurePosixPath, str]:
+    """Hashes of the ordinary files of a commit by their paths."""
+    return {path: blob for path, (mode, blob) in _entries(top, where, commit).items() if mode.startswith(_FILE)}
+
+
+def extract(top: Path, where: str, commit: str, folder: Path, wanted: Callable[[PurePosixPath], bool]) -> None:
+    """Write the files of a commit, and symbolic links that stay inside, without touching the repository or its index.
+
+    Args:
+        top: The folder of the repository.
+        where: What is asked about, for messages.
+        commit: The full hash.
+        folder: An empty one, to write to.
+        wanted: Whether a file is written, by its path.
+    """
+    entries = {path: each for path, each in _entries(top, where, commit).items() if wanted(path)}
+    texts = dict(zip(entries, _contents(top, where, [blob for _, blob in entries.values()]), strict=True))
+    for path, (mode, _) in sorted(entries.items(), key=lambda each: each[1][0] == _LINK):  # through no link of its own
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if mode != _LINK:
+            target.write_bytes(texts[path])
+        elif _stays(path, texts[path]):
+            target.symlink_to(os.fsdecode(texts[path]))
+
+
+def first_change(file: Path, is_agreed: Callable[[bytes], bool], now: bytes) -> int | None:
+    """The first line that a file does not have as it was agreed on; None if git does not know how it was.
+
+    Args:
+        file: Where it lies.
+        is_agreed: Whether a content is the one that was agreed on.
+        now: What it holds.
+    """
+    try:
+        top = top_of(file.parent, str(file), "")
+        path = PurePosixPath(file.resolve().relative_to(top).as_posix())
+        log = ("log", f"--max-count={_LOOKED_BACK}", "--format=%H", "--", f":(literal){path}")
+        commits = git(top, str(file), "", *log).decode().split()
+        listed = (_entries(top, str(file), each, path).get(path, ("", ""))[1] for each in commits)
+        known = [blob for blob in dict.fromkeys(listed) if blob]
+        before = next(each for each in _contents(top, str(file), known) if is_agreed(each))
+    except (PodsimError, ValueError, StopIteration):
+        return None
+    one, other = before.splitlines(), now.splitlines()
+    alike = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    return max(1, min(len(other), (min(len(one), len(other)) if alike is None else alike) + 1))
+
+
+def _stays(path: PurePosixPath, text: bytes) -> bool:
+    """Whether a link leads to a place inside of the folder, whatever other links do."""
+    link = PurePosixPath(os.fsdecode(text))
+    ups = sum(part == ".." for part in link.parts)
+    return not link.is_absolute() and ups < len(path.parts)
+
+
+def _entries(top: Path, where: str, commit: str, *paths: PurePosixPath) -> dict[PurePosixPath, tuple[str, str]]:
+    """Mode and hash of the files and links of a commit by their paths."""
+    asked = [str(path) for path in paths]
+    listed = os.fsdecode(git(top, where, _FETCH, "ls-tree", "-r", "-z", "--full-tree", commit, *asked))
+    split = (line.partition("\t") for line in listed.split("\0") if line)
+    found = {PurePosixPath(path): (about.split()[0], about.split()[2]) for about, _, path in split}
+    return {
+        path: each
+        for path, each in found.items()
+        if (each[0] == _LINK or each[0].startswith(_FILE)) and ".." not in path.parts
+    }
+
+
+def _contents(top: Path, where: str, hashes: Sequence[str]) -> Iterator[bytes]:
+    output = git(top, where, _FETCH, "cat-file", "--batch", given="".join(f"{each}\n" for each in hashes).encode())
+    start = 0
+    for blob in hashes:
+        end = output.index(b"\n", start)
+        name, *about = output[start:end].decode().split()
+        if name != blob or about[0] != "blob":
+            raise PodsimError(f"git does not hold the file {blob}", where=where, do=_FETCH)
+        size_bytes = int(about[1])
+        yield output[end + 1 : end + 1 + size_bytes]
+        start = end + 1 + size_bytes + 1
