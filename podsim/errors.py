@@ -5,6 +5,7 @@ PodsimError             everything a user can mend; printed without a traceback
 ├── ModelError          a file is well-formed, but its model cannot be built
 ├── InfeasibleError     the answer is "no": a result, not a mistake
 │   ├── DoesNotFitError a memory is too small
+│   │   └── MissingMethodError one that podsim knows no way to spare, though others do
 │   └── NoPlanError     no way to divide the work was found
 ├── MissingDataError    a number is missing, and none is invented
 ├── OutputError         a file cannot be written
@@ -126,6 +127,10 @@ class InfeasibleError(PodsimError):
 
 class DoesNotFitError(InfeasibleError):
     """A memory is too small for what must live in it."""
+
+
+class MissingMethodError(DoesNotFitError):
+    """An IPU is too small for the ways of training that podsim has; the pod is not."""
 
 
 class NoPlanError(InfeasibleError):
