@@ -21,6 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+_MOST_TOLD = 50
+"""Problems of a file that its error prints; all are in `SpecError.problems`."""
+
 
 class _PortableError(Exception):
     """Pickled and copied by its parts, since `Exception` would call the constructor with the message alone.
@@ -105,7 +108,8 @@ class SpecError(PodsimError):
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
+        more = f"\nand {len(problems) - _MOST_TOLD:,} more" if len(problems) > _MOST_TOLD else ""
+        super().__init__("\n".join(str(problem) for problem in problems[:_MOST_TOLD]) + more)
         self.problems = tuple(problems)
 
 

@@ -48,9 +48,9 @@ def missing_method(job: Job) -> str | None:
     return (
         f"podsim lacks the method, not {system.name} the memory: cut into {domain} stages or fewer, one IPU still "
         f"needs {least} of {has} for weights, accumulators and code alone, while all memory of the pod, {both} with "
-        f"streaming memory, would hold the {all_of_it} of the training; such models were trained with layers shared among "
-        "IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution), and podsim "
-        "trains with pipelines only"
+        f"streaming memory, would hold the {all_of_it} of the training; such models were trained with layers shared "
+        "among IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution), "
+        "and podsim trains with pipelines only"
     )
 
 

@@ -13,7 +13,7 @@ from podsim.specs.base import Spec
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import BuiltModelSpec, named, sized
-from podsim.specs.quantity import Count, CountOrZero, Flag
+from podsim.specs.quantity import Count, CountOrZero, Flag, LayerCount
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import setting
@@ -86,7 +86,7 @@ class BertSpec(BuiltModelSpec):
     """Family of the model."""
     size: Literal["tiny", "base", "large"] | None = None
     """A published size [devlin2018]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Encoder layers."""
     hidden_size: Count
     """Width of the encoder."""

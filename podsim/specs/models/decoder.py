@@ -15,7 +15,7 @@ from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import GeneratorSpec, batch_of, named, sized, with_preset
 from podsim.specs.models.decoder_sizes import NAMES, PRESETS, Size
-from podsim.specs.quantity import Count, CountOrZero, Flag
+from podsim.specs.quantity import Count, CountOrZero, Flag, LayerCount
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import counted, shown
@@ -76,7 +76,7 @@ class DecoderSpec(GeneratorSpec):
     size: Size | None = None
     """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
     [mesnard2024] [black2022] [almazrouei2023] [jiang2024]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Layers."""
     hidden_size: Count
     """Width."""

@@ -10,7 +10,7 @@ from podsim.specs.activity import Activity
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import BuiltModelSpec, batch_of, named, sized, with_preset
-from podsim.specs.quantity import Count, Flag
+from podsim.specs.quantity import Count, Flag, LayerCount
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.workload import Workload
 from podsim.workload.layers import Formats
@@ -39,9 +39,9 @@ class Seq2SeqSpec(BuiltModelSpec):
     """Family of the model."""
     size: Literal["small", "base", "large"] | None = None
     """A published size [raffel2020]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Layers of the encoder."""
-    decoder_layer_count: Count | None = None
+    decoder_layer_count: LayerCount | None = None
     """Layers of the decoder; as many as the encoder's if left out."""
     hidden_size: Count
     """Width."""

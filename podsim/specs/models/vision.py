@@ -11,7 +11,7 @@ from podsim.specs.activity import Activity
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
 from podsim.specs.models.base import BuiltModelSpec, batch_of, named, sized, with_preset
-from podsim.specs.quantity import Count, Flag, NumberFormat, Probability
+from podsim.specs.quantity import Count, Flag, LayerCount, NumberFormat, Probability
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.workload import Workload
 from podsim.workload.layers import Formats
@@ -51,7 +51,7 @@ class VisionSpec(BuiltModelSpec):
     """Family of the model."""
     size: Literal["base", "large"] | None = None
     """A published size [dosovitskiy2021]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Layers."""
     hidden_size: Count
     """Width."""
