@@ -5,6 +5,7 @@ PodsimError             everything a user can mend; printed without a traceback
 ├── ModelError          a file is well-formed, but its model cannot be built
 ├── InfeasibleError     the answer is "no": a result, not a mistake
 │   ├── DoesNotFitError a memory is too small
+│   │   └── MissingMethodError one that podsim knows no way to spare, though others do
 │   └── NoPlanError     no way to divide the work was found
 ├── MissingDataError    a number is missing, and none is invented
 ├── OutputError         a file cannot be written
@@ -19,6 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+_MOST_TOLD = 50
+"""Problems of a file that its error prints; all are in `SpecError.problems`."""
 
 
 class _PortableError(Exception):
@@ -104,7 +108,8 @@ class SpecError(PodsimError):
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
+        more = f"\nand {len(problems) - _MOST_TOLD:,} more" if len(problems) > _MOST_TOLD else ""
+        super().__init__("\n".join(str(problem) for problem in problems[:_MOST_TOLD]) + more)
         self.problems = tuple(problems)
 
 
@@ -126,6 +131,10 @@ class InfeasibleError(PodsimError):
 
 class DoesNotFitError(InfeasibleError):
     """A memory is too small for what must live in it."""
+
+
+class MissingMethodError(DoesNotFitError):
+    """An IPU is too small for the ways of training that podsim has; the pod is not."""
 
 
 class NoPlanError(InfeasibleError):

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from podsim.report.envelope import hardware_of
 from podsim.specs import data_file
 from podsim.specs.activity import Activity
-from podsim.specs.quantity import quantities
 from podsim.specs.scenario import Scenario
 
 FILE: Final = "reference_data/scatter.json"
@@ -30,8 +30,6 @@ SHARE: Final = 0.8
 Z: Final = 1.2815515655446004
 """Half width of that share of a normal distribution, in standard deviations."""
 ALL: Final = "all"
-_WITHOUT_TIME: Final = ("power", "ipu.power", "list_price")
-_BETWEEN_DOMAINS: Final = "gw_link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +175,8 @@ def traits_of(spec: Scenario, ipu_count: int) -> Traits:
         spec: The scenario, its division chosen.
         ipu_count: IPUs in use.
     """
-    system = spec.system
-    apart = _WITHOUT_TIME if system.ipu_count > system.domain_ipu_count else (*_WITHOUT_TIME, _BETWEEN_DOMAINS)
-    numbers = {key: float(number) for key, number, _ in quantities(system.machine) if not key.startswith(apart)}
-    return Traits(spec.activity.value, framework_of(spec.software.framework), spec.model.kind, ipu_count, numbers)
+    hardware = {key: float(number) for key, number in hardware_of(spec).items()}
+    return Traits(spec.activity.value, framework_of(spec.software.framework), spec.model.kind, ipu_count, hardware)
 
 
 def scatter_of(spec: Scenario) -> Scatter:

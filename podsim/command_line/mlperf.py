@@ -89,7 +89,7 @@ def log_request(
         cure = "leave `--mlperf-log` out, or run a scenario of training"
         raise PodsimError(f"{loaded.name} trains nothing, and MLPerf Training is about training", do=cure)
     spec = loaded.of(TrainingScenario)
-    benchmark = benchmark_of(spec.model.benchmark, loaded.name)
+    benchmark = benchmark_of(spec.benchmark, loaded.name)
     check_folder(folder)
     sdk = spec.software.sdk
     chosen = (round_name.value, "as asked") if round_name else (round_of(sdk), f"that of SDK {sdk}")

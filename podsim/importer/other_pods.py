@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podsim.errors import DoesNotFitError, InfeasibleError
+from podsim.errors import DoesNotFitError, InfeasibleError, MissingMethodError
+from podsim.plan.fit import HELPS
 from podsim.specs import System
 from podsim.specs.pods import larger_pods
 
@@ -35,10 +36,12 @@ def fits_elsewhere(
     largest = max([system, *pods.values()], key=lambda pod: pod.domain_ipu_count)
     error = failure(largest)
     what = f"the model fits no shipped pod, {divided}; on {largest.name}, {error.message}"
+    if isinstance(error, MissingMethodError):
+        return MissingMethodError(what, do=error.do)
     return DoesNotFitError(what, do=_cure(error, smaller))
 
 
 def _cure(error: InfeasibleError, smaller: str) -> str:
-    if error.do and error.do.startswith("any of these"):
+    if error.do and error.do.startswith(HELPS):
         return f"{smaller}; in a scenario of your own, {error.do}"
     return smaller

@@ -105,7 +105,7 @@ def _converging(result: RunResult, benchmark: Benchmark) -> TrainingOutcome:
     """Runs that end because they converge, or because the epochs are over after which their network has converged."""
     outcome, run = result.outcome, section(result.scenario, "run")
     if outcome is None or not outcome.runs:
-        what = "nothing says when the run ends at this batch size, so there is no time to train"
+        what = "nothing says when the run ends for this model, data and batch size, so there is no time to train"
         raise MissingDataError(what, do=f"use {benchmark.ended}", key="run")
     if outcome.schedule is not None and run.get("samples_to_converge") is None:
         ends = [key for key in ("weight_updates", "epochs") if run.get(key) is not None]

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from podsim.errors import DoesNotFitError
 from podsim.parallelism.search import Search
-from podsim.plan.fit import misfit_text
+from podsim.plan.fit import HELPS, misfit_text
+from podsim.plan.job import training_job
+from podsim.plan.method import lacking, missing_method
 from podsim.specs import LoadedScenario, TrainingScenario
 from podsim.specs.pods import larger_pods
 from podsim.specs.wording import counted
@@ -26,7 +28,9 @@ def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, search: Search)
         words = f"{counted(layout.ipus_per_replica, 'IPU')} per replica, micro_batch_size {layout.micro_batch_size}"
         what += f"; the nearest has {words}: {misfit_text(search.memory(layout))}"
     cures = list(_cures(loaded, spec))
-    return DoesNotFitError(what, do="any of these makes it fit: " + "; ".join(cures) if cures else _OTHERWISE)
+    refused = DoesNotFitError(what, do=HELPS + "; ".join(cures) if cures else _OTHERWISE)
+    lacks = missing_method(training_job(search.space.whole()))
+    return refused if lacks is None else lacking(refused, lacks)
 
 
 def _larger_batches(spec: TrainingScenario) -> Iterator[int]:

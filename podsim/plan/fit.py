@@ -10,6 +10,8 @@ from podsim.errors import DoesNotFitError
 from podsim.plan.memory import IpuMemory
 from podsim.units import format_bytes
 
+HELPS = "any of these makes it fit: "
+"""How cures begin that were tried and work."""
 _STORAGE_NAMES = {"in_processor_memory": "In-Processor-Memory", "streaming_memory": "streaming memory"}
 _LARGEST_TENANTS = 3
 _MOST_CURES = 4
@@ -80,5 +82,5 @@ def _advice(
             if all(ipu.fits for ipu in memory_of(changed)):
                 working.append(" and ".join(names))
         if working:
-            return "any of these makes it fit: " + "; ".join(working[:_MOST_CURES])
+            return HELPS + "; ".join(working[:_MOST_CURES])
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"

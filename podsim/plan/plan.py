@@ -12,6 +12,7 @@ from podsim.plan.even_cuts import cuts_of_even_time
 from podsim.plan.fit import does_not_fit
 from podsim.plan.layout import Job, Layout, Optimizer, Precision
 from podsim.plan.memory import IpuMemory, memory_plan
+from podsim.plan.method import lacking, missing_method
 from podsim.plan.stage_cost import StageCost, stage_costs
 from podsim.plan.update import UpdateCost, update_costs
 from podsim.specs.hardware import System
@@ -89,7 +90,8 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
         def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
             return _draft(replace(job, layout=layout), model).memory
 
-        raise does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
+        refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
+        raise refused if (lacks := missing_method(job)) is None else lacking(refused, lacks)
     if job.optimizer is None:
         return plan
     updates = model.alone.once(

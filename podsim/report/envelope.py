@@ -1,7 +1,9 @@
 """What has been compared with published runs, and what of a scenario lies outside of it.
 
 `reference_data/envelope.json` is made of the scenarios that published rows name, so it is as wide as they are: for each
-activity its chips and software stacks, and for each kind of model the ranges of size, length, batch and IPUs.
+activity its software stacks, the ranges of the numbers of its hardware, and for each kind of model the ranges of size,
+length, batch and IPUs. Hardware is known by its numbers: a chip of another name with the same numbers is inside. The
+configurations that the rows compared are listed one by one beside the ranges.
 """
 
 from __future__ import annotations
@@ -12,16 +14,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from podsim.report.format import format_count
-from podsim.report.usage import one_copy, replicas_in_use
+from podsim.report.format import format_bytes, format_count, format_significant
+from podsim.report.usage import Usage, one_copy, replicas_in_use
 from podsim.specs import data_file
 from podsim.specs.activity import Activity
 from podsim.specs.scenario import Scenario
 
 FILE: Final = "reference_data/envelope.json"
-NAMES: Final = ("chip", "software")
+NAMES: Final = ("software",)
 RANGES: Final = ("layer_count", "hidden_size", "depth", "sequence_length", "batch_size", "ipu_count")
 SERVING: Final = "serving under load"
+_GIGA: Final = 1e9
+_DIGITS: Final = 4
+_HARDWARE: Final = {
+    "clock_hz": "clock",
+    "tile_count": "tiles",
+    "tile_memory_bytes": "memory of a tile",
+    "flop_per_tile_cycle": "FLOP per tile and cycle in fp16",
+    "rung_bytes_per_s": "IPU-Links of a rung, per direction,",
+    "rail_bytes_per_s": "IPU-Links between rungs, per direction,",
+    "gw_link_bytes_per_s": "GW-Links of a machine, per direction,",
+    "streaming_memory_bytes": "streaming memory of an IPU",
+    "streaming_bytes_per_s": "bandwidth of the streaming memory of a machine",
+}
+"""Numbers of hardware by which runs are compared."""
 _WORDS: Final = {
     "layer_count": "layers",
     "hidden_size": "hidden size",
@@ -70,23 +86,47 @@ def envelope_of(spec: Any, *more: str) -> Envelope:
 
 def names_of(spec: Scenario) -> dict[str, str]:
     """What is compared by name; arithmetic in a narrow format is named where there is any."""
-    names = {"chip": spec.system.machine.ipu.name, "software": spec.software.name}
+    names = {"software": spec.software.name}
     if getattr(getattr(spec, "precision", None), "narrows_products", False):
         names["products"] = "products in fp8"
     return names
 
 
+def hardware_of(spec: Any) -> dict[str, float]:
+    """Numbers of the hardware in SI units; links that a run has no use for are left out."""
+    system, used = spec.system, _usage(spec).ipus_used
+    machine, ipu = system.machine, system.machine.ipu
+    link, gw_link = machine.ipu_link, machine.gw_link
+    several, domains = link is not None and used > 1, gw_link is not None and used > system.domain_ipu_count
+    rails = several and used > 2
+    found = {
+        "clock_hz": ipu.clock_hz,
+        "tile_count": ipu.tile.count,
+        "tile_memory_bytes": ipu.tile.memory_bytes,
+        "flop_per_tile_cycle": round(ipu.peak_flop_per_s("fp16") / ipu.tile.count / ipu.clock_hz),
+        "rung_bytes_per_s": link.raw_bytes_per_s * (machine.rung_link_count or 0) if several else None,
+        "rail_bytes_per_s": link.raw_bytes_per_s * (machine.rail_link_count or 0) if rails else None,
+        "gw_link_bytes_per_s": gw_link.raw_bytes_per_s * gw_link.port_count if domains else None,
+        "streaming_memory_bytes": machine.streaming_memory.capacity_per_ipu_bytes,
+        "streaming_bytes_per_s": machine.streaming_memory.machine_bytes_per_s,
+    }
+    return {name: float(number) for name in _HARDWARE if (number := found[name]) is not None}
+
+
+def _usage(spec: Any) -> Usage:
+    return one_copy(spec) if spec.activity is Activity.GENERATION else replicas_in_use(spec)
+
+
 def numbers_of(spec: Any) -> dict[str, int]:
     """What is compared by size; what a kind of model does not have is left out."""
     model, data, generation = spec.model, getattr(spec, "data", None), getattr(spec, "generation", None)
-    usage = one_copy(spec) if spec.activity is Activity.GENERATION else replicas_in_use(spec)
     found = {
         "layer_count": getattr(model, "layer_count", None),
         "hidden_size": getattr(model, "hidden_size", None),
         "depth": getattr(model, "depth", None),
         "sequence_length": getattr(generation or data, "sequence_length", None),
         "batch_size": _batch_size(spec),
-        "ipu_count": usage.ipus_used,
+        "ipu_count": _usage(spec).ipus_used,
     }
     return {name: number for name in RANGES if (number := found[name]) is not None}
 
@@ -107,6 +147,11 @@ def _outside(spec: Any, covered: Mapping[str, Any]) -> Iterator[str]:
     for name, value in names_of(spec).items():
         if value not in covered.get(name, ()):
             yield f"{value} for {spec.activity.words}"
+    for name, number in hardware_of(spec).items():
+        low, high = covered.get("hardware", {}).get(name, (0, 0))
+        if not low <= number <= high:
+            words = f"{_HARDWARE[name]} {_physical(name, number)}"
+            yield f"{words} ({_span(_physical(name, low), _physical(name, high))} covered)"
     kind = spec.model.kind
     if kind not in covered.get("models", {}):
         yield f"models of kind `{kind}` for {spec.activity.words}"
@@ -114,5 +159,28 @@ def _outside(spec: Any, covered: Mapping[str, Any]) -> Iterator[str]:
     for name, number in numbers_of(spec).items():
         low, high = covered["models"][kind].get(name, (0, 0))
         if not low <= number <= high:
-            given = format_count(low) if low == high else f"{format_count(low)}–{format_count(high)}"
+            given = _span(format_count(low), format_count(high))
             yield f"{_WORDS.get(name, name)} {format_count(number)} ({given} covered)"
+
+
+def _span(low: str, high: str) -> str:
+    """A range, or what both of its ends are; a unit that both have is told once.
+
+    >>> _span("1.33 GHz", "1.85 GHz"), _span("16", "16"), _span("8", "64"), _span("64 GB/s", "64 GB/s")
+    ('1.33–1.85 GHz', '16', '8–64', '64 GB/s')
+    """
+    if low == high:
+        return low
+    first, _, unit = low.partition(" ")
+    return f"{first}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
+
+
+def _physical(name: str, number: float) -> str:
+    """A number of hardware with its unit, told apart to the last digit that a file would have."""
+    if name.endswith("_hz"):
+        return f"{format_significant(number / _GIGA, _DIGITS)} GHz"
+    if name.endswith("_bytes_per_s"):
+        return f"{format_significant(number / _GIGA, _DIGITS)} GB/s"
+    if name.endswith("_bytes"):
+        return format_bytes(number, _DIGITS)
+    return format_count(number)

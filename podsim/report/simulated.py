@@ -30,6 +30,8 @@ class Simulated:
         variant: The variant of the file that was chosen.
         overrides: `key.path=value` texts that were applied.
         changes: Keys that are not as the file has them.
+        model: Its published name, or its family with layers and width.
+        borrowed: Whether its description is that of a base from which it differs.
     """
 
     system: str
@@ -41,6 +43,8 @@ class Simulated:
     variant: str | None = None
     overrides: tuple[str, ...] = ()
     changes: Sequence[Change] = ()
+    model: str = ""
+    borrowed: bool = False
 
     @property
     def machine(self) -> str:
@@ -58,9 +62,11 @@ class Simulated:
         return f"changed: {differing}" if self.variant is None else f"variant {self.variant}: {differing}"
 
     def titled(self, description: str) -> str:
-        """A description, marked as that of the file if something else was simulated."""
+        """A description, marked as that of the file if something else was simulated; without any model and pod."""
+        if not description:
+            return f"{self.model} on {self.system}" if self.model else ""
         named = any(text.partition("=")[0].strip() == _DESCRIPTION for text in self.overrides)
-        if not description or named or not (self.changes or self.variant):
+        if named or not (self.changes or self.variant or self.borrowed):
             return description
         if self.variant is None or self.overrides:
             return f"Changed from: {description}"
@@ -88,6 +94,8 @@ def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...
         variant=loaded.variant,
         overrides=loaded.overrides,
         changes=Deferred(lambda: (*loaded.changes, *further)),
+        model=spec.model.title,
+        borrowed=loaded.borrowed,
     )
 
 

@@ -193,10 +193,14 @@ def _kind_of_epochs(raw: Any) -> str:
 class EpochRunSpec(TrainingRunSpec):
     """How long the run goes on."""
 
-    epochs: Annotated[
-        Annotated[_Epochs, Tag("number")] | Annotated[LoggedEpochs, Tag("logged")], Discriminator(_kind_of_epochs)
-    ]
-    """Passes over the training set; with the batch size that they hold for, if they were logged with one."""
+    epochs: (
+        Annotated[
+            Annotated[_Epochs, Tag("number")] | Annotated[LoggedEpochs, Tag("logged")], Discriminator(_kind_of_epochs)
+        ]
+        | None
+    )
+    """Passes over the training set; with the batch size that they hold for, if they were logged with one; null to get
+    throughput alone."""
     session_calls_per_epoch: Count | None = None
     """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
     setup: SourcedTime | None = None
@@ -213,10 +217,37 @@ class EpochRunSpec(TrainingRunSpec):
             raise BadValueError(what, "add `checkpoint: {every_epochs: 4}`, or leave `validation` out")
         return self
 
+    @model_validator(mode="after")
+    def _every_key_counts(self) -> EpochRunSpec:
+        if self.epochs is None and (self.checkpoint is not None or self.setup is not None):
+            name = "setup" if self.checkpoint is None else "checkpoint"
+            raise BadValueError(f"`{name}` is given, but nothing says how long the run goes on", "give `epochs`")
+        return self
+
     @property
-    def epoch_count(self) -> float:
+    def epoch_count(self) -> float | None:
         """Passes over the training set, at the batch size that they hold for."""
         return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
+
+    @property
+    def is_drawn(self) -> bool:
+        """Never as they are written."""
+        return False
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the epochs were logged; a number of them alone is so much work."""
+        return isinstance(self.epochs, LoggedEpochs)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the epochs were logged with a batch size."""
+        return isinstance(self.epochs, LoggedEpochs)
+
+    def without_end(self) -> EpochRunSpec:
+        """Throughput alone, with as many session calls."""
+        gone = dict.fromkeys(("epochs", "setup", "checkpoint", "validation"))
+        return self.model_copy(update=gone)
 
     @property
     def batch_size(self) -> int | None:
@@ -231,7 +262,7 @@ class EpochRunSpec(TrainingRunSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Fewer samples than one batch."""
         batch, samples = spec.batch_size or spec.parallelism.batch_size, spec.data.samples_per_epoch or 0
-        if samples * self.epoch_count < batch:
+        if self.epoch_count is not None and samples * self.epoch_count < batch:
             yield (
                 ("run", "epochs"),
                 f"{self.epoch_count:g} epochs of {samples} samples are less than a batch of {batch}",

@@ -17,7 +17,7 @@ from podsim.specs.forward import ForwardScenario
 from podsim.specs.generation import GenerationScenario
 from podsim.specs.scenario import Scenario
 from podsim.specs.training import TrainingScenario
-from podsim.specs.wording import known_here
+from podsim.specs.wording import known_here, shown
 
 _SCENARIOS: Final[dict[Activity, type[Scenario]]] = {
     Activity.TRAINING: TrainingScenario,
@@ -122,6 +122,6 @@ def _module_of(document: Document) -> str:
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if isinstance(kind, str) and kind not in _MODULES:
-        where, message = document.where(("model", "kind")), f"`{kind}` is not a family of models"
+        where, message = document.where(("model", "kind")), f"{shown(kind)} is not a family of models"
         raise SpecError([Problem(where, "model.kind", message, known_here(kind, _MODULES, "use one"))])
     return _MODULES.get(str(kind), "bert")

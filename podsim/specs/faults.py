@@ -127,3 +127,4 @@ def fault_findings(faults: Sequence[FaultSpec], system: System, ipus_used: int, 
         for other in faults[:number]:
             if fault.meets(other):
                 yield place, f"{fault.name} is in two faults at one time", "let one end before the other begins"
+                break

@@ -21,6 +21,7 @@ from podsim.specs.auto import (
     spelled_out,
     undivided,
 )
+from podsim.specs.belonging import belonging
 from podsim.specs.changes import Change, changes
 from podsim.specs.document import Document
 from podsim.specs.families import form_of
@@ -36,7 +37,7 @@ from podsim.specs.scenario import Scenario
 from podsim.specs.software import Software
 from podsim.specs.vertices import Vertices
 from podsim.specs.wording import dotted, shown
-from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, read_written
+from podsim.specs.written import VARIANTS, Written, laid_out, laid_over, layers_of, read_written
 
 KINDS: dict[str, type[BaseModel]] = {
     "pod": System,
@@ -67,6 +68,7 @@ class LoadedScenario:
         notices: What a reader must know of how it was read, and of quantities that nothing real has.
         auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
         changes: Keys that are not as the file has them.
+        borrowed: Whether the description is that of something from which this differs.
     """
 
     name: str
@@ -78,6 +80,7 @@ class LoadedScenario:
     notices: tuple[str, ...] = ()
     auto: AutoSpec | None = None
     changes: Sequence[Change] = ()
+    borrowed: bool = False
 
     @property
     def folder(self) -> Path:
@@ -175,10 +178,12 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)
+    layers = layers_of(written, variant, overrides)
+    own = belonging(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
     name = f"{written.name}:{variant}" if variant else written.name
-    notices = (*document.notices, *unusual(spec))
+    notices = (*document.notices, *unusual(spec), *own.notices)
     differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
-    return LoadedScenario(name, spec, document, written, variant, overrides, notices, auto, differing)
+    return LoadedScenario(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed)
 
 
 def _check_kind(document: Document) -> None:

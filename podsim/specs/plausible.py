@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 from podsim.specs.quantity import quantities, quantity_of
 from podsim.specs.scenario import Scenario
 from podsim.specs.wording import counted
+
+_LONGEST: Final = {"samples_to_converge": 1e12, "weight_updates": 1e9, "epochs": 1e5}
+"""More than any training has had: of samples, weight updates and passes over the data."""
 
 
 def unusual(spec: Scenario) -> Iterator[str]:
@@ -17,7 +21,23 @@ def unusual(spec: Scenario) -> Iterator[str]:
             least, most = quantity.usual
             what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"
             yield f"{what}; the result stands on it as it is written"
+    run: Any = getattr(spec, "run", None)
+    for key, most in _LONGEST.items():
+        for number in _numbers(getattr(run, key, None)):
+            if number > most:
+                what = f"run.{key}: {number:g} is far from any training there has been (up to {most:g})"
+                yield f"{what}; the result stands on it as it is written"
+                break
     system = spec.system
     if system.host_count > system.whole_machine_count:
         servers, machines = counted(system.host_count, "host server"), counted(system.whole_machine_count, "machine")
         yield f"system.host_count: {servers} for {machines} are more than any pod has; the result counts on all of them"
+
+
+def _numbers(end: Any) -> tuple[float, ...]:
+    """What an end of a run is made of: a number, several, or those that were logged."""
+    if isinstance(end, (int, float)):
+        return (end,)
+    if isinstance(end, tuple):
+        return end
+    return tuple(getattr(end, "runs", ())) or ((end.count,) if hasattr(end, "count") else ())

@@ -289,6 +289,9 @@ SourcedTime = Annotated[Real, Quantity("s")]
 _MOST = 10**12
 Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
+_MOST_LAYERS = 10_000
+LayerCount = Annotated[int, Field(strict=True, ge=1, le=_MOST_LAYERS)]
+"""Layers are planned one by one: no model has a tenth of so many."""
 Flag = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 NumberFormat = Literal["fp16", "fp32"]

@@ -29,6 +29,7 @@ REFERENCES: dict[str, dict[str, str]] = {
     "host": {},
     "software": {},
 }
+_LONGEST_PLACE = 200
 _EXAMPLES = {
     "scenario": "template",
     "pod": "ipu_pod64",
@@ -254,7 +255,7 @@ def assigned(text: Any) -> Document:
     Raises:
         SpecError: It is no text, has no `=` or no key, or is nested beyond reason.
     """
-    place = f"--set {text}"
+    place = f"--set {text}" if len(str(text)) <= _LONGEST_PLACE else f"--set {str(text)[:_LONGEST_PLACE]}…"
     key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     path = tuple(key.strip().split("."))
     if not sign or not all(path) or not is_text(key):

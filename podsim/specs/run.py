@@ -141,6 +141,25 @@ class RunSpec(TrainingRunSpec):
                     raise BadValueError(f"`{name}` is given, but nothing is drawn", cure)
         return self
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether samples to converge are drawn."""
+        return isinstance(self.samples_to_converge, ReferenceConvergence)
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether samples to converge are given or drawn."""
+        return self.samples_to_converge is not None
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the runs were logged with a batch size."""
+        return isinstance(self.samples_to_converge, LoggedConvergence)
+
+    def without_end(self) -> RunSpec:
+        """Throughput alone."""
+        return RunSpec()
+
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Ends of the run that need data, or reference runs, which are missing."""
         if self.epochs is not None and spec.data.samples_per_epoch is None:

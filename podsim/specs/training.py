@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
@@ -21,11 +21,16 @@ from podsim.specs.sections import AvailableMemory, Reserve
 from podsim.workload.layers import Formats
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+_REFERENCE_OPTIMIZERS: Final = {"bert": ("lamb",), "resnet": ("sgd", "lars")}
+"""Optimizers of MLPerf's benchmarks. Source: [mlperf_training_rules]."""
 _IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transformers
 
 
 class TrainingDataSpec(Spec):
     """The training data."""
+
+    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "pixel_format", "prefetch_depth"})
+    """Keys that say how samples are fed, and nothing of what is learned."""
 
     samples_per_epoch: Count | None = None
     """Samples of the training set; needed for `run.epochs`."""
@@ -175,6 +180,25 @@ class TrainingOptimizerSpec(Spec):
 class TrainingRunSpec(Spec):
     """How long the run goes on."""
 
+    @property
+    @abstractmethod
+    def is_drawn(self) -> bool:
+        """Whether it ends as MLPerf's reference runs did."""
+
+    @property
+    @abstractmethod
+    def is_converged(self) -> bool:
+        """Whether it ends when the model has learned enough, and not after so much work."""
+
+    @property
+    @abstractmethod
+    def has_batch(self) -> bool:
+        """Whether its end is told with the batch size that it holds for."""
+
+    @abstractmethod
+    def without_end(self) -> Self:
+        """The same, when nothing is known of how long it goes on."""
+
     @abstractmethod
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """What does not add up with data and batch."""
@@ -211,6 +235,12 @@ class TrainingScenario(Scenario):
     """Left out to get throughput alone."""
     faults: tuple[FaultSpec, ...] = ()
     """Parts of the pod that are slower than they should be."""
+
+    @property
+    def benchmark(self) -> str | None:
+        """Benchmark of MLPerf that this is by model, data and optimizer."""
+        name = self.model.benchmark_on(self.data)
+        return name if name and self.optimizer.kind in _REFERENCE_OPTIMIZERS[name] else None
 
     @property
     def formats(self) -> Formats:

@@ -106,28 +106,35 @@ def laid_over(written: Written, variant: str | None, overrides: Sequence[str]) -
     Raises:
         SpecError: As of `laid_out`.
     """
+    return settled(reduce(lay_over, layers_of(written, variant, overrides)))
+
+
+def layers_of(written: Written, variant: str | None, overrides: Sequence[str]) -> list[Document]:
+    """What is laid over one another: the bases from the first one on, the file, the variant, each override.
+
+    Raises:
+        SpecError: As of `laid_out`.
+    """
     layers = [without(written.document, VARIANTS), *_chosen(written, variant)]
     layers = [_located(layer, (written.folder,)) for layer in layers]
     layers += [_located(assigned(text), (Path(), written.folder)) for text in overrides]
     chain = () if written.path is None else (written.path.resolve(),)
     named = next((layer for layer in reversed(layers) if BASE in layer.data), None)
-    bases = [] if named is None else [_base(named, (written.folder,), chain)]
-    document = reduce(lay_over, (*bases, *(without(layer, BASE) for layer in layers)))
-    return settled(document)
+    bases = [] if named is None else _bases(named, (written.folder,), chain)
+    return [*bases, *(without(layer, BASE) for layer in layers)]
 
 
 def _located(layer: Document, folders: tuple[Path, ...]) -> Document:
     return replace(layer, data=located(layer.data, KIND, folders))
 
 
-def _base(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> Document:
-    """The base of a scenario, laid over its own base; variants and expectations are not inherited."""
+def _bases(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> list[Document]:
+    """The base of a scenario behind the bases of its own; variants and expectations are not inherited."""
     name = base_name(document, KIND)
     base, path = read_named(name, KIND, folders, document.where((BASE,)), (BASE,), chain)
     base = _located(without(base, VARIANTS, EXPECT), (path.parent,))
-    if BASE not in base.data:
-        return base
-    return lay_over(_base(base, (path.parent,), (*chain, path.resolve())), without(base, BASE))
+    further = _bases(base, (path.parent,), (*chain, path.resolve())) if BASE in base.data else []
+    return [*further, without(base, BASE)]
 
 
 def _chosen(written: Written, variant: str | None) -> list[Document]:

@@ -140,7 +140,8 @@ def _default_text(key: str, schema: dict[str, Any], required: list[str]) -> str:
 
 def _definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> list[dict[str, Any]]:
     """The mappings that a key, or each entry of its list, may refer to."""
-    options = schema.get("anyOf", schema.get("oneOf", [schema]))
+    given = schema.get("anyOf", [schema])
+    options = [option for each in given for option in each.get("oneOf", [each])]
     entries = [each["items"] for each in options if each.get("type") == "array" and "items" in each]
     names = [option.get("$ref", "").rpartition("/")[2] for option in [*options, *entries]]
     return [definitions[name] for name in names if name and name not in _FILES]

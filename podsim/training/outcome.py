@@ -96,7 +96,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
         return _given(list(runs_to_convergence(schedule, samples)), schedule)
     if samples is None:
         return TrainingOutcome(schedule.samples_per_update)
-    points = reference_points(spec.model.reference_benchmark or "")
+    points = reference_points(spec.benchmark or "")
     drawn = draw_samples_to_converge(points, schedule.samples_per_update, run.draws, run.seed)
     return _converged(drawn, schedule)
 
@@ -117,7 +117,7 @@ def _at_another_batch(
     samples, here = _samples_per_update(plan), plan.layout.batch_size
     why = f"how long the run goes on is logged for {known:,} per weight update, not for {here:,}"
     try:
-        drawn = draw_samples_to_converge(reference_points(spec.model.benchmark or ""), samples, _DRAWS, seed=0)
+        drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
     except MissingDataError:
         cure = "give run.samples_to_converge or run.epochs as a number for this batch"
         return TrainingOutcome(samples, notes=(f"no time to train: {why}; {cure}",))
@@ -160,6 +160,8 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         return _at_another_batch(
             spec, plan, run.batch_size, lambda drawn: _drawn_epochs(spec, run, plan, update_s, drawn)
         )
+    if run.epoch_count is None:
+        return TrainingOutcome(_samples_per_update(plan))
     made = _epoch_run(spec, run, plan, update_s, run.epoch_count)
     time_s = made.time_to_train_s
     parts, updates = made.breakdown, made.update_count

@@ -49,6 +49,11 @@ class ModelSpec(Spec):
     kind: str
     """Family of the model."""
 
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Its published name, or its family with layers and width."""
+
     def findings(self, spec: Any) -> Iterator[Finding]:
         """What does not add up between the model and what goes in."""
         yield from ()
@@ -68,16 +73,19 @@ class BuiltModelSpec(ModelSpec):
     """A model that podsim builds from its dimensions."""
 
     reference_benchmark: ClassVar[str | None] = None
-    """Benchmark of MLPerf with reference runs of the model."""
+    """Benchmark of MLPerf with reference runs of the family."""
+    reference_words: ClassVar[str] = ""
+    """What those runs train."""
+    beside: ClassVar[frozenset[str]] = frozenset({"size"})
+    """Keys that the other keys say again, or that are of how the model is computed and not of what it learns."""
 
     @property
     def reads_images(self) -> bool:
         """Whether its samples are images, which workers of a host stack ahead of time."""
         return False
 
-    @property
-    def benchmark(self) -> str | None:
-        """Benchmark of MLPerf whose very network this is."""
+    def benchmark_on(self, data: Any) -> str | None:
+        """Benchmark of MLPerf whose very network and data these are."""
         return None
 
     @property
@@ -140,6 +148,15 @@ def _under(preset: Any, written: Any) -> Any:
     if not isinstance(preset, Mapping) or not isinstance(written, Mapping):
         return written
     return {**preset, **{key: _under(preset.get(key), value) for key, value in written.items()}}
+
+
+def sized(family: str, layer_count: int, hidden_size: int) -> str:
+    """A transformer without a published name.
+
+    >>> sized("BERT", 12, 768)
+    'BERT, 12 layers, width 768'
+    """
+    return f"{family}, {layer_count} layers, width {hidden_size}"
 
 
 def named(kind: str, size: str | None) -> str:

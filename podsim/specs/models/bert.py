@@ -12,8 +12,8 @@ from podsim.specs.activity import Activity
 from podsim.specs.base import Spec
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
-from podsim.specs.models.base import BuiltModelSpec, named
-from podsim.specs.quantity import Count, CountOrZero, Flag
+from podsim.specs.models.base import BuiltModelSpec, named, sized
+from podsim.specs.quantity import Count, CountOrZero, Flag, LayerCount
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import setting
@@ -22,6 +22,8 @@ from podsim.workload.layers import Formats
 from podsim.workload.transformer.bert import BertShape, bert
 
 _TWO_CLASSES = 2
+# Of MLPerf's benchmark, packed or not. Source: [mlperf_training_rules].
+_REFERENCE_TOKENS = 512
 
 
 class PackingSpec(Spec):
@@ -78,11 +80,13 @@ class BertSpec(BuiltModelSpec):
     """A BERT. `size` presets the four dimensions; any of them overrides it."""
 
     reference_benchmark: ClassVar[str | None] = "bert"
+    reference_words: ClassVar[str] = "BERT-Large in pre-training on sequences of 512 tokens with LAMB"
+    beside: ClassVar[frozenset[str]] = frozenset({"size", "split_qkv"})
     kind: Literal["bert"]
     """Family of the model."""
     size: Literal["tiny", "base", "large"] | None = None
     """A published size [devlin2018]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Encoder layers."""
     hidden_size: Count
     """Width of the encoder."""
@@ -113,10 +117,21 @@ class BertSpec(BuiltModelSpec):
     """Classes of `task: classes`; two if left out."""
 
     @property
-    def benchmark(self) -> str | None:
-        """BERT-Large is a benchmark of its own."""
-        dimensions = {name: getattr(self, name) for name in _PRESETS["large"]}
-        return "bert" if dimensions == _PRESETS["large"] and self.task == "pretraining" else None
+    def _published(self) -> str | None:
+        """The published size that has its four dimensions."""
+        sizes = (size for size, preset in _PRESETS.items() if all(getattr(self, key) == preset[key] for key in preset))
+        return next(sizes, None)
+
+    @property
+    def title(self) -> str:
+        """By its dimensions."""
+        size = self._published
+        return f"BERT-{size.title()}" if size else sized("BERT", self.layer_count, self.hidden_size)
+
+    def benchmark_on(self, data: DataSpec) -> str | None:
+        """BERT-Large on sequences of 512 tokens, the second phase of its pre-training, is a benchmark of its own."""
+        trained = self.task == "pretraining" and self.next_sentence and data.sequence_length == _REFERENCE_TOKENS
+        return "bert" if trained and self._published == "large" else None
 
     @model_validator(mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -32,8 +32,10 @@ from podsim.workload.layers import Formats
 from podsim.workload.op import DTYPE_BYTES
 
 _GROUPS = 4
-# Depth, groups, pixels and classes of the network of MLPerf.
-_BENCHMARK = (50, 1, 224, 1000)
+# Depth, groups, their width, pixels, classes and images of the training set of MLPerf's benchmark.
+_BENCHMARK = (50, 1, 64, 224, 1000, 1_281_167)
+_PLAIN, _GROUPED = (1, 64), (32, 4)
+_PIXELS, _CLASSES = 224, 1000
 _BYTE = 1
 
 
@@ -65,8 +67,20 @@ class NormSpec(Spec):
         return NormStyle(groups=groups, folded=True) if trained else NormStyle(self.replicas, groups)
 
 
+def images(size: int | None, class_count: int) -> str:
+    """What a network reads and tells apart, where that is not as in ImageNet.
+
+    >>> images(224, 1000), images(380, 10)
+    ('', ', images of 380 pixels, 10 classes')
+    """
+    pixels = "" if size in (None, _PIXELS) else f", images of {size} pixels"
+    return pixels if class_count == _CLASSES else f"{pixels}, {class_count} classes"
+
+
 class ConvnetSpec(BuiltModelSpec):
     """A convolutional network."""
+
+    beside: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def reads_images(self) -> bool:
@@ -126,11 +140,17 @@ class ResNetSpec(ConvnetSpec):
     norm: NormSpec = NormSpec()
     """Normalisation."""
 
-    @property
-    def benchmark(self) -> str | None:
+    def benchmark_on(self, data: ImageDataSpec) -> str | None:
         """ResNet-50 on ImageNet is a benchmark of its own."""
-        dimensions = (self.depth, self.groups, self.image_size, self.class_count)
-        return "resnet" if dimensions == _BENCHMARK else None
+        shape = (self.depth, self.groups, self.width_per_group, self.image_size, self.class_count)
+        return "resnet" if (*shape, data.samples_per_epoch) == _BENCHMARK else None
+
+    @property
+    def title(self) -> str:
+        """By depth and groups."""
+        names = {_PLAIN: f"ResNet-{self.depth}", _GROUPED: f"ResNeXt-{self.depth} 32x4d"}
+        widths = f"ResNet-{self.depth}, {self.groups} groups of {self.width_per_group} channels"
+        return names.get((self.groups, self.width_per_group), widths) + images(self.image_size, self.class_count)
 
     @property
     def norm_replicas(self) -> int:
@@ -165,6 +185,12 @@ class EfficientNetSpec(ConvnetSpec):
     """Normalisation."""
 
     @property
+    def title(self) -> str:
+        """By its size."""
+        groups = "" if self.group_size == 1 else f", groups of {self.group_size} channels"
+        return f"EfficientNet-{self.size.upper()}{groups}{images(self.image_size, self.class_count)}"
+
+    @property
     def norm_replicas(self) -> int:
         """Neighbouring replicas over which its norm takes statistics."""
         return self.norm.replicas
@@ -196,6 +222,12 @@ class ConductivityCnnSpec(ConvnetSpec):
     """Output channels of each convolution; each is followed by pooling over windows of 2."""
     dense_widths: tuple[Count, ...] = (256,)
     """Widths of the dense layers in front of the output."""
+
+    @property
+    def title(self) -> str:
+        """By its convolutions and what it reads."""
+        what = "images" if self.dimension_count < 3 else "volumes"
+        return f"convolutional network, {len(self.channels)} convolutions, {what} of {self.image_size}"
 
     def network(
         self, batch_size: int, formats: Formats, *, trained: bool = False

@@ -13,9 +13,9 @@ from podsim.specs.base import Spec
 from podsim.specs.document import KeyPath
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
-from podsim.specs.models.base import GeneratorSpec, batch_of, named, with_preset
-from podsim.specs.models.decoder_sizes import PRESETS, Size
-from podsim.specs.quantity import Count, CountOrZero, Flag
+from podsim.specs.models.base import GeneratorSpec, batch_of, named, sized, with_preset
+from podsim.specs.models.decoder_sizes import NAMES, PRESETS, Size
+from podsim.specs.quantity import Count, CountOrZero, Flag, LayerCount
 from podsim.specs.scenario import Finding
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.specs.wording import counted, shown
@@ -76,7 +76,7 @@ class DecoderSpec(GeneratorSpec):
     size: Size | None = None
     """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
     [mesnard2024] [black2022] [almazrouei2023] [jiang2024]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Layers."""
     hidden_size: Count
     """Width."""
@@ -151,6 +151,17 @@ class DecoderSpec(GeneratorSpec):
             what = f"rotary_size {turned} of heads that are {width} wide: pairs of elements are turned"
             raise BadValueError(what, f"write an even number up to {width}, or leave rotary_size out")
         return self
+
+    @property
+    def title(self) -> str:
+        """The published size with its very shape, or layers and width."""
+        shape = self.shape
+        for size in PRESETS:
+            if (PRESETS[size]["layer_count"], PRESETS[size]["hidden_size"]) != (self.layer_count, self.hidden_size):
+                continue
+            if DecoderSpec.model_validate({"kind": "decoder", "size": size}).shape == shape:
+                return NAMES[size]
+        return sized("decoder", self.layer_count, self.hidden_size)
 
     @property
     def placed_layers(self) -> int:

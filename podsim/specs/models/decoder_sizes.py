@@ -108,3 +108,28 @@ PRESETS: dict[Size, dict[str, Any]] = {
     "gemma_2b": _GEMMA | _sizes(18, 2048, 16384, 8, 1),
     "gemma_7b": _GEMMA | _sizes(28, 3072, 24576, 16, 16),
 }
+
+NAMES: dict[Size, str] = {
+    "llama2_7b": "LLaMa2-7B",
+    "llama2_13b": "LLaMa2-13B",
+    "llama2_70b": "LLaMa2-70B",
+    "gpt2_small": "GPT2-Small",
+    "gpt2_medium": "GPT2-Medium",
+    "gpt2_large": "GPT2-Large",
+    "gpt2_xl": "GPT2-XL",
+    "gpt3_2_7b": "GPT3-2.7B",
+    "gpt3_6_7b": "GPT3-6.7B",
+    "gpt3_13b": "GPT3-13B",
+    "gpt3_175b": "GPT3-175B",
+    "gptj_6b": "GPT-J",
+    "qwen2_0_5b": "Qwen2-0.5B",
+    "qwen2_1_5b": "Qwen2-1.5B",
+    "qwen2_7b": "Qwen2-7B",
+    "gemma_2b": "Gemma-2B",
+    "gemma_7b": "Gemma-7B",
+    "gpt_neox_20b": "GPT-NeoX-20B",
+    "falcon_7b": "Falcon-7B",
+    "falcon_40b": "Falcon-40B",
+    "mixtral_8x7b": "Mixtral-8x7B",
+}
+"""As people write them."""

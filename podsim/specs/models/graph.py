@@ -28,6 +28,11 @@ class GraphSpec(ModelSpec):
     dimensions: dict[str, Count] = Field(default_factory=dict)
     """Sizes of the dimensions that the file leaves open, by name."""
 
+    @property
+    def title(self) -> str:
+        """By its file."""
+        return f"graph of {Path(self.file).name}"
+
     def findings(self, spec: ForwardScenario) -> Iterator[Finding]:
         """Formats that a graph does not have."""
         if spec.precision.narrows_products:

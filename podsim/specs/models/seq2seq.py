@@ -9,8 +9,8 @@ from pydantic import model_validator
 from podsim.specs.activity import Activity
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
-from podsim.specs.models.base import BuiltModelSpec, batch_of, named, with_preset
-from podsim.specs.quantity import Count, Flag
+from podsim.specs.models.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.specs.quantity import Count, Flag, LayerCount
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.workload import Workload
 from podsim.workload.layers import Formats
@@ -39,9 +39,9 @@ class Seq2SeqSpec(BuiltModelSpec):
     """Family of the model."""
     size: Literal["small", "base", "large"] | None = None
     """A published size [raffel2020]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Layers of the encoder."""
-    decoder_layer_count: Count | None = None
+    decoder_layer_count: LayerCount | None = None
     """Layers of the decoder; as many as the encoder's if left out."""
     hidden_size: Count
     """Width."""
@@ -62,6 +62,17 @@ class Seq2SeqSpec(BuiltModelSpec):
     @classmethod
     def _fill_preset(cls, raw: Any) -> Any:
         return with_preset(raw, _T5)
+
+    @property
+    def title(self) -> str:
+        """By its dimensions."""
+        whole = self.placed_decoder_layers == self.layer_count
+        sizes = (size for size, preset in _T5.items() if all(getattr(self, key) == preset[key] for key in preset))
+        size = next(sizes, None) if whole else None
+        if size is not None:
+            return f"T5-{size.title()}"
+        layers = self.layer_count if whole else self.placed_layers
+        return sized("T5", layers, self.hidden_size)
 
     @property
     def placed_layers(self) -> int:

@@ -10,8 +10,8 @@ from podsim.errors import BadValueError
 from podsim.specs.activity import Activity
 from podsim.specs.family import Family
 from podsim.specs.forward import PassSpec
-from podsim.specs.models.base import BuiltModelSpec, batch_of, named, with_preset
-from podsim.specs.quantity import Count, Flag, NumberFormat, Probability
+from podsim.specs.models.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.specs.quantity import Count, Flag, LayerCount, NumberFormat, Probability
 from podsim.specs.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.workload import Workload
 from podsim.workload.layers import Formats
@@ -19,7 +19,7 @@ from podsim.workload.op import DTYPE_BYTES
 from podsim.workload.transformer.embedding import PatchEmbedding
 from podsim.workload.transformer.vision import VisionShape, vision_transformer
 
-_BYTE = 1
+_BYTE, _PATCH = 1, 16
 _VIT: dict[str, dict[str, int]] = {
     "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12},
     "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16},
@@ -51,7 +51,7 @@ class VisionSpec(BuiltModelSpec):
     """Family of the model."""
     size: Literal["base", "large"] | None = None
     """A published size [dosovitskiy2021]."""
-    layer_count: Count
+    layer_count: LayerCount
     """Layers."""
     hidden_size: Count
     """Width."""
@@ -65,6 +65,15 @@ class VisionSpec(BuiltModelSpec):
     """Height and width of a patch, in pixels."""
     class_count: Count = 1000
     """Classes."""
+
+    @property
+    def title(self) -> str:
+        """By its dimensions, with the edge of a patch."""
+        sizes = (size for size, preset in _VIT.items() if all(getattr(self, key) == preset[key] for key in preset))
+        size = next(sizes, None)
+        if size is None:
+            return sized("ViT", self.layer_count, self.hidden_size)
+        return f"ViT-{size.title()}" + ("" if self.patch_size == _PATCH else f"/{self.patch_size}")
 
     @property
     def reads_images(self) -> bool:

@@ -1,0 +1,108 @@
+"""Models that the pod could hold and a pipeline cannot: podsim says what it lacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import podsim
+from podsim.errors import DoesNotFitError, MissingMethodError
+from podsim.importer import Request, import_model
+from podsim.plan.job import training_job
+from podsim.plan.method import least_fullest, missing_method
+from podsim.specs import load_scenario
+
+LAYOUT = {"micro_batch_size": 1, "accumulation_factor": 512, "replication_factor": 1}
+LACKS = "podsim lacks the method, not"
+
+
+def scenario(size: str, pod: str, **more: Any) -> dict[str, Any]:
+    return {
+        "system": pod,
+        "software": "pytorch_sdk_3.1",
+        "model": {"kind": "decoder", "size": size},
+        "data": {"sequence_length": 128},
+        "optimizer": {"kind": "adamw"},
+        "batch_size": 512,
+        "parallelism": "auto",
+    } | more
+
+
+def given(layers: list[int]) -> dict[str, Any]:
+    return {"parallelism": LAYOUT | {"layers_per_ipu": layers}, "batch_size": None}
+
+
+@pytest.mark.parametrize(("size", "pod"), [("llama2_7b", "ipu_pod64"), ("gptj_6b", "ipu_pod256")])
+def test_auto_says_that_the_method_is_missing(size: str, pod: str) -> None:
+    with pytest.raises(MissingMethodError) as failure:
+        podsim.simulate(scenario(size, pod))
+    assert LACKS in failure.value.message
+    assert "tensor parallelism" in failure.value.message
+    assert "phased execution" in failure.value.message
+    assert "sequences or images smaller" not in str(failure.value)
+
+
+@pytest.mark.parametrize("pod", ["ipu_pod16", "ipu_pod64"])
+def test_a_division_that_is_given_says_it_too(pod: str) -> None:
+    """GPT-J has 28 layers: 14 IPUs of two."""
+    with pytest.raises(MissingMethodError, match=LACKS):
+        podsim.simulate(scenario("gptj_6b", pod, **given([0, *[2] * 14, 0])))
+
+
+def method_of(size: str, pod: str) -> str | None:
+    layers = {"gptj_6b": 28, "llama2_7b": 32, "gpt3_175b": 96, "gpt2_small": 12, "gpt2_xl": 48}[size]
+    spec = load_scenario(scenario(size, pod, **given([layers]))).spec
+    return missing_method(training_job(spec))  # type: ignore[arg-type]
+
+
+def test_what_an_ipu_needs_at_least_is_told() -> None:
+    """GPT-J's embedding, 50,400 x 4,096 weights and gradients of 2 B: 787.5 MiB; the head has 58,592 more
+    for biases and its norm, 0.22 MiB.
+
+    LLaMa2-7B on 64 IPUs: 66 blocks, so that one IPU holds both blocks of a layer, (4·4,096 + 3·11,008)·4,096 weights
+    and two norms: 772.06 MiB of weights and gradients.
+    """
+    code_mib = 1472 * training_job(load_scenario("gpt2_small_pod16").spec).code_bytes_per_tile / 2**20  # type: ignore[arg-type]
+    assert f"needs {772.06 + code_mib:.1f} MiB" in (method_of("llama2_7b", "ipu_pod64") or "")
+    assert f"needs {787.72 + code_mib:.1f} MiB" in (method_of("gptj_6b", "ipu_pod64") or "")
+
+
+def test_a_pod_that_is_too_small_and_a_model_that_a_pipeline_holds_get_advice_on_memory() -> None:
+    """GPT3-175B with AdamW takes 2.1 TB, a POD4 has 4 · 64 GiB at most; GPT2 of 124 million weights fits anywhere."""
+    assert method_of("gpt3_175b", "ipu_pod4") is None
+    assert method_of("gpt2_small", "ipu_pod4") is None
+    assert method_of("gpt3_175b", "ipu_pod256") is not None
+    with pytest.raises(DoesNotFitError, match="it has 897 MiB") as failure:
+        podsim.simulate(scenario("gpt3_175b", "ipu_pod4"))
+    assert not isinstance(failure.value, MissingMethodError)
+    assert "make the model, its sequences or images smaller" in str(failure.value)
+
+
+def test_a_larger_pod_that_helps_is_still_named() -> None:
+    """GPT2-XL, 6.2 GB of weights and gradients, is too much for the 3.8 GB of four chips and no matter for 64."""
+    with pytest.raises(MissingMethodError) as failure:
+        podsim.simulate(scenario("gpt2_xl", "ipu_pod4"))
+    assert "any of these makes it fit: `system: ipu_pod" in str(failure.value)
+
+
+def test_the_importer_says_it(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(
+        json.dumps(
+            {"model_type": "gptj", "n_layer": 28, "n_embd": 4096, "n_head": 16, "rotary_dim": 64, "vocab_size": 50400}
+            | {"n_positions": 2048, "architectures": ["GPTJForCausalLM"], "activation_function": "gelu_new"}
+        ),
+        encoding="utf-8",
+    )
+    with pytest.raises(MissingMethodError, match=LACKS):
+        import_model(config, Request(system="ipu_pod64", activity="train"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts", "most"), [([5, 5, 5, 5], 2, 10), ([9, 1, 1, 1], 2, 9), ([2, 3, 4], 1, 9), ([7], 4, 7)]
+)
+def test_the_most_even_cut(sizes: list[int], parts: int, most: int) -> None:
+    assert least_fullest(sizes, parts) == most
