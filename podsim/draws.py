@@ -47,7 +47,7 @@ class Uncertainty:
         seed: Seed of the draws.
         impossible: Draws whose run is impossible, such as those in which the model does not fit.
         drawn: Keys of the inputs that were drawn.
-        held: Keys of those that kept their values, since every product would have to be planned anew.
+        held: Keys of those that kept their values: none, since all are drawn.
         metrics: `p10`, `p50` and `p90` of each metric: the value that this share of draws does not exceed.
         model_scatter: Standard deviation of the factor common to all times of a draw, which stands for what the model
             itself gets wrong; None where the software stack gives none.
@@ -130,6 +130,25 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
     """
     ranked = sorted(values)
     return {f"p{share}": ranked[math.ceil(share / _PER_CENT * len(ranked)) - 1] for share in _PERCENTILES}
+
+
+SHARE: Final = 0.8
+"""Of the draws, how many lie in a range: those from P10 to P90."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Between what a figure lies in four fifths of the draws.
+
+    Attributes:
+        low: What a tenth of the draws does not exceed.
+        high: What nine tenths do not exceed.
+        share: Share of the draws between both.
+    """
+
+    low: float
+    high: float
+    share: float = SHARE
 
 
 def _is_whole(number: object) -> TypeGuard[int]:

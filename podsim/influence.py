@@ -3,24 +3,31 @@
 Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
 that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives
 the same slope as choosing anew. Inputs of the chip for which splits have no meaning, such as its tiles, are
-moved on request alone, since every product is then planned anew; so are all inputs of long simulations.
+moved on request alone, since every product is then planned anew.
+
+The same runs say how unsure each figure of the result is, together with the scatter of the model itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from functools import cached_property, partial
+from typing import Any, Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
+from podsim.report.base import more_is_better
+from podsim.report.ranges import CONVERGENCE, MODEL, Doubt, Part, of_triangle, of_values
+from podsim.scatter import Scatter, scatter_of
 from podsim.specs import Assumption, assumptions
 from podsim.specs.assumptions import with_number
 from podsim.specs.scenario import Scenario
 
+TIME_TO_TRAIN: Final = "time_to_train_s"
 _Row = Mapping[str, object]
 
 
@@ -58,6 +65,10 @@ class Probe(Protocol[_Repeated]):
         """The run of a scenario; None if its products have to be split anew and `anew` does not allow it."""
 
 
+_End = Measure | Exception | None
+"""A run with an input at an end of its range, why it is impossible, or None if it was left out."""
+
+
 class StandsOn(Deferred[_Row]):
     """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
 
@@ -74,23 +85,64 @@ class StandsOn(Deferred[_Row]):
         self.probe: Probe[Any] = probe
         self._anew = anew
 
-    def _found(self) -> Iterator[_Row]:
+    @cached_property
+    def scatter(self) -> Scatter:
+        """What the model itself gets wrong."""
+        return scatter_of(self.spec)
+
+    @cached_property
+    def _base(self) -> Measure:
         base = self.probe(self.spec, anew=True)
         assert base is not None and base.headline
-        rows = [row for each in assumptions(self.spec) if (row := self._row(each, base)) is not None]
-        yield from sorted(rows, key=_rank)
+        return base
 
-    def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
-        """An assumption with its influence, or None if it moves nothing."""
-        ends = [self._moved(assumption.key, bound) for bound in assumption.bounds]
-        if all(isinstance(end, Measure) and end.others == base.others for end in ends):
-            return None
-        if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends):
+    @cached_property
+    def _moving(self) -> list[tuple[Assumption, list[_End]]]:
+        """Inputs that move anything, each with the runs at both ends of its range."""
+        tried = (
+            (each, [self._moved(each.key, bound) for bound in each.bounds])
+            for base in [self._base]
+            for each in assumptions(self.spec)
+        )
+        return [
+            (each, ends)
+            for each, ends in tried
+            if not all(isinstance(end, Measure) and end.others == self._base.others for end in ends)
+        ]
+
+    def _found(self) -> Iterator[_Row]:
+        yield from sorted((self._row(each, ends) for each, ends in self._moving), key=_rank)
+
+    def _row(self, assumption: Assumption, ends: Sequence[_End]) -> _Row:
+        """An assumption with its influence."""
+        if _unmeasured(ends):
             return assumption.to_dict() | {"influence": None}
-        low, high = (_change(end, base) for end in ends)
+        low, high = (_change(end, self._base) for end in ends)
         return assumption.to_dict() | {"influence": {"metric": self.probe.metric, "low": low, "high": high}}
 
-    def _moved(self, key: str, value: float) -> Measure | Exception | None:
+    def unmeasured(self) -> list[str]:
+        """Keys of inputs for which products have to be split anew, which nobody asked for."""
+        return [each.key for each, ends in self._moving if _unmeasured(ends)]
+
+    def reasons(self) -> tuple[str, ...]:
+        """Sentences that say what widens the scatter of the model itself."""
+        return self.scatter.reasons
+
+    def doubts(self) -> dict[str, Doubt]:
+        """How unsure each figure is, the headline first; empty where an input is not measured."""
+        return {} if self.unmeasured() else dict(self._doubts())
+
+    def _doubts(self) -> Iterator[tuple[str, Doubt]]:
+        metric, base = self.probe.metric, self._base
+        figures = _figures(base, metric)
+        for name in sorted(figures, key=lambda each: each != metric):
+            parts = {MODEL: Part(0.0, self.scatter.sigma**2)}
+            parts |= {each.key: _part(each, ends, name, figures[name], metric) for each, ends in self._moving}
+            if name == TIME_TO_TRAIN and base.times_to_train_s:
+                parts[CONVERGENCE] = of_values([math.log(each / figures[name]) for each in base.times_to_train_s])
+            yield name, Doubt(parts)
+
+    def _moved(self, key: str, value: float) -> _End:
         """The run with another number at a key, or why it is impossible."""
         try:
             return self.probe(with_number(self.spec, key, value), anew=self._anew)
@@ -102,7 +154,26 @@ class StandsOn(Deferred[_Row]):
         return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
 
 
-def _change(end: Measure | Exception | None, base: Measure) -> float | None:
+def _unmeasured(ends: Sequence[_End]) -> bool:
+    return any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends)
+
+
+def _figures(measure: Measure, metric: str) -> dict[str, float]:
+    """All figures of a run that have a logarithm, the headline among them."""
+    found = dict(measure.metrics) | ({} if measure.headline is None else {metric: measure.headline})
+    return {name: value for name, value in found.items() if value > 0}
+
+
+def _part(assumption: Assumption, ends: Sequence[_End], name: str, value: float, metric: str) -> Part:
+    """What an input adds to the doubt about a figure; an end where no run is possible adds nothing."""
+    moved = [_figures(end, metric).get(name, value) if isinstance(end, Measure) else value for end in ends]
+    low, high = (value / each if more_is_better(name) else each / value for each in moved)
+    first, last = assumption.bounds
+    likely = min(max(assumption.number, first), last)
+    return of_triangle(low, high, (likely - first) / (last - first) if first < last else 1.0, assumption.basis)
+
+
+def _change(end: _End, base: Measure) -> float | None:
     """Of the headline, as a share; None for a run that is impossible."""
     if not isinstance(end, Measure) or end.headline is None or base.headline is None:
         return None

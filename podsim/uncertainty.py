@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from podsim.draws import Draws, Uncertainty, percentiles
 from podsim.errors import PodsimError
-from podsim.influence import Probe, StandsOn
+from podsim.influence import TIME_TO_TRAIN, Probe, StandsOn
 from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.scenario import Scenario
 from podsim.watch import Watch, in_portions
@@ -29,7 +29,6 @@ from podsim.watch import Watch, in_portions
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-TIME_TO_TRAIN: Final = "time_to_train_s"
 # What a process needs to start is worth so many draws.
 _DRAWS_PER_PROCESS: Final = 25
 _MODEL_FORM: Final = "model form"
@@ -45,18 +44,13 @@ class Task:
         spec: The scenario.
         probe: Repeats its run.
         inputs: What is drawn.
-        held: Keys of inputs that keep their values, since their influence is not measured.
+        scatter: Standard deviation of the logarithm of what times are off by.
     """
 
     spec: Scenario
     probe: Probe[Any]
     inputs: Sequence[Assumption]
-    held: Sequence[str]
-
-    @property
-    def scatter(self) -> float | None:
-        """Standard deviation of the logarithm of what times are off by."""
-        return self.spec.software.model_scatter
+    scatter: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +76,15 @@ def drawing_of(stands_on: StandsOn) -> Task:
     Args:
         stands_on: The inputs, and how the run is repeated.
     """
-    measured = {str(row["key"]): row["influence"] is not None for row in stands_on}
-    inputs = [each for each in assumptions(stands_on.spec) if measured.get(each.key)]
-    held = [key for key, known in measured.items() if not known]
-    return Task(stands_on.spec, stands_on.probe, inputs, held)
+    moving = {str(row["key"]) for row in stands_on}
+    inputs = [each for each in assumptions(stands_on.spec) if each.key in moving]
+    return Task(stands_on.spec, stands_on.probe, inputs, stands_on.scatter.sigma)
 
 
 def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
     """Repeat a run with its inputs drawn from their ranges, on all cores.
 
-    Inputs whose influence is not measured keep their values.
+    All inputs are drawn that move anything, those too for which products have to be split anew in each draw.
 
     Args:
         stands_on: The inputs, and how the run is repeated.
@@ -109,8 +102,7 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
         raise PodsimError(what, do="narrow the ranges of the inputs, or use fewer samples at once")
     metrics = {name: percentiles([run[name] for run in runs]) for name in runs[0]}
     drawn, impossible = tuple(each.key for each in task.inputs), len(found) - len(runs)
-    scatter = None if task.scatter is None else float(task.scatter)
-    return Uncertainty(draws.count, draws.seed, impossible, drawn, tuple(task.held), metrics, scatter)
+    return Uncertainty(draws.count, draws.seed, impossible, drawn, (), metrics, task.scatter)
 
 
 def _on_all_cores(task: Task, draws: Draws, watch: Watch) -> list[Drawn | None]:
@@ -149,12 +141,12 @@ def draw(task: Task, seed: int, number: int) -> Drawn | None:
             likely = min(max(each.number, low), high)
             value = _generator(seed, number, each.key).triangular(low, likely, high) if low < high else likely
             spec = with_number(spec, each.key, float(value))
-        measure = task.probe(spec, anew=False)
+        measure = task.probe(spec, anew=True)
     except (PodsimError, ValidationError):
         return None
     if measure is None or measure.headline is None:
         return None
-    factor = math.exp((task.scatter or 0.0) * _generator(seed, number, _MODEL_FORM).standard_normal())
+    factor = math.exp(task.scatter * _generator(seed, number, _MODEL_FORM).standard_normal())
     times_s = measure.times_to_train_s
     chosen = float(_generator(seed, number, TIME_TO_TRAIN).choice(times_s)) if times_s else None
     return Drawn(dict(measure.metrics), dict(measure.parts), factor, chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from podsim.activity.probes import BaseProbe
+from podsim.activity.probes import BaseProbe, Traces
 from podsim.activity.settings import Settings, placed
 from podsim.cost.model import CostModel
 from podsim.deferred import Deferred
@@ -138,6 +138,11 @@ class ForwardProbe(BaseProbe):
         """
         super().__init__(model)
         self._workload, self._fit = workload, fit
+        self._alone = Traces()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without traces."""
+        return super().__getstate__() | {"_alone": Traces()}
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
         """Run one batch, and a session call of many."""
@@ -147,10 +152,9 @@ class ForwardProbe(BaseProbe):
             return None
         plan = make_plan(job, model, advise=False)
         batch, call = compile_one_batch(plan), compile_calls(plan)
-        trace = self._traces.of(call, anew=anew)
+        trace = self._traces.of(call)
         others = (batch, call, plan.memory)
-        if trace is None:
-            return Measure(None, others)
         batches = plan.layout.accumulation_factor * plan.layout.replication_factor
         rate = batches * plan.workload.samples_per_micro_batch / ps_to_seconds(trace.makespan_ps)
-        return Measure(rate, others, {self.metric: rate})
+        latency_s = ps_to_seconds(self._alone.of(batch).makespan_ps)
+        return Measure(rate, others, {self.metric: rate, "latency_s": latency_s})

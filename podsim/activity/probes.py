@@ -15,30 +15,24 @@ from podsim.report.breakdown import mean_account
 
 
 @dataclass
-class _Traces:
+class Traces:
     """Traces of programs that differ little: most are equal to the first, or in most of their pieces."""
 
     first: tuple[Program, Trace] | None = None
     pieces: Pieces | None = None
 
-    def of(self, program: Program, *, anew: bool) -> Trace | None:
-        """The trace of a program; None if it would take long and `anew` does not allow it."""
+    def of(self, program: Program) -> Trace:
+        """The trace of a program."""
         explicit = bool(program.slowdowns)
         if self.first is None:
             self.first = program, execute(program, explicit=explicit)
         known, trace = self.first
         if known == program:
             return trace
-        if trace.event_count > _MANY_EVENTS and not anew:
-            return None
         if self.pieces is None:
             self.pieces = Pieces()
             self.pieces.trace(known)  # what the others are compared with, piece by piece
         return self.pieces.trace(program) or execute(program, explicit=explicit)
-
-
-_MANY_EVENTS = 20_000
-"""Events of a program beyond which it is simulated again on request alone."""
 
 
 def figures(trace: Trace) -> object:
@@ -53,11 +47,11 @@ class BaseProbe:
     _KEPT: tuple[str, ...] = ()
 
     def __init__(self, model: CostModel | None) -> None:
-        self._model, self._traces = model, _Traces()
+        self._model, self._traces = model, Traces()
 
     def __getstate__(self) -> dict[str, object]:
         kept = {name: self.__dict__[name] for name in self._KEPT}
-        return kept | {"_model": None, "_traces": _Traces()}
+        return kept | {"_model": None, "_traces": Traces()}
 
     def _costs(self, fresh: CostModel, *, anew: bool) -> CostModel | None:
         """Costs for other inputs, with the splits of the products that are known."""

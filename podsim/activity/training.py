@@ -221,9 +221,7 @@ class TrainingProbe(BaseProbe):
             return None
         plan = make_plan(job, model, advise=False)
         program = compile_program(plan, faults=self._faults)
-        trace = self._traces.of(program, anew=anew)
-        if trace is None:
-            return Measure(None, (program, plan.memory))
+        trace = self._traces.of(program)
         outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         update_s = ps_to_seconds(trace.makespan_ps)

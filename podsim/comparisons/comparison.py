@@ -105,6 +105,7 @@ def _side(letter: str, subject: Subject) -> dict[str, object]:
         "taken_for": subject.taken,
         "simulated": subject.machine,
         "version": subject.version,
+        "ranges": {name: {"low": low, "high": high} for name, (low, high) in subject.sure.items()},
         "warnings": list(subject.warnings),
         "notes": list(subject.notes),
         "inputs": [{"path": path, "sha256": digest} for path, digest in subject.files],

@@ -114,6 +114,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         metrics=metrics,
         spans=spans,
         ranges=dict(_ranges(record)),
+        sure=dict(_sure(record)),
         parts=_parts(record) if activity == TRAINING else {},
         memory=memory,
         work=metrics["throughput_samples_per_s"] * metrics["weight_update_s"] if activity == TRAINING else None,
@@ -196,6 +197,14 @@ def _ranges(record: Record) -> Iterator[tuple[str, Range]]:
         yield name, (low, high)
         if name == _DRAWN_RUN:
             yield _MEDIAN, (low, high)
+
+
+def _sure(record: Record) -> Iterator[tuple[str, Range]]:
+    """Ranges of a single run; results of older versions have none."""
+    for name in record.at("ranges", Mapping) if record.data.get("ranges") else ():
+        bounds = record.data["ranges"][name]
+        low, high = (record.number(end, bounds) for end in ("low", "high"))
+        yield name, (low, high)
 
 
 def _simulated(record: Record) -> Simulated:

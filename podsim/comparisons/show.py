@@ -65,7 +65,7 @@ def as_markdown(found: Comparison, *, unchanged: bool, precision: int) -> str:
 
 def _parts(found: Comparison, page: _Page, unchanged: bool, precision: int) -> Iterator[str]:
     for letter, subject in zip(ascii_uppercase, found.subjects, strict=False):
-        yield page.item(f"{letter}: {subject.label} ({subject.taken}): {subject.machine}")
+        yield page.item(f"{letter}: {subject.about}")
     for letter, each in found.lettered():
         yield from _difference(each, letter, page, unchanged, precision)
     warned = [

@@ -18,7 +18,7 @@ from podsim.comparisons.revision import Revision, extracted
 from podsim.comparisons.subject import Subject
 from podsim.draws import Draws
 from podsim.errors import PodsimError, SpecError
-from podsim.report.base import Result
+from podsim.report.base import Result, plain
 from podsim.specs import LoadedScenario
 from podsim.specs.library import data_root
 from podsim.watch import Watch, silent
@@ -71,7 +71,8 @@ def of_result(result: Result, label: str, taken: str) -> Subject:
         label: What was given.
         taken: What that was taken for.
     """
-    return subject_of(replace(result, assumptions=()).to_dict(), label, taken)  # their influence takes long to find
+    data = replace(result, assumptions=()).to_dict()  # of what they move, the ranges alone are compared
+    return subject_of({**data, "ranges": plain(result.ranges)}, label, taken)
 
 
 def _of_name(what: Named, how: _Run) -> Subject:

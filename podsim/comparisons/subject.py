@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from podsim import draws
+from podsim.report.ranges import ranges_line
 from podsim.specs.keys import Value
 
 Range = tuple[float, float]
@@ -23,6 +25,7 @@ class Subject:
         metrics: Numbers by name, as results have them; those without a value are left out.
         spans: Time by kind of each stretch of time that is divided, by its name. [ps]
         ranges: P10 and P90 of the metrics that were drawn.
+        sure: Ends of the range of each metric that has one in a single run.
         parts: Parts of the run. [s]
         memory: Tenants of the fullest IPU, by memory. [B]
         work: Samples of a weight update; None where none is asked for.
@@ -42,6 +45,7 @@ class Subject:
     metrics: Mapping[str, float]
     spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    sure: Mapping[str, Range] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     work: float | None = None
@@ -51,3 +55,9 @@ class Subject:
     files: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """What it is, in a line: what was given, the machine, and the ranges of its figures."""
+        sure = ranges_line({name: draws.Range(*ends) for name, ends in self.sure.items()})
+        return f"{self.label} ({self.taken}): {self.machine}{f'; {sure}' if sure else ''}"

@@ -34,7 +34,7 @@ def comparison_page(found: Comparison) -> Page:
     notes += [note for each in found.differences for note in each.notes]
     return Page(
         title=f"{' and '.join(each.label for each in found.subjects[1:])} against {found.subjects[0].label}",
-        about=[f"{letter}: {each.label} ({each.taken}): {each.machine}" for letter, each in sides],
+        about=[f"{letter}: {each.about}" for letter, each in sides],
         version=__version__,
         inputs=found.inputs,
         warnings=[f"({letter}) {text}" for letter, each in sides for text in each.warnings],

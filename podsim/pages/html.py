@@ -76,6 +76,7 @@ def _body(page: Page) -> Iterator[str]:
     yield '<a class="skip" href="#content">Skip to the content</a>'
     yield f"<header><h1>{html(page.title)}</h1>"
     yield from (f'<p class="about">{html(line)}</p>' for line in page.about)
+    yield from (f'<p class="warning"><strong>Verdict:</strong> {html(text)}</p>' for text in page.verdict)
     yield from (f'<p class="warning"><strong>Warning:</strong> {html(text)}</p>' for text in page.warnings)
     yield from (f'<p class="note"><strong>Note:</strong> {html(text)}</p>' for text in page.notes)
     yield "</header>"

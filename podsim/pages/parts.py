@@ -132,6 +132,7 @@ class Page:
     Attributes:
         title: What it is about.
         about: Lines under the title: what was simulated, and where it comes from.
+        verdict: What a reader must know first.
         warnings: What a reader must know before using the numbers.
         notes: What else a reader may want to know.
         tiles: The numbers that matter most.
@@ -144,6 +145,7 @@ class Page:
     about: Sequence[str]
     version: str
     inputs: Sequence[tuple[str, str]]
+    verdict: Sequence[str] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     tiles: Sequence[Tile] = ()

@@ -34,8 +34,9 @@ def result_page(result: Result) -> Page:
         about=result.about,
         version=result.version,
         inputs=result.inputs,
+        verdict=result.verdict,
         warnings=result.warnings,
-        notes=[*notes, *([result.envelope.text] if result.envelope.text else [])],
+        notes=notes,
         tiles=_tiles(result),
         sections=[each for each in sections if each is not None and each.blocks],
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from podsim.pages.parts import Tile
 from podsim.report.base import Result
+from podsim.report.ranges import range_text
 from podsim.report.tables import compared
 
 
@@ -18,6 +19,7 @@ def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[T
             continue
         if label:
             yield Tile(label, value, tuple(notes))
-        label, value, notes = name, text, compared(result, quantity).splitlines()
+        label, value = name, text
+        notes = [*filter(None, [range_text(result, quantity)]), *compared(result, quantity).splitlines()]
     if label:
         yield Tile(label, value, tuple(notes))

@@ -65,7 +65,7 @@ def _lines(assumptions: Sequence[Mapping[str, object]], moving: Sequence[Mapping
     """Lines about what the table leaves out."""
     lines = ["at the ends of its range, or a tenth either way; products keep their splits"]
     if any(_influence(each) == _UNKNOWN for each in moving):
-        lines.append("not measured: what needs new splits or long simulations; `--influence` measures it")
+        lines.append("not measured: what needs new splits of every product; `--influence` measures it")
     if (more := len(moving) - _MOST) > 0:
         lines.append(f"and {more} more; `--format json` lists them all")
     if (others := len(assumptions) - len(moving)) > 0:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from podsim.draws import Range
 from podsim.parallelism.choice import Choice
 from podsim.report.bill import Cost
 from podsim.report.envelope import Envelope
 from podsim.report.power import Energy, Meter, Work
+from podsim.report.ranges import measured_ranges, verdict_of
 from podsim.report.rows import Reference
 from podsim.report.simulated import Simulated
 from podsim.specs.costs import CostSpec
@@ -72,6 +74,8 @@ class Result:
 
     FIGURES: ClassVar[tuple[str, ...]] = ()
     """Numbers that tables of many results hold, and mappings of numbers."""
+    FOLLOWS: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
+    """Figures in proportion to one that has a range of its own, or to its inverse."""
     name: str
     description: str
     version: str
@@ -110,6 +114,24 @@ class Result:
     @abstractmethod
     def work(self) -> Work:
         """What the IPUs in use do, and what comes of it."""
+
+    @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of the time that is divided by what they stand on, such as `published`; empty if not known."""
+        return {}
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Range]:
+        """The middle 80 % of what figures may be, by name, measured when it is first asked for.
+
+        A figure has none where it is certain, and all have none where an input that moves them was not measured.
+        """
+        return measured_ranges(self)
+
+    @cached_property
+    def verdict(self) -> tuple[str, ...]:
+        """What a reader must know first: what most of the answer stands on, and how like it is to what was compared."""
+        return verdict_of(self)
 
     @cached_property
     def energy(self) -> Energy | None:
@@ -205,11 +227,13 @@ class Result:
             "version": self.version,
             "schema_version": SCHEMA_VERSION,
             "simulated": self.simulated,
+            "verdict": self.verdict,
             "warnings": self.warnings,
             "without_effect": self.without_effect,
             "envelope": self.envelope.to_dict(),
             "references": [_plain_fields(each) | {"error": self.error_of(each)} for each in self.references],
             **self.own(),
+            "ranges": self.ranges,
             "assumptions": [dict(each) for each in self.assumptions],
             "inputs": [{"path": path, "sha256": digest} for path, digest in self.inputs],
         }

@@ -23,6 +23,7 @@ from podsim.errors import OutputError
 from podsim.harmless import terminal, xml
 from podsim.report.base import Result
 from podsim.report.files import check_not_read, check_writable, write_atomically
+from podsim.report.ranges import ranges_line
 
 R = TypeVar("R", bound=Result)
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
@@ -71,8 +72,9 @@ def framed(result: Result, title: str, body_inches: float) -> tuple[Figure, SubF
 
 
 def _head(result: Result, title: str) -> Iterator[tuple[str, _Style]]:
-    warnings = [f"warning: {warning}" for warning in result.warnings]
-    for texts, style in ((title.splitlines(), _TITLE), (result.about, _ABOUT), (warnings, _WARNING)):
+    told = [f"verdict: {each}" for each in result.verdict] + [f"warning: {each}" for each in result.warnings]
+    about = [*result.about, *filter(None, [ranges_line(result.ranges)])]
+    for texts, style in ((title.splitlines(), _TITLE), (about, _ABOUT), (told, _WARNING)):
         for text in texts:
             for line in wrap(text, style.characters):
                 yield terminal(line), style

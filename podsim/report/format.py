@@ -11,6 +11,8 @@ _DAY_S: Final = 86400.0
 _JOULES: Final = ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3))
 _J_PER_KWH: Final = 3.6e6
 _W_PER_KW: Final = 1000
+_SHARES: Final = ("mfu", "mfu_of_pod", "utilization", "utilization_of_pod")
+_HEADLINE_DIGITS: Final = 4
 
 
 def format_duration_s(seconds: float, digits: int = 3) -> str:
@@ -23,11 +25,17 @@ def format_duration_s(seconds: float, digits: int = 3) -> str:
     """
     if seconds == 0:
         return "0 s"
+    unit, scale_s = _unit_of_duration(seconds, digits)
+    return f"{format_significant(seconds / scale_s, digits)} {unit}"
+
+
+def _unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
+    """The unit that suits a duration, and how long it is. [s]"""
     for limit_s, unit, scale_s in _DURATIONS + _LONG_DURATIONS:
         rounded = float(f"{abs(seconds) / scale_s:.{digits - 1}e}") * scale_s
         if rounded < limit_s:
-            return f"{format_significant(seconds / scale_s, digits)} {unit}"
-    return f"{format_significant(seconds / _DAY_S, digits)} d"
+            return unit, scale_s
+    return "d", _DAY_S
 
 
 def format_power_w(power_w: float) -> str:
@@ -47,10 +55,31 @@ def format_energy_j(energy_j: float) -> str:
     >>> format_energy_j(0.1724), format_energy_j(3229.0), format_energy_j(7.2e6)
     ('172 mJ', '3.23 kJ', '2 kWh')
     """
-    for limit_j, unit, scale_j in _JOULES:
-        if energy_j < limit_j:
-            return f"{format_significant(energy_j / scale_j)} {unit}"
-    return f"{format_significant(energy_j / _J_PER_KWH)} kWh"
+    unit, scale_j = _unit_of_energy(energy_j)
+    return f"{format_significant(energy_j / scale_j)} {unit}"
+
+
+def _unit_of_energy(energy_j: float) -> tuple[str, float]:
+    """The unit that suits an energy, and how much it is. [J]"""
+    return next(((unit, scale_j) for limit_j, unit, scale_j in _JOULES if energy_j < limit_j), ("kWh", _J_PER_KWH))
+
+
+def format_ends(figure: str, value: float, low: float, high: float) -> str:
+    """The ends of the range of a figure, in the unit in which it is shown, which is left out.
+
+    >>> format_ends("weight_update_s", 0.6379, 0.6071, 0.6652), format_ends("tokens_per_s", 4904.3, 4702.4, 5156.4)
+    ('607 to 665', '4,700 to 5,160')
+    >>> format_ends("time_to_train_s", 487.2, 445.4, 535.3), format_ends("mfu", 0.153, 0.1468, 0.1609)
+    ('7.42 to 8.92', '14.7 to 16.1')
+    """
+    scale = 1.0
+    if figure.endswith(_SHARES):
+        scale = 0.01
+    elif figure.endswith("_j"):
+        scale = _unit_of_energy(value)[1]
+    elif figure.endswith("_s") and not figure.endswith("_per_s"):
+        scale = _unit_of_duration(value, _HEADLINE_DIGITS)[1]
+    return " to ".join(format_significant(float(f"{end / scale:.2e}")) for end in (low, high))
 
 
 def format_count(value: float) -> str:

@@ -33,6 +33,12 @@ class ForwardResult(Result):
         *("latency_s", "throughput_samples_per_s", "batches_per_s", "utilization", "utilization_of_pod"),
         "breakdown",
     )
+    FOLLOWS = (
+        (
+            "throughput_samples_per_s",
+            ("batches_per_s", "utilization", "utilization_of_pod", "energy_per_sample_j", "cost_per_million_samples"),
+        ),
+    )
     samples_per_batch: float
     batches_per_call: int
     replication_factor: int
@@ -49,6 +55,11 @@ class ForwardResult(Result):
     def breakdown_ps(self) -> Mapping[str, int]:
         """Time of one session call by kind. [ps]"""
         return self.call.breakdown_ps
+
+    @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of a session call by what they stand on."""
+        return self.call.sources.shares
 
     @property
     def latency_s(self) -> float:

@@ -33,6 +33,7 @@ class GenerationResult(Result):
         "latency_s",
         "breakdown",
     )
+    FOLLOWS = (("tokens_per_s", ("steps_per_s", "energy_per_token_j", "cost_per_million_tokens")),)
     batch_size: int
     batches_in_flight: int
     output_tokens: int
@@ -49,6 +50,11 @@ class GenerationResult(Result):
     def breakdown(self) -> dict[str, float]:
         """The same in seconds. [s]"""
         return self.decode.breakdown
+
+    @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of a decode step by what they stand on."""
+        return self.decode.sources.shares
 
     @property
     def time_to_first_token_s(self) -> float:

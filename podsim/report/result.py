@@ -68,6 +68,10 @@ class RunResult(Result):
         *("throughput_samples_per_s", "weight_update_s", "time_to_train_s", "time_to_train_percentiles"),
         *("mfu", "mfu_of_pod", "breakdown", "run_breakdown"),
     )
+    FOLLOWS = (
+        ("throughput_samples_per_s", ("mfu", "mfu_of_pod", "energy_per_sample_j", "cost_per_million_samples")),
+        ("time_to_train_s", ("energy_per_run_j", "cost_per_run")),
+    )
     throughput_samples_per_s: float
     weight_update_ps: int
     breakdown_ps: Mapping[str, int]
@@ -104,6 +108,11 @@ class RunResult(Result):
     def breakdown_basis(self) -> dict[str, object]:
         """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
         return self.sources.to_dict()
+
+    @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of a weight update by what they stand on."""
+        return self.sources.shares
 
     @property
     def slowest_ipu(self) -> IpuAccount | None:

@@ -52,6 +52,11 @@ class ServingResult(Result):
         return self.decode[0].sources if self.decode else Sources()
 
     @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of a decode step of a full batch by what they stand on."""
+        return self.sources.shares
+
+    @property
     def load(self) -> float | None:
         """Rate as a share of the saturation; None if all requests came at once."""
         return None if self.rate_per_s is None else self.load_of(self.rate_per_s)

@@ -45,6 +45,11 @@ class Sources:
         """Time of all kinds by basis, the strongest first. [ps]"""
         return _summed(self.by_kind_ps)
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the time of all kinds by basis, the strongest first."""
+        return _shares(self.total_ps)
+
     def main(self, kind: str) -> str:
         """The basis that most of a kind of time has; empty if nothing is known of it."""
         times = self.by_kind_ps.get(kind, {})
@@ -66,7 +71,7 @@ class Sources:
     def to_dict(self) -> dict[str, object]:
         """Shares by basis: of each kind of time, and of all of it."""
         kinds = {kind: _shares(times) for kind, times in self.by_kind_ps.items()}
-        return {"kinds": kinds, "total": _shares(self.total_ps), "text": self.text}
+        return {"kinds": kinds, "total": self.shares, "text": self.text}
 
 
 def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:

@@ -20,6 +20,7 @@ from podsim.report.format import (
     format_percent,
     format_power_w,
 )
+from podsim.report.ranges import range_text
 from podsim.report.rows import Reference
 
 Tables = Sequence[RenderableType | None]
@@ -42,21 +43,23 @@ def plain_table(*headers: str) -> Table:
 
 
 def heading(result: Result) -> Group:
-    """The title of a report, what it is about, its warnings, and what of it was never compared."""
+    """The title of a report, what it is about, what a reader must know first, its warnings and notes."""
     title, about = Text(line(result.title), style="bold"), "\n".join(map(line, result.about))
+    verdict = [Text(line(f"verdict: {sentence}"), style="bold") for sentence in result.verdict]
     warnings = [Text(line(f"warning: {warning}"), style="yellow") for warning in result.warnings]
     notes = [f"{each.key} changes nothing: {each.reason}" for each in result.without_effect]
-    notes += [result.envelope.text] if result.envelope.text else []
-    return Group(
-        title, Text(about, style="dim"), *warnings, *(Text(line(f"note: {note}"), style="dim") for note in notes)
-    )
+    dim = [Text(line(f"note: {note}"), style="dim") for note in notes]
+    return Group(title, Text(about, style="dim"), *verdict, *warnings, *dim)
 
 
 def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:
-    """The numbers that matter most: label, name of the quantity, value; beside them what was measured."""
-    table = Table.grid(Column(), Column(style="bold"), Column(), padding=(0, 2, 0, 0))
+    """The numbers that matter most: label, name of the quantity, value with its range; below it what was measured."""
+    table = Table.grid(Column(), Column(), padding=(0, 2, 0, 0))
     for label, quantity, value in rows:
-        table.add_row(Text(label), Text(value), Text(compared(result, quantity)))
+        sure = range_text(result, quantity)
+        table.add_row(Text(label), Text.assemble((value, "bold"), f"  ({sure})" if sure else ""))
+        for text in compared(result, quantity).splitlines():
+            table.add_row(Text("  measured"), Text(text.removeprefix("measured ")))
     shown = [each for each in result.references if result.error_of(each) is not None]
     sources = "; ".join(dict.fromkeys(_source(each) for each in shown))
     return Group(table, Text(f"Measured: {sources}", style="dim")) if sources else table

@@ -48,8 +48,6 @@ def _lines(found: Uncertainty) -> list[str]:
     else:
         form = f"model form: one factor on all times of a draw, {found.model_scatter:.1%} (one standard deviation)"
         lines = [inputs, form]
-    if found.held:
-        lines.append(f"{len(found.held)} inputs kept their values: they need every product split anew")
     if found.impossible:
         lines.append(f"{found.impossible:,} draws had no run that is possible")
     return lines

@@ -22,10 +22,10 @@ def unusual(spec: Scenario) -> Iterator[str]:
             what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"
             yield f"{what}; the result stands on it as it is written"
     run: Any = getattr(spec, "run", None)
-    for key, most in _LONGEST.items():
-        for number in _numbers(getattr(run, key, None)):
-            if number > most:
-                what = f"run.{key}: {number:g} is far from any training there has been (up to {most:g})"
+    for name, longest in _LONGEST.items():
+        for count in _numbers(getattr(run, name, None)):
+            if count > longest:
+                what = f"run.{name}: {count:g} is far from any training there has been (up to {longest:g})"
                 yield f"{what}; the result stands on it as it is written"
                 break
     system = spec.system

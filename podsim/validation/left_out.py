@@ -317,11 +317,16 @@ class LeftOut:
             for activity, group in groups:
                 inside = {point.name for point in group}
                 rest = [point for point in remaining if point.name not in inside]
-                errors = self.errors(group, gone)
-                found.setdefault(activity, []).append(_step(kind, group, rest, errors, alone))
+                step = _step(kind, group, rest, self.errors(group, gone), alone)
+                if step is not None:
+                    found.setdefault(activity, []).append(step)
             every = [step for each in found.values() for step in each]
-            steps[kind] = {activity: _quantile(each) for activity, each in found.items() if kind in _BY_ACTIVITY}
-            steps[kind][ALL] = _quantile(every) if every else table.base
+            pooled = _quantile(every) if every else table.base
+            of_activities = found if kind in _BY_ACTIVITY else {}
+            steps[kind] = {
+                activity: _quantile(each) if len(each) >= _ENOUGH else max(_quantile(each), pooled)
+                for activity, each in of_activities.items()
+            } | {ALL: pooled}
         return replace(table, steps=steps)
 
 
@@ -353,23 +358,30 @@ def _distances(points: Sequence[Point]) -> dict[str, list[tuple[str, list[Point]
 
 def _step(
     kind: str, group: Sequence[Point], rest: Sequence[Point], errors: Mapping[str, float], alone: Mapping[str, float]
-) -> float:
-    """What one unit of a distance adds, as a standard deviation, to hold `SHARE` of a group that is left out."""
+) -> float | None:
+    """What one unit of a distance adds, as a standard deviation, to hold `SHARE` of a group that is left out.
+
+    A run that is far in another way as well tells nothing of this one; None if there is no other.
+    """
     same = [point for point in rest if point.activity == group[0].activity]
     known = {framework: _base(points, same, alone) for framework, points in _by(same, lambda p: p.framework).items()}
+    families = {point.family for point in same}
     pooled = _sigma(same or rest, alone)
     covered = _covered(same, alone) if same else None
     excess = []
     for points in _by(group, lambda point: point.configuration).values():
         each = []
         for point in points:
+            is_far = (kind != "framework" and point.framework not in known) or (
+                kind != "family" and point.family not in families
+            )
             units = _units(kind, point, covered)
-            if units > 0:
+            if units > 0 and (kind == "activity" or not is_far):
                 base = known.get(point.framework, pooled)
                 each.append(((errors[point.name] / Z) ** 2 - point.known_variance - base**2) / units)
         if each:
             excess.append(fmean(each))
-    return math.sqrt(max(0.0, _quantile(excess))) if excess else 0.0
+    return math.sqrt(max(0.0, _quantile(excess))) if excess else None
 
 
 def _units(kind: str, point: Point, covered: Covered | None) -> float:

@@ -23,6 +23,7 @@ ORDER = [
     "training",
     "serving",
     "report",
+    "scatter",
     "influence",
     "uncertainty",
     "activity",
