@@ -25,10 +25,6 @@ from podsim.specs.activity import Activity
 from podsim.specs.scenario import Scenario
 
 FILE: Final = "reference_data/scatter.json"
-SHARE: Final = 0.8
-"""Share of measured values that a range should hold."""
-Z: Final = 1.2815515655446004
-"""Half width of that share of a normal distribution, in standard deviations."""
 ALL: Final = "all"
 
 

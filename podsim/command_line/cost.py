@@ -42,9 +42,11 @@ def cost_matmul(
 ) -> None:
     """Plan one matrix product and show what it costs."""
     from podsim.report.plan_view import show_matmul
+    from podsim.scatter import table
     from podsim.specs import load_ipu
 
     chip = load_ipu(ipu)
     as_json = output_format is Format.JSON
     sums = partials or (PartialsFormat.FP32 if dtype is NumberFormat.FP32 else PartialsFormat.FP16)
-    echo(show_matmul(chip, shape, dtype.value, sums.value, memory, as_json=as_json), as_json)
+    sigma = table().of_product(dtype.value).sigma
+    echo(show_matmul(chip, shape, dtype.value, sums.value, memory, sigma, as_json=as_json), as_json)

@@ -8,8 +8,9 @@ import re
 
 from podsim.cost import Chip, MatMulPlan, MatMulShape, planned_matmul
 from podsim.cost.plans import LARGEST_EXTENT
+from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.scatter import SHARE, Z, table
+from podsim.report.ranges import NORMAL_P90
 from podsim.specs.ipu import Ipu
 from podsim.units import format_bytes
 from podsim.workload.op import DTYPE_BYTES, result_dtype
@@ -36,8 +37,17 @@ def parse_shape(text: str) -> MatMulShape:
     return MatMulShape(rows, inner, columns, groups)
 
 
-def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, *, as_json: bool) -> str:
+def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, sigma: float, *, as_json: bool) -> str:
     """Plan a product and describe the plan as text or JSON.
+
+    Args:
+        ipu: The chip.
+        shape: The product as it was written.
+        dtype: Format of its operands.
+        partials: Format of partial results.
+        memory: Available-memory proportion.
+        sigma: Standard deviation of the logarithm of predicted over measured time.
+        as_json: Whether to print JSON.
 
     Raises:
         PodsimError: The shape, the formats or the memory proportion are wrong.
@@ -60,7 +70,7 @@ def show_matmul(ipu: Ipu, shape: str, dtype: str, partials: str, memory: float, 
     if plan.temporary_bytes_per_tile > ipu.tile.memory_bytes:
         need = f"its temporaries need {plan.temporary_bytes_per_tile:,} B on a tile"
         raise DoesNotFitError(f"{need}; {ipu.name} has {ipu.tile.memory_bytes:,} B", where=shape, do=_TOO_LARGE_CURE)
-    return json.dumps(_to_dict(ipu, plan), indent=2) + "\n" if as_json else _to_text(ipu, plan)
+    return json.dumps(_to_dict(ipu, plan, sigma), indent=2) + "\n" if as_json else _to_text(ipu, plan, sigma)
 
 
 def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> None:
@@ -71,14 +81,8 @@ def _check_operands(ipu: Ipu, shape: MatMulShape, dtype: str, written: str) -> N
         raise DoesNotFitError(what, where=written, do=_TOO_LARGE_CURE)
 
 
-def _range(plan: MatMulPlan) -> tuple[float, float]:
-    """Factors on the time of a product between which `SHARE` of measured ones lie."""
-    width = Z * table().of_product(plan.dtype).sigma
-    return math.exp(-width), math.exp(width)
-
-
-def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
-    cycles, (short, long) = plan.account.cycles, _range(plan)
+def _to_dict(ipu: Ipu, plan: MatMulPlan, sigma: float) -> dict[str, object]:
+    cycles, long = plan.account.cycles, math.exp(NORMAL_P90 * sigma)
     time_s, rate = cycles / ipu.clock_hz, plan.shape.flop * ipu.clock_hz / cycles
     return {
         "rows": plan.shape.rows,
@@ -92,8 +96,8 @@ def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
         "flop_per_s": rate,
         "ranges": {
             "share": SHARE,
-            "time_s": {"low": time_s * short, "high": time_s * long},
-            "flop_per_s": {"low": rate / long, "high": rate / short},
+            "time_s": {"low": time_s / long, "high": time_s * long},
+            "flop_per_s": {"low": rate / long, "high": rate * long},
         },
         "utilization": plan.utilization(ipu),
         "tiles_used": plan.tiles_used,
@@ -110,20 +114,17 @@ def _to_dict(ipu: Ipu, plan: MatMulPlan) -> dict[str, object]:
     }
 
 
-def _to_text(ipu: Ipu, plan: MatMulPlan) -> str:
+def _to_text(ipu: Ipu, plan: MatMulPlan, sigma: float) -> str:
     shape, cycles = plan.shape, plan.account.cycles
     groups = f"{shape.groups} x " if shape.groups > 1 else ""
-    (short, long), time_us, rate = (
-        _range(plan),
-        cycles / ipu.clock_hz / _MICRO,
-        shape.flop * ipu.clock_hz / cycles / _TERA,
-    )
+    long, time_us = math.exp(NORMAL_P90 * sigma), cycles / ipu.clock_hz / _MICRO
+    rate = shape.flop * ipu.clock_hz / cycles / _TERA
     lines = [
         f"{groups}({shape.rows}, {shape.inner}) x ({shape.inner}, {shape.columns}) "
         f"{plan.dtype}, partials {plan.partials}, on one {ipu.name}",
-        f"  time         {time_us:,.1f} us  ({SHARE * 100:.0f} %: {time_us * short:,.1f} to {time_us * long:,.1f} us)"
+        f"  time         {time_us:,.1f} us  ({SHARE * 100:.0f} %: {time_us / long:,.1f} to {time_us * long:,.1f} us)"
         f" = {cycles:,.0f} cycles",
-        f"  rate         {rate:,.1f} TFLOP/s  ({SHARE * 100:.0f} %: {rate / long:,.1f} to {rate / short:,.1f}), "
+        f"  rate         {rate:,.1f} TFLOP/s  ({SHARE * 100:.0f} %: {rate / long:,.1f} to {rate * long:,.1f}), "
         f"{plan.utilization(ipu):.0%} of peak",
         f"  split        rows {plan.row_parts}, inner {plan.inner_parts}, columns {plan.column_parts}, "
         f"groups {plan.group_parts}: {plan.tiles_used} of {ipu.tile.count} tiles",

@@ -23,10 +23,14 @@ from typing import Any, Final
 import numpy as np
 
 from podsim.activity import run
+from podsim.draws import SHARE
 from podsim.errors import PodsimError
+from podsim.influence import StandsOn
 from podsim.report.envelope import numbers_of
+from podsim.report.ranges import MODEL
+from podsim.report.ranges import NORMAL_P90 as Z
 from podsim.report.reference_data import rows
-from podsim.scatter import ALL, FILE, SHARE, Covered, Scatter, Table, Traits, Z, framework_of, plain_table, traits_of
+from podsim.scatter import ALL, FILE, Covered, Scatter, Table, Traits, framework_of, plain_table, traits_of
 from podsim.specs import data_file, load_scenario
 from podsim.specs.assumptions import assumptions, with_number
 from podsim.validation.comparison import Comparison
@@ -209,10 +213,8 @@ def _moved(title: str) -> Point:
         *(0.0, 0.0, 0.0, {}, {}),
     )
     uncertain = {each.key: each for each in assumptions(spec)}
-    variance = 0.0
-    for each in uncertain.values():
-        low, high = (log_time(with_number(spec, each.key, bound)) - base for bound in each.bounds)
-        variance += (low * low + high * high - low * high) / 18  # of a triangular distribution with its peak at 0
+    doubt = StandsOn(spec, probe, anew=True).doubts()[metric]
+    variance = sum(part.variance for cause, part in doubt.parts.items() if cause != MODEL)
     slopes = {}
     for parameter in PARAMETERS:
         if parameter.acts_on(point) and parameter.key in uncertain:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from podsim.scatter import SHARE
+from podsim.draws import SHARE
 from podsim.validation.left_out import Error, Held
 from podsim.validation.tables import Cells, plain
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from podsim.cli import main
-from podsim.scatter import ALL, Covered, Table, Traits, Z, scatter_of, table
+from podsim.report.ranges import NORMAL_P90 as Z
+from podsim.scatter import ALL, Covered, Table, Traits, scatter_of, table
 from podsim.specs import load_scenario
 from podsim.validation.left_out import PARAMETERS, LeftOut, Point, as_plain, held_by, one_by_one, shipped
 
