@@ -36,10 +36,10 @@ class Demand:
 
 def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
     """Requests whose gaps and lengths are drawn."""
-    asked = RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens)
-    lengths = tuple(
-        (each.prompt_tokens, each.output_tokens) for each in serving.lengths or (asked,) for _ in range(each.weight)
+    given = serving.lengths or (
+        RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens),
     )
+    lengths = tuple((each.prompt_tokens, each.output_tokens) for each in given for _ in range(each.weight))
     return Demand(Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals]))
 
 

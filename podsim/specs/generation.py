@@ -17,7 +17,7 @@ from podsim.specs.pins import PARALLELISM, ipu_pins
 from podsim.specs.quantity import Count, CountOrZero, NumberFormat
 from podsim.specs.scenario import Finding, Scenario
 from podsim.specs.sections import AvailableMemory, Reserve
-from podsim.specs.serving import ServingSpec
+from podsim.specs.serving import MOST_TOKENS, ServingSpec
 from podsim.specs.wording import counted
 
 
@@ -204,6 +204,10 @@ class GenerationScenario(Scenario):
 
     def _requests(self) -> Iterator[Finding]:
         held, lengths = self.generation.sequence_length, self.serving.lengths if self.serving else None
+        for name in ("prompt_tokens", "output_tokens") if self.serving and not lengths else ():
+            if (count := getattr(self.generation, name)) > MOST_TOKENS:
+                what = f"requests of {count:,} tokens are longer than can be served"
+                yield ("generation", name), what, f"use at most {MOST_TOKENS:,}, or give serving.lengths"
         for number, each in enumerate(lengths or ()):
             if each.prompt_tokens + each.output_tokens > held:
                 asked = f"{each.prompt_tokens} + {each.output_tokens} tokens"

@@ -21,17 +21,20 @@ def unusual(spec: Scenario) -> Iterator[str]:
             least, most = quantity.usual
             what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"
             yield f"{what}; the result stands on it as it is written"
-    run: Any = getattr(spec, "run", None)
-    for name, longest in _LONGEST.items():
-        for count in _numbers(getattr(run, name, None)):
-            if count > longest:
-                what = f"run.{name}: {count:g} is far from any training there has been (up to {longest:g})"
-                yield f"{what}; the result stands on it as it is written"
-                break
+    yield from _long_runs(getattr(spec, "run", None))
     system = spec.system
     if system.host_count > system.whole_machine_count:
         servers, machines = counted(system.host_count, "host server"), counted(system.whole_machine_count, "machine")
         yield f"system.host_count: {servers} for {machines} are more than any pod has; the result counts on all of them"
+
+
+def _long_runs(run: Any) -> Iterator[str]:
+    """A note on a run that goes on for longer than any did."""
+    for key, limit in _LONGEST.items():
+        longest = max(_numbers(getattr(run, key, None)), default=0.0)
+        if longest > limit:
+            what = f"run.{key}: {longest:g} is far from any training there has been (up to {limit:g})"
+            yield f"{what}; the result stands on it as it is written"
 
 
 def _numbers(end: Any) -> tuple[float, ...]:

@@ -12,7 +12,8 @@ from podsim.specs.quantity import Count, CountOrZero, SourcedTime
 
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Load = Annotated[float, Field(strict=True, gt=0, le=10, allow_inf_nan=False)]
-Tokens = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
+MOST_TOKENS = 1 << 20
+Tokens = Annotated[int, Field(strict=True, ge=1, le=MOST_TOKENS)]
 
 
 class RequestLengthSpec(Spec):

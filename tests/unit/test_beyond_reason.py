@@ -83,3 +83,10 @@ def test_many_problems_are_counted_and_the_first_are_told() -> None:
     assert len(failure.value.problems) == 799
     assert str(failure.value).count("is in two faults at one time") == 50
     assert str(failure.value).endswith("\nand 749 more")
+
+
+def test_requests_are_as_long_as_can_be_served() -> None:
+    with pytest.raises(SpecError, match=r"\[generation.prompt_tokens\]: requests of 512,000,000,000 tokens"):
+        load_scenario(
+            "serving_llama2_7b_pod64", overrides=["serving.lengths=null", "generation.prompt_tokens=512000000000"]
+        )
