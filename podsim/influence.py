@@ -8,7 +8,7 @@ moved on request alone, since every product is then planned anew; so are all inp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -19,6 +19,7 @@ from podsim.deferred import Deferred
 from podsim.errors import PodsimError
 from podsim.specs import Assumption, assumptions
 from podsim.specs.assumptions import with_number
+from podsim.specs.reads import watched
 from podsim.specs.scenario import Scenario
 
 _Row = Mapping[str, object]
@@ -75,14 +76,17 @@ class StandsOn(Deferred[_Row]):
         self._anew = anew
 
     def _found(self) -> Iterator[_Row]:
-        base = self.probe(self.spec, anew=True)
+        spec, read = watched(self.spec)
+        base = self.probe(spec, anew=True)
         assert base is not None and base.headline
-        rows = [row for each in assumptions(self.spec) if (row := self._row(each, base)) is not None]
+        used = frozenset(read)
+        rows = [row for each in assumptions(self.spec) if (row := self._row(each, base, used)) is not None]
         yield from sorted(rows, key=_rank)
 
-    def _row(self, assumption: Assumption, base: Measure) -> _Row | None:
+    def _row(self, assumption: Assumption, base: Measure, used: Collection[str]) -> _Row | None:
         """An assumption with its influence, or None if it moves nothing."""
-        ends = [self._moved(assumption.key, bound) for bound in assumption.bounds]
+        key = assumption.key
+        ends = [self._moved(key, bound, base if key not in used else None) for bound in assumption.bounds]
         if all(isinstance(end, Measure) and end.others == base.others for end in ends):
             return None
         if any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends):
@@ -90,10 +94,11 @@ class StandsOn(Deferred[_Row]):
         low, high = (_change(end, base) for end in ends)
         return assumption.to_dict() | {"influence": {"metric": self.probe.metric, "low": low, "high": high}}
 
-    def _moved(self, key: str, value: float) -> Measure | Exception | None:
-        """The run with another number at a key, or why it is impossible."""
+    def _moved(self, key: str, value: float, same: Measure | None) -> Measure | Exception | None:
+        """The run with another number at a key, or why it is impossible; the same if nothing reads the number."""
         try:
-            return self.probe(with_number(self.spec, key, value), anew=self._anew)
+            spec = with_number(self.spec, key, value)
+            return same or self.probe(spec, anew=self._anew)
         except (PodsimError, ValidationError) as error:
             return error
 
