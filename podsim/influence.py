@@ -17,8 +17,7 @@ from pydantic import ValidationError
 
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
-from podsim.specs import Assumption, assumptions
-from podsim.specs.assumptions import with_number
+from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.reads import watched
 from podsim.specs.scenario import Scenario
 

@@ -9,7 +9,8 @@ import pytest
 
 from podsim import influence, run
 from podsim.influence import Measure, StandsOn
-from podsim.specs import assumptions, load_scenario
+from podsim.specs import load_scenario
+from podsim.specs.assumptions import assumptions
 from podsim.specs.reads import watched
 
 BERT = "bert_v1.1_pod16_open"
