@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -23,9 +24,7 @@ def main() -> None:
     for each in heeded:
         signal.signal(each, unwind)
     try:
-        from podsim.cli import main as command_line
-
-        command_line()
+        _run_command()
     except BaseException:
         # Libraries may have made another error of the interruption.
         if received:
@@ -35,6 +34,19 @@ def main() -> None:
         # Nothing is left to tidy up: the interpreter may be ended while it ends.
         for each in heeded:
             signal.signal(each, signal.SIG_DFL)
+
+
+def _run_command() -> None:
+    """The command that was asked for; a plain list comes without the parser, whose import takes longer than it."""
+    name, *words = sys.argv[1:] or [""]
+    if name == "list" and not any(word.startswith("-") for word in words) and "_PODSIM_COMPLETE" not in os.environ:
+        from podsim.command_line.ending import run_to_the_end
+        from podsim.command_line.listing import listing
+
+        sys.exit(run_to_the_end(lambda: sys.stdout.write(listing(words, as_json=False)) and 0))
+    from podsim.cli import main as command_line
+
+    command_line()
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from podsim.errors import PodsimError
 from podsim.report.base import more_is_better
 from podsim.report.ranges import CONVERGENCE, MODEL, Doubt, Part, of_triangle, of_values
 from podsim.scatter import Scatter, scatter_of
-from podsim.specs import Assumption, assumptions
-from podsim.specs.assumptions import with_number
+from podsim.specs.assumptions import Assumption, assumptions, with_number
+from podsim.specs.reads import watched
 from podsim.specs.scenario import Scenario
 
 TIME_TO_TRAIN: Final = "time_to_train_s"
@@ -91,18 +91,24 @@ class StandsOn(Deferred[_Row]):
         return scatter_of(self.spec)
 
     @cached_property
-    def _base(self) -> Measure:
-        base = self.probe(self.spec, anew=True)
+    def _watched(self) -> tuple[Measure, frozenset[str]]:
+        """The run as it is, and the keys of the numbers that it reads."""
+        spec, read = watched(self.spec)
+        base = self.probe(spec, anew=True)
         assert base is not None and base.headline
-        return base
+        return base, frozenset(read)
+
+    @property
+    def _base(self) -> Measure:
+        return self._watched[0]
 
     @cached_property
     def _moving(self) -> list[tuple[Assumption, list[_End]]]:
         """Inputs that move anything, each with the runs at both ends of its range."""
         tried = (
             (each, [self._moved(each.key, bound) for bound in each.bounds])
-            for base in [self._base]
             for each in assumptions(self.spec)
+            if each.key in self._watched[1]
         )
         return [
             (each, ends)

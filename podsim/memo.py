@@ -66,6 +66,10 @@ COSTS = Memo(8)
 """Cost models, which remember stages that were costed, by chip and stack."""
 WORKLOADS = Memo(32)
 """Models as graphs, by what describes them."""
+ROUTES = Memo(64)
+"""Routes between the IPUs of a link domain, by topology and links."""
+TIMETABLES = Memo(64)
+"""Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 DRAWS = Memo(64)
 """Samples to convergence of imagined runs."""
 SOURCES = Memo(16)
@@ -100,5 +104,5 @@ def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, VALUES, PLANS, COSTS, WORKLOADS, DRAWS, SOURCES, _FILES):
+    for each in (DOCUMENTS, VALUES, PLANS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, SOURCES, _FILES):
         each.forget()

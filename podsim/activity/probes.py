@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from podsim.cost.model import CostModel
 from podsim.engine import Pieces, Trace, execute
+from podsim.engine.compiled import is_available
 from podsim.program.task import Program
 from podsim.report.breakdown import mean_account
 
@@ -29,6 +30,8 @@ class Traces:
         known, trace = self.first
         if known == program:
             return trace
+        if is_available():  # which takes less time to run a program than it takes to cut it
+            return execute(program, explicit=explicit)
         if self.pieces is None:
             self.pieces = Pieces()
             self.pieces.trace(known)  # what the others are compared with, piece by piece

@@ -10,9 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TextIO
 
-import typer
-
-from podsim.command_line.usage import UsageError, usage_message
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.harmless import terminal
 
@@ -54,9 +51,7 @@ def run_to_the_end(command: Callable[[], object]) -> int:
         sys.stdout.flush()
     except PodsimError as error:
         return _complain(f"error: {error}", _INFEASIBLE if isinstance(error, InfeasibleError) else _ERROR)
-    except UsageError as error:
-        return _complain(usage_message(error), _ERROR)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
         return _reader_is_gone()
@@ -64,6 +59,10 @@ def run_to_the_end(command: Callable[[], object]) -> int:
         if isinstance(end.__context__, BrokenPipeError):  # typer met it first
             return _reader_is_gone()
         raise
+    except parser_errors() as error:
+        from podsim.command_line.usage import Abort, usage_message
+
+        return _INTERRUPTED if isinstance(error, Abort) else _complain(usage_message(error), _ERROR)
     except OSError as error:
         _discard(sys.__stdout__)
         return _complain(_of_the_system(error), _ERROR)
@@ -73,6 +72,15 @@ def run_to_the_end(command: Callable[[], object]) -> int:
         )
         return _complain(what, _ERROR)
     return code if isinstance(code, int) else 0
+
+
+def parser_errors() -> tuple[type[Exception], ...]:
+    """What the parser of command lines raises; none where it was not imported."""
+    if "typer" not in sys.modules:
+        return ()
+    from podsim.command_line.usage import Abort, UsageError
+
+    return UsageError, Abort
 
 
 def _prepare_output() -> None:

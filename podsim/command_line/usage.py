@@ -14,6 +14,7 @@ from podsim.errors import PodsimError
 
 # typer brings its own click since 0.26; its public classes lead to what either of them raises.
 UsageError: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+Abort: type[Exception] = typer.Abort
 _UNPARSED = {"integer": "needs a whole number", "number": "needs a number"}
 """What the parser says of a text that is no number, by the kind of number."""
 _QUOTED = re.compile(r"'([^']*)'")

@@ -39,6 +39,7 @@ class _Piece:
 class Pieces:
     """What came of the pieces of the first program, by their places in it, and of lanes that share channels."""
 
+    _phases: dict[int, tuple[_Piece, _Ran]] = field(default_factory=dict)
     _first: dict[tuple[int, int], tuple[_Piece, _Ran]] = field(default_factory=dict)
     _known: dict[tuple[_Steps, ...], tuple[_Account, ...]] = field(default_factory=dict)
 
@@ -55,14 +56,25 @@ class Pieces:
             return None
         makespan, accounts = 0, tuple[_Account, ...]({} for _ in group.lanes)
         for number, phase in enumerate(group.phases):
-            lanes = tuple(phase.steps.get(lane, ()) for lane in group.lanes)
-            for place, (piece, times) in enumerate(_pieces(lanes, phase.wait_kind)):
-                duration, parts = self._at((number, place), piece)
-                makespan += duration * times * phase.count
-                _add(accounts, parts, times * phase.count)
+            whole = _Piece(tuple(phase.steps.get(lane, ()) for lane in group.lanes), phase.wait_kind)
+            first, ran = self._phases.get(number, (None, None))
+            if ran is None or first != whole:
+                ran = self._phase(number, whole)
+                self._phases.setdefault(number, (whole, ran))
+            makespan += ran[0] * phase.count
+            _add(accounts, ran[1], phase.count)
         return Trace(
             makespan, dict(zip(group.lanes, map(without_nothing, accounts), strict=True)), (), frozenset(), (), 0
         )
+
+    def _phase(self, number: int, phase: _Piece) -> _Ran:
+        """A phase once, piece by piece."""
+        duration, accounts = 0, list[_Account]({} for _ in phase.lanes)
+        for place, (piece, times) in enumerate(_pieces(phase.lanes, phase.wait_kind)):
+            once, parts = self._at((number, place), piece)
+            duration += once * times
+            _add(accounts, parts, times)
+        return duration, accounts
 
     def _at(self, place: tuple[int, int], piece: _Piece) -> _Ran:
         """A piece that the first program has at the same place is not run again."""

@@ -10,9 +10,10 @@ Source: [popart_pipelining], [tensorflow_pipelining] for the grouped schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from podsim import memo
 from podsim.cost.account import Account
 from podsim.plan.plan import Plan
 from podsim.plan.stage import Stage
@@ -94,8 +95,16 @@ class Timetable:
         self.patterns: list[_Rounds] = []
         self._numbers: dict[_Rounds, int] = {}
 
-    def cycles(self, *, alike: bool) -> Iterator[Cycle]:
+    def cycles(self, *, alike: bool) -> Iterable[Cycle]:
         """All pipeline cycles in order; those of the main phase as one with repetitions if they are alike."""
+        if not alike:
+            return self._cycles(alike=False)
+        held = tuple(tuple(each.stage.index for each in stages) for stages in self.held)
+        key = held, self._last, self._factor, self._trains, self._grouped
+        cycles, self.patterns = memo.TIMETABLES.get(key, lambda: (tuple(self._cycles(alike=True)), self.patterns))
+        return cycles
+
+    def _cycles(self, *, alike: bool) -> Iterator[Cycle]:
         factor, ramp = self._factor, 2 * self._last if self._trains else self._last
         for cycle in range(min(ramp, factor)):
             yield self._cycle(f"fill {cycle}", cycle, 1, BUBBLE)

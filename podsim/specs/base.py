@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -41,3 +44,23 @@ class HardwareSpec(Spec):
     """A part of a system or of its software: numbers in SI units, whose keys in files are without unit."""
 
     model_config = ConfigDict(alias_generator=key_of)
+
+
+_Part = TypeVar("_Part", bound=BaseModel)
+
+
+def with_written(part: _Part, path: Sequence[str | int], value: Any) -> _Part:
+    """A part with another value at a key, as it is written in a file; parts beside the path are not read again.
+
+    Raises:
+        ValidationError: The value is wrong, or a part above it refuses it.
+        KeyError: The path leads to what is no such part.
+    """
+    names = keys_of(type(part))
+    written = {key: getattr(part, name) for key, name in names.items() if name in part.model_fields_set}
+    key, rest = str(path[0]), path[1:]
+    inner = getattr(part, names[key])
+    if rest and not isinstance(inner, BaseModel):
+        raise KeyError(key)
+    written[key] = with_written(inner, rest, value) if rest else value
+    return type(part).model_validate(written)

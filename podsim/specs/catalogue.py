@@ -11,11 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from podsim.specs.activity import Activity
-from podsim.specs.document import Document
-from podsim.specs.families import activity_of
+from podsim import disk
 from podsim.specs.library import shipped_files
-from podsim.specs.yaml_source import parse_yaml
 
 _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")
@@ -95,15 +92,31 @@ class Catalogue:
 
 
 def catalogue() -> Catalogue:
-    """All that is shipped, in order of names."""
-    files = {
-        kind: {path.stem: path for path in shipped_files(kind)} for kind in ("scenario", "study", "pod", "software")
-    }
-    scenarios = {name: _outline(path) for name, path in files["scenario"].items()}
-    systems, software = ({name: _outline(path) for name, path in files[kind].items()} for kind in ("pod", "software"))
+    """All that is shipped, in order of names; kept on disk for as long as no file and no line of code changes."""
+    kinds = ("scenario", "study", "pod", "software")
+    files = {kind: {path.stem: path.read_bytes() for path in shipped_files(kind)} for kind in kinds}
+    names = [f"{kind}/{name}".encode() for kind in kinds for name in files[kind]]
+    contents = [content for kind in kinds for content in files[kind].values()]
+    code = disk.source(Path(__file__).parent.glob("**/*.py"))
+    key = disk.digest([b"catalogue", code, *names, *contents])
+    return disk.kept(key, lambda: _made(files), Catalogue.to_dict, _read)
+
+
+def _read(kept: Mapping[str, Any]) -> Catalogue:
+    scenarios = (ListedScenario(**{**each, "variants": tuple(each["variants"])}) for each in kept["scenarios"])
+    studies = tuple(ListedStudy(**each) for each in kept["studies"])
+    systems, software = (tuple(ListedPart(**each) for each in kept[kind]) for kind in ("systems", "software"))
+    return Catalogue(tuple(scenarios), studies, systems, software)
+
+
+def _made(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
+    """Of the contents of files, by kind and name."""
+    scenarios, studies, systems, software = (
+        {name: _outline(name, content.decode("utf-8")) for name, content in each.items()} for each in files.values()
+    )
     return Catalogue(
         tuple(_scenario(name, scenarios) for name in sorted(scenarios)),
-        tuple(_study(name, _outline(path)) for name, path in sorted(files["study"].items())),
+        tuple(_study(name, outline) for name, outline in sorted(studies.items())),
         tuple(_part(name, systems) for name in sorted(systems)),
         tuple(_part(name, software) for name in sorted(software)),
     )
@@ -152,15 +165,19 @@ def _system(chain: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kind(data: Mapping[str, Any]) -> str:
+    from podsim.specs.activity import Activity
+    from podsim.specs.document import Document
+    from podsim.specs.families import activity_of
+
     activity = activity_of(Document(dict(data)))
     return "serving" if activity is Activity.GENERATION and "serving" in data else str(activity)
 
 
-def _outline(path: Path) -> dict[str, Any]:
+def _outline(name: str, text: str) -> dict[str, Any]:
     """The top-level keys of a file that a list shows."""
     outline: dict[str, Any] = {}
     rest = []
-    for block in _KEY.split(path.read_text(encoding="utf-8")):
+    for block in _KEY.split(text):
         key = block.partition(":")[0]
         plain = _PLAIN.fullmatch(block)
         if key in _NAMED_ONLY:
@@ -169,4 +186,9 @@ def _outline(path: Path) -> dict[str, Any]:
             outline[key] = plain["text"]
         elif key in _LISTED or (key == "model" and "kind" in block):
             rest.append(block)
-    return outline | (parse_yaml("".join(rest), str(path)).data if rest else {})
+    if not rest:
+        return outline
+    from podsim.specs.yaml_source import parse_yaml
+
+    parsed: dict[str, Any] = parse_yaml("".join(rest), f"{name}.yaml").data
+    return outline | parsed

@@ -11,6 +11,8 @@ from podsim.errors import Problem, SpecError
 KeyPath = tuple[str | int, ...]
 
 MAX_DEPTH = 50
+VALUE = "value"
+"""The key that makes a mapping one number with its source."""
 NO_TEXT = ("text holds half a character, a lone surrogate", "write the whole character")
 
 

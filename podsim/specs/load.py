@@ -21,9 +21,10 @@ from podsim.specs.auto import (
     spelled_out,
     undivided,
 )
+from podsim.specs.base import HardwareSpec, with_written
 from podsim.specs.belonging import belonging
 from podsim.specs.changes import Change, changes
-from podsim.specs.document import Document
+from podsim.specs.document import VALUE, Document, KeyPath
 from podsim.specs.families import form_of
 from podsim.specs.hardware import Machine, System
 from podsim.specs.host import Host
@@ -32,7 +33,7 @@ from podsim.specs.library import SCENARIOS, data_root, is_as_shipped
 from podsim.specs.pins import BATCH, PARALLELISM
 from podsim.specs.plausible import unusual
 from podsim.specs.problems import problems_of
-from podsim.specs.resolve import load_document
+from podsim.specs.resolve import REFERENCES, assigned, load_document
 from podsim.specs.scenario import Scenario
 from podsim.specs.software import Software
 from podsim.specs.vertices import Vertices
@@ -50,6 +51,12 @@ KINDS: dict[str, type[BaseModel]] = {
 """Kinds of file beside scenarios."""
 _COMMANDS = {"study": "sweep", "goal": "plan"}
 """Kinds of file that ask about many scenarios, and what takes them."""
+_NAMES = frozenset({"base", "kind", *(key for each in REFERENCES.values() for key in each)})
+"""Keys that stand for more than their value."""
+_APART = ("base", "expect", "kind", VARIANTS)
+"""Sections whose keys are not laid over one another as others are."""
+_OWNERS = ("data", "description", "model", "optimizer", "run")
+"""Sections that say to what the end of a run belongs, or what it is."""
 _Model = TypeVar("_Model", bound=BaseModel)
 _Wanted = TypeVar("_Wanted", bound=Scenario)
 
@@ -154,7 +161,55 @@ def load_scenario(
     if None not in (variant, source.variant) and variant != source.variant:
         what = f"{source.name} was loaded with variant `{source.variant}`; `{variant}` cannot be laid over it"
         raise SpecError([Problem("", VARIANTS, what, "load it again, with the variant that is meant")])
-    return _loaded(source.written, variant or source.variant, (*source.overrides, *overrides))
+    patched = source if variant in (None, source.variant) else None
+    for text in overrides:
+        patched = patched and _patched(patched, text)
+    return patched or _loaded(source.written, variant or source.variant, (*source.overrides, *overrides))
+
+
+def _patched(loaded: LoadedScenario, text: str) -> LoadedScenario | None:
+    """A loaded scenario with another value at a key, of which no other part is read or checked again.
+
+    Returns:
+        None where more than a value changes, or where something is wrong with it: then all of it is read, which
+        finds every problem with its place.
+    """
+    over, old = assigned(text), loaded.document
+    path = max(over.places, key=len)
+    before, value = old.at(path), over.at(path)
+    parents = [old.at(path[:length]) for length in range(1, len(path))]
+    is_plain = not isinstance(value, (dict, list)) and value is not None and not isinstance(before, list)
+    is_leaf = not isinstance(before, dict) or VALUE in before
+    in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
+    refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
+    if loaded.auto is not None or refers or not (is_plain and is_leaf and in_mappings):
+        return None
+    data = _with_leaf(old.data, path, value)
+    places = {**old.places, **over.places}
+    if isinstance(before, dict):
+        places = {key: place for key, place in places.items() if key[: len(path)] != path or key == path}
+    document = replace(old, data=data, places=places)
+    spec = loaded.spec
+    if form_of(document) is not type(spec):
+        return None
+    try:
+        sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
+        if path[0] in sections:
+            sections[path[0]] = with_written(sections[path[0]], path[1:], value)
+        spec = type(spec).model_validate(data | sections)
+    except (ValidationError, LookupError):
+        return None
+    if next(spec.findings(), None) is not None:
+        return None
+    overrides = (*loaded.overrides, text)
+    written, variant = loaded.written, loaded.variant
+    differing = Deferred(lambda: _changes(written, variant, overrides, document))
+    notices = (*document.notices, *unusual(spec))
+    return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
+
+
+def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
+    return {**data, path[0]: _with_leaf(data.get(path[0]), path[1:], value)} if path else value
 
 
 def _check_arguments(variant: object, overrides: object) -> None:

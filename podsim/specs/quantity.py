@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -251,12 +251,18 @@ def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
 
 def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:
     """Key, number and declaration of every quantity that is given, at any depth."""
-    for key, name in keys_of(type(model)).items():
-        value, place = getattr(model, name), f"{path}.{key}".lstrip(".")
+    for key, name, declared in _declared(type(model)):
+        value = getattr(model, name)
         if isinstance(value, Sourced):
-            yield place, value, type(model).model_fields[name]
+            yield f"{path}.{key}" if path else key, value, declared
         elif isinstance(value, BaseModel):
-            yield from quantities(value, place)
+            yield from quantities(value, f"{path}.{key}" if path else key)
+
+
+@lru_cache(maxsize=256)
+def _declared(model: type[BaseModel]) -> tuple[tuple[str, str, FieldInfo], ...]:
+    """Key, attribute and declaration of every field of a part."""
+    return tuple((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsim import memo
 from podsim.specs.hardware import System, given
 from podsim.system.topologies import topology_of
 
@@ -39,12 +40,17 @@ class Route:
 
 
 class Routes:
-    """Routes over the IPU-Links of a pod; those of one link domain are those of every other."""
+    """Routes over the IPU-Links of a pod, found once for all pods with the same links."""
 
     def __init__(self, system: System) -> None:
-        """No route is known yet."""
+        """Of a pod; those of one link domain are those of every other."""
         self._system, self._per_domain = system, system.domain_ipu_count
-        self._known: dict[tuple[int, int], tuple[tuple[str, float], ...]] = {}
+        machine, link = system.machine, system.machine.ipu_link
+        self._known: dict[tuple[int, int], Route] = {}
+        if link is not None:
+            rates = machine.rung_bytes_per_s, machine.rail_bytes_per_s
+            made_of = (system.topology, self._per_domain, machine.ipu_count, rates)
+            self._known = memo.ROUTES.get((*made_of, link.first_hop_latency_s, link.hop_latency_s), dict)
 
     def between(self, source: int, target: int) -> Route:
         """The route between two IPUs of one link domain, numbered across the pod.
@@ -52,28 +58,32 @@ class Routes:
         Raises:
             ValueError: The IPUs are the same or in different link domains.
         """
+        known = self._known.get((source, target))
+        if known is not None:
+            return known
         domain, first = divmod(source, self._per_domain)
         other, last = divmod(target, self._per_domain)
         if source == target or domain != other:
             raise ValueError(f"no IPU-Link route from IPU {source} to IPU {target}")
-        walked = self._walked(first, last)
-        channels = tuple(Channel(f"domain{domain}/{name}", bandwidth) for name, bandwidth in walked)
-        return Route(channels, self._latency_s(len(walked)))
+        if domain:
+            inside = self.between(first, last)
+            return Route(
+                tuple(
+                    Channel(f"domain{domain}/{each.id.partition('/')[2]}", each.bandwidth_bytes_per_s)
+                    for each in inside.channels
+                ),
+                inside.latency_s,
+            )
+        link = given(self._system.machine.ipu_link)
+        walked = topology_of(self._system).connections(self._system, first, last)
+        channels = tuple(Channel(f"domain0/{name}", bandwidth) for name, bandwidth in walked)
+        found = Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s)
+        self._known[source, target] = found
+        return found
 
     def latency_s(self, source: int, target: int) -> float:
         """Of the route between two IPUs of one link domain. [s]"""
-        return self._latency_s(len(self._walked(source % self._per_domain, target % self._per_domain)))
-
-    def _walked(self, first: int, last: int) -> tuple[tuple[str, float], ...]:
-        known = self._known.get((first, last))
-        if known is None:
-            known = tuple(topology_of(self._system).connections(self._system, first, last))
-            self._known[first, last] = known
-        return known
-
-    def _latency_s(self, hops: int) -> float:
-        link = given(self._system.machine.ipu_link)
-        return link.first_hop_latency_s + (hops - 1) * link.hop_latency_s
+        return self.between(source % self._per_domain, target % self._per_domain).latency_s
 
 
 def route(system: System, source: int, target: int) -> Route:

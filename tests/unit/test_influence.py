@@ -10,8 +10,8 @@ import pytest
 import podsim
 from podsim.influence import StandsOn
 from podsim.report.assumption_table import assumption_table
-from podsim.specs import LoadedScenario, assumptions, load_scenario
-from podsim.specs.assumptions import with_number
+from podsim.specs import LoadedScenario, load_scenario
+from podsim.specs.assumptions import assumptions, with_number
 from tests.unit.report_examples import result_text
 
 _TRAINED = "gpt2_small_pod4"

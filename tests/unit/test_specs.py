@@ -14,7 +14,6 @@ import pytest
 
 from podsim.errors import SpecError
 from podsim.specs import (
-    assumptions,
     data_file,
     json_schema,
     load_hardware,
@@ -23,7 +22,7 @@ from podsim.specs import (
     shipped_names,
     variant_names,
 )
-from podsim.specs.assumptions import with_value
+from podsim.specs.assumptions import assumptions, with_value
 from podsim.specs.base import HardwareSpec
 from podsim.specs.document import Document
 from podsim.specs.load import KINDS
