@@ -23,7 +23,7 @@ from podsim.sweeps.journal import Journal
 from podsim.sweeps.names import SCENARIO, STATUS
 from podsim.sweeps.rows import DONE, Row
 from podsim.sweeps.space import Point, Space, read_study, space_of
-from podsim.sweeps.table import PARQUET, check_suffix, fingerprint_of, statuses_of, write_table
+from podsim.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, write_table
 from podsim.sweeps.workers import in_this_process, on_all_cores
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class Swept:
     by_status: Mapping[str, int]
     inputs: tuple[tuple[str, str], ...]
     simulated: bool = True
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the table, one by one."""
+        return read_rows(self.output)
 
     def frame(self) -> DataFrame:
         """The table, one row per point."""
@@ -94,18 +98,22 @@ def sweep(
     check_suffix(target)
     check_writable(target)
     space = _space(study, scenario)
-    numbers = array("q", (point.number for point in space.points()))
+    numbers = array("q", space.numbers())
     _check_runs(space, numbers)
     inputs = _inputs(space)
     fingerprint = _fingerprint(space, inputs)
     beside = target.with_name(f"{target.name}.journal")
     read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
-    check_outputs({"table": target, "rows beside the table": beside}, (*read, *files_read(inputs)))
+    written = {"table": target, "rows beside the table": beside}
+    if target.suffix == CSV:
+        written["description of the table"] = about_file(target)
+        check_writable(about_file(target))
+    check_outputs(written, (*read, *files_read(inputs)))
     if target.exists() and not restart and not beside.exists():
         if fingerprint_of(target) == fingerprint:
-            return Swept(space, target, len(numbers), _counted(statuses_of(target)), inputs, simulated=False)
+            by_status = _counted(str(row[STATUS]) for row in read_rows(target))
+            return Swept(space, target, len(numbers), by_status, inputs, simulated=False)
         what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
-        do += "" if target.suffix == PARQUET else "; a .parquet table says which study it is of"
         raise OutputError(what, where=str(target), do=do)
     with Journal(beside, fingerprint, anew=restart) as journal:
         left = (point for number in numbers if number not in journal and (point := space.point(number)))
@@ -187,6 +195,14 @@ def _work(missing: int, processes: int | None, scheduler: str | None) -> Callabl
     if processes == 1 or (processes is None and missing < _FEW_POINTS):
         return in_this_process
     return partial(on_all_cores, processes=processes)
+
+
+_PLURALS = {"does not fit": "do not fit"}
+
+
+def status_words(status: str, count: int) -> str:
+    """What became of points, behind their number."""
+    return status if count == 1 else _PLURALS.get(status, status)
 
 
 def _counted(statuses: Iterable[str]) -> dict[str, int]:
