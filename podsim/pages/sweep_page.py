@@ -18,7 +18,7 @@ from podsim.report.base import more_is_better
 from podsim.report.format import format_significant
 from podsim.specs.wording import known_here
 from podsim.sweeps.answer import HEADLINES, answer
-from podsim.sweeps.chart_words import told
+from podsim.sweeps.chart_words import numbers_and_unit, told
 from podsim.sweeps.expression import number_of
 from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
 from podsim.sweeps.rows import DONE
@@ -213,10 +213,13 @@ def _varied(table: _Table, number: int, key: str) -> Varied:
     """A key with its values in order: by size where all are numbers, otherwise as they appear."""
     found = {_text(row[key]): number_of(row[key]) for row in sorted(table.shown, key=lambda row: int(row[POINT]))}
     numbers = {text: float(value) for text, value in found.items() if isinstance(value, (int, float))}
-    is_numeric = len(numbers) == len(found)
+    is_numeric, shared = len(numbers) == len(found), numbers_and_unit(list(found))
+    if shared is not None and shared[1]:
+        numbers = dict(zip(found, shared[0], strict=True))
     ordered = sorted(found, key=lambda text: numbers[text]) if is_numeric else list(found)
     places = {text: round(place / max(1, len(ordered) - 1), 5) for place, text in enumerate(ordered)}
-    return Varied(f"k{number}", key, _short(key), ordered, places, numbers if is_numeric else {})
+    unit = shared[1] if is_numeric and shared else ""
+    return Varied(f"k{number}", key, _short(key), unit, ordered, places, numbers if is_numeric else {})
 
 
 def _with_numbers(chart: Chart, table: _Table) -> Chart:
