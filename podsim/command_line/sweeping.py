@@ -70,7 +70,13 @@ def sweep(
     check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
     with counted("points") as show, _stops_told(show, restart=restart) as tell:
         swept = sweep_study(
-            study, table, scenario=scenario, processes=processes, scheduler=scheduler, restart=restart, tell=tell
+            *(study, table),
+            scenario=scenario,
+            processes=processes,
+            scheduler=scheduler,
+            restart=restart,
+            tell=tell,
+            look=lambda count: say(f"looking for those of {count:,} combinations that `where` lets through"),
         )
     if swept.simulated:
         tell_written(table)

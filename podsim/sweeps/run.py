@@ -33,6 +33,8 @@ Tell = Callable[[int, int], None]
 """Is told how many points are done, and of how many."""
 _FEW_POINTS = 24
 """What processes need to start is worth so many points."""
+_MANY_POINTS = 100_000
+"""Conditions of as many take seconds."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ def sweep(
     scheduler: str | None = None,
     restart: bool = False,
     tell: Tell = lambda _done, _total: None,
+    look: Callable[[int], None] = lambda _count: None,
 ) -> Swept:
     """Simulate every point of a study and write the table of them all.
 
@@ -89,6 +92,7 @@ def sweep(
         scheduler: Address of a Dask scheduler, to simulate on its workers instead.
         restart: Drop rows of an earlier attempt, and a table that is there already.
         tell: Is told of progress.
+        look: Is told of how many combinations conditions are looked at, where that takes long.
 
     Raises:
         SpecError: The study or its scenario is wrong.
@@ -98,6 +102,8 @@ def sweep(
     check_suffix(target)
     check_writable(target)
     space = _space(study, scenario)
+    if space.study.where and len(space) > _MANY_POINTS:
+        look(len(space))
     numbers = array("q", space.numbers())
     _check_runs(space, numbers)
     inputs = _inputs(space)

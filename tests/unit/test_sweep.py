@@ -572,6 +572,15 @@ def test_a_finished_study_is_found_in_its_table(name: str, tmp_path: Path) -> No
         sweep(SMALL, tmp_path / f"broken{name}")
 
 
+def test_many_conditions_are_not_looked_at_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    for limit in (7, 8):
+        monkeypatch.setattr("podsim.sweeps.run._MANY_POINTS", limit)
+        with pytest.raises(SpecError, match="leaves out all of 8"):
+            sweep({**SMALL, "where": ["micro_batch_size > 99"]}, tmp_path / "t.csv", look=told.append)
+    assert told == [8]
+
+
 def test_a_csv_that_was_changed_is_no_finished_study(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     sweep({**SMALL, "keys": {"parallelism.micro_batch_size": [24]}}, table)
