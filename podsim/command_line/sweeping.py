@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsim.command_line import completion
-from podsim.command_line.console import TableConsole
 from podsim.command_line.counting import counted
 from podsim.command_line.ending import say
 from podsim.command_line.outputs import tell_written
@@ -57,6 +56,7 @@ def sweep(
     report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.command_line.console import TableConsole
     from podsim.report.files import check_outputs
     from podsim.specs.library import find
     from podsim.sweeps import sweep as sweep_study
