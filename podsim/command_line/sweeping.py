@@ -15,7 +15,6 @@ from podsim.command_line.ending import say
 from podsim.command_line.outputs import tell_written
 from podsim.command_line.pages import Report, check_report, write_report
 from podsim.command_line.running import check_paths
-from podsim.errors import PodsimError
 from podsim.harmless import terminal
 
 if TYPE_CHECKING:
@@ -52,14 +51,17 @@ def sweep(
     restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Column that the chart, or the page at first, shows; throughput if left out.")
+        str | None,
+        typer.Option(help="Column that points are compared by, and that the chart shows; throughput if left out."),
     ] = None,
     report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.command_line.console import TableConsole
     from podsim.report.files import check_outputs
     from podsim.specs.library import find
     from podsim.sweeps import sweep as sweep_study
+    from podsim.sweeps.answer import answer, answer_tables
 
     check_paths(None, plot)
     check_report(report)
@@ -69,13 +71,23 @@ def sweep(
     check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
     with counted("points") as show, _stops_told(show, restart=restart) as tell:
         swept = sweep_study(
-            study, table, scenario=scenario, processes=processes, scheduler=scheduler, restart=restart, tell=tell
+            *(study, table),
+            scenario=scenario,
+            processes=processes,
+            scheduler=scheduler,
+            restart=restart,
+            tell=tell,
+            look=lambda count: say(f"looking for those of {count:,} combinations that `where` lets through"),
         )
     if swept.simulated:
         tell_written(table)
     else:
         say(f"{table} holds this study already")
     typer.echo(terminal(_summary(swept)))
+    found = answer(swept, metric)
+    console = TableConsole()
+    for each in answer_tables(found):
+        console.print(each)
     _draw(swept, plot, report, metric)
     if "failed" in swept.by_status:
         raise typer.Exit(1)
@@ -117,8 +129,6 @@ def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: s
     """Refuse a wish that the chart cannot meet, before the work."""
     if plot is not None:
         import podsim.report.frames  # noqa: F401 - says what has to be installed for it
-    if metric is not None and plot is None:
-        raise PodsimError("`--metric` belongs to `--plot` and `--report`", do="add `--plot chart.png`, or leave it out")
     if metric is not None:
         from podsim.sweeps.plot import check_metric
         from podsim.sweeps.space import read_study
@@ -126,12 +136,8 @@ def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: s
         check_metric(read_study(study, scenario), metric)
 
 
-_PLURALS = {"does not fit": "do not fit"}
-
-
 def _summary(swept: Swept) -> str:
-    words = {
-        status: status if count == 1 else _PLURALS.get(status, status) for status, count in swept.by_status.items()
-    }
-    parts = ", ".join(f"{count:,} {words[status]}" for status, count in swept.by_status.items())
+    from podsim.sweeps.run import status_words
+
+    parts = ", ".join(f"{count:,} {status_words(status, count)}" for status, count in swept.by_status.items())
     return f"{swept.count:,} point{'s' * (swept.count != 1)}: {parts}"

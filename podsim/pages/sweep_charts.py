@@ -34,6 +34,7 @@ class Varied:
         field: Where its values are.
         key: Its name.
         short: The last part of that.
+        unit: Of the numbers, where all values share one; empty otherwise.
         ordered: Its values, in order.
         places: Where on an axis from 0 to 1 each of them is.
         numbers: The values as numbers; empty if one of them is none.
@@ -42,6 +43,7 @@ class Varied:
     field: str
     key: str
     short: str
+    unit: str
     ordered: Sequence[str]
     places: Mapping[str, float]
     numbers: Mapping[str, float]
@@ -85,7 +87,8 @@ def _is_full(keys: Sequence[Varied], values: Values) -> bool:
 
 def _line(key: Varied, values: Values, tips: list[dict[str, str]]) -> Spec:
     if key.numbers:
-        x: Spec = {"field": "n0", "type": "quantitative", "title": key.short, "scale": {"zero": False, "padding": 8}}
+        x: Spec = {"field": "n0", "type": "quantitative", "scale": {"zero": False, "padding": 8}}
+        x["title"] = f"{key.short} [{key.unit}]" if key.unit else key.short
         x["axis"] = {"tickCount": 5, "format": "~s" if max(key.numbers.values()) >= _LARGE else "~g"}
     else:
         x = {

@@ -17,6 +17,8 @@ from podsim.pages.sweep_charts import Varied, chart_over
 from podsim.report.base import more_is_better
 from podsim.report.format import format_significant
 from podsim.specs.wording import known_here
+from podsim.sweeps.answer import HEADLINES, answer
+from podsim.sweeps.chart_words import numbers_and_unit, told
 from podsim.sweeps.expression import number_of
 from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
 from podsim.sweeps.rows import DONE
@@ -31,7 +33,6 @@ _MOST_FIGURES: Final = 40
 _LISTED: Final = 500
 _FEW: Final = 10
 _DIGITS: Final = 6
-_HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
 _NUMBER: Final = re.compile(r"\d+\.\d+")
 _FEWEST_DIGITS: Final = 4
@@ -86,6 +87,7 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
         about=(f"{scenarios}, podsim {__version__}", f"Varies: {'; '.join(varying) or 'nothing'}"),
         version=__version__,
         inputs=swept.inputs,
+        warnings=answer(swept, table.figures[0]).notes if table.figures else (),
         tiles=list(_tiles(swept, table)),
         sections=[*_figures(table), *_points(table), *_left_out(table)],
     )
@@ -97,7 +99,7 @@ def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], 
     if metric is not None and metric not in numbers:
         do = known_here(metric, numbers, "use another")
         raise PodsimError(f"the table has no column of numbers `{metric}`", where="--metric", do=do)
-    first = metric or next((name for name in (*_HEADLINES, *numbers) if name in numbers), None)
+    first = metric or next((name for name in (*HEADLINES, *numbers) if name in numbers), None)
     most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // min(MOST_POINTS, len(frame))))
     keys = {key: frame[key].nunique(dropna=False) for key in ("scenario", "variant", *study_keys)}
     keys = {key: count for key, count in keys.items() if count > 1}
@@ -152,7 +154,7 @@ def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
     if table.figures:
         figure, best = table.figures[0], table.best[0]
         at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
-        which, value = "Most" if more_is_better(figure) else "Least", format_significant(float(best[figure]), 4)
+        which, value = "Most" if more_is_better(figure) else "Least", told(figure, float(best[figure]))
         yield Tile(f"{which} {words_of(figure)}", value, (f"at {at}",) if at else ())
     for status, count in swept.by_status.items():
         yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {swept.count:,}",))
@@ -168,7 +170,8 @@ def _text(value: object) -> str:
 
 
 def _rounded(text: str, digits: int) -> str:
-    return _NUMBER.sub(lambda match: f"{float(match[0]):.{digits}g}", text)
+    """Decimals are left out; digits before the point never are, and there are no powers of ten."""
+    return _NUMBER.sub(lambda match: format_significant(float(match[0]), digits).replace(",", ""), text)
 
 
 def shortened(texts: Iterable[str]) -> dict[str, str]:
@@ -178,6 +181,8 @@ def shortened(texts: Iterable[str]) -> dict[str, str]:
     {'1.23456 GHz': '1.235 GHz', '1.9 GHz': '1.9 GHz'}
     >>> shortened(["1.23456", "1.23461"])
     {'1.23456': '1.23456', '1.23461': '1.23461'}
+    >>> shortened(["13020.5 GB/s"])
+    {'13020.5 GB/s': '13020 GB/s'}
     """
     given = list(dict.fromkeys(texts))
     for digits in (_FEWEST_DIGITS, _FEWEST_DIGITS + 2):
@@ -208,10 +213,13 @@ def _varied(table: _Table, number: int, key: str) -> Varied:
     """A key with its values in order: by size where all are numbers, otherwise as they appear."""
     found = {_text(row[key]): number_of(row[key]) for row in sorted(table.shown, key=lambda row: int(row[POINT]))}
     numbers = {text: float(value) for text, value in found.items() if isinstance(value, (int, float))}
-    is_numeric = len(numbers) == len(found)
+    is_numeric, shared = len(numbers) == len(found), numbers_and_unit(list(found))
+    if shared is not None and shared[1]:
+        numbers = dict(zip(found, shared[0], strict=True))
     ordered = sorted(found, key=lambda text: numbers[text]) if is_numeric else list(found)
     places = {text: round(place / max(1, len(ordered) - 1), 5) for place, text in enumerate(ordered)}
-    return Varied(f"k{number}", key, _short(key), ordered, places, numbers if is_numeric else {})
+    unit = shared[1] if is_numeric and shared else ""
+    return Varied(f"k{number}", key, _short(key), unit, ordered, places, numbers if is_numeric else {})
 
 
 def _with_numbers(chart: Chart, table: _Table) -> Chart:

@@ -47,7 +47,8 @@ class _Style:
 
 _TITLE: Final = _Style(13, "bold", "black", 115)
 _ABOUT: Final = _Style(9.5, "normal", "#555555", 165)
-_WARNING: Final = _Style(9.5, "normal", "#9a4a00", 165)
+WARNING_INK: Final = "#9a4a00"
+_WARNING: Final = _Style(9.5, "normal", WARNING_INK, 165)
 
 
 def framed(result: Result, title: str, body_inches: float) -> tuple[Figure, SubFigure]:

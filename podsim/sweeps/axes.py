@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from podsim.errors import BadValueError, PodsimError
 from podsim.specs.document import KeyPath
-from podsim.sweeps.spec import RangeSpec, SamplesSpec, StudySpec, Value
+from podsim.sweeps.spec import MOST_POINTS, RangeSpec, SamplesSpec, StudySpec, Value
 
-_NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
+NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12
+_MOST_LISTED: Final = 2 * MOST_POINTS
+"""Values that are listed or drawn for all axes together; one study cannot need more, and they have to be in memory."""
 
 
 class AxisError(BadValueError):
@@ -49,6 +52,7 @@ def axes_of(study: StudySpec) -> tuple[Axis, ...]:
     """
     given = {**study.names, **study.keys}
     drawn = {key: each for key, each in given.items() if isinstance(each, RangeSpec) and each.count is None}
+    _check_count(study, {key: each for key, each in given.items() if key not in drawn}, len(drawn))
     listed = {key: _values(_path(key, study), each) for key, each in given.items() if key not in drawn}
     together = [_together(group, listed, ("zipped", place)) for place, group in enumerate(study.zipped)]
     members = [key for axis in together for key in axis.keys]
@@ -56,8 +60,23 @@ def axes_of(study: StudySpec) -> tuple[Axis, ...]:
     if twice := next((key for key in members if members.count(key) > 1), None):
         what, do = f"`zipped` names `{twice}` twice", "name each key once; keys of one group vary together"
         raise AxisError(what, do, ("zipped",))
-    alone = [Axis((key,), [(value,) for value in values]) for key, values in listed.items() if key not in taken]
+    alone = [Axis((key,), _Alone(values)) for key, values in listed.items() if key not in taken]
     return (*together, *alone, *_sampled({_path(key, study): each for key, each in drawn.items()}, study.samples))
+
+
+def _check_count(study: StudySpec, counted: Mapping[str, Sequence[Value] | RangeSpec], drawn: int) -> None:
+    """Refuse more values than fit into memory, before there are any."""
+    zipped = {key for group in study.zipped for key in group}
+    counts = {
+        key: len(each) if not isinstance(each, RangeSpec) else (each.count or 0) * (each.whole or key in zipped)
+        for key, each in counted.items()
+    }
+    paths = {_path(key, study): count for key, count in counts.items()}
+    paths["samples", "count"] = drawn * (study.samples.count if study.samples else 0)
+    total, (path, most) = sum(paths.values()), max(paths.items(), key=lambda item: item[1])
+    if total > _MOST_LISTED:
+        what = f"the study lists {total:,} values, {most:,} of them here; the limit is {_MOST_LISTED:,}"
+        raise AxisError(what, "give a smaller `count`", path)
 
 
 def _path(key: str, study: StudySpec) -> KeyPath:
@@ -80,9 +99,7 @@ def _values(path: KeyPath, given: Sequence[Value] | RangeSpec) -> Sequence[Value
     if not isinstance(given, RangeSpec):
         return given
     assert given.count is not None
-    steps = max(1, given.count - 1)
-    at = _between(path, given)
-    values = [at(step / steps) for step in range(given.count)]
+    values = _Steps(_between(path, given), given.count)
     return list(dict.fromkeys(values)) if given.whole else values
 
 
@@ -119,6 +136,35 @@ def _spread(dimensions: int, samples: SamplesSpec) -> Sequence[Sequence[float]]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Alone(Sequence[tuple[Value, ...]]):
+    """Values of a key that varies on its own."""
+
+    values: Sequence[Value]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: Any) -> Any:
+        return (self.values[place],)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps(Sequence[Value]):
+    """Values of a range, made when they are asked for: there may be millions."""
+
+    at: _Between
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: Any) -> Any:
+        if not 0 <= place < self.length:
+            raise IndexError(place)
+        return self.at(place / max(1, self.length - 1))
+
+
+@dataclass(frozen=True, slots=True)
 class _Between:
     """Values between two ends, by the share of the way."""
 
@@ -133,7 +179,7 @@ class _Between:
             number = self.first * (self.last / self.first) ** share
         else:
             number = self.first + (self.last - self.first) * share
-        number = float(f"{number:.{_DIGITS}g}")
+        number = float(f"{number:.{_DIGITS}g}") + 0.0  # not -0
         number = round(number) if self.whole or number.is_integer() else number
         return f"{number} {self.unit}" if self.unit else number
 
@@ -143,14 +189,17 @@ def _between(path: KeyPath, given: RangeSpec) -> _Between:
     if unit != other:
         what = f"`{path[-1]}` goes from {given.from_} to {given.to}, which have different units"
         raise AxisError(what, "write both ends in the same unit", path)
-    if given.scale == "log" and not first * last > 0:
+    if not math.isfinite(last - first):
+        what = f"`{path[-1]}` goes from {given.from_} to {given.to}, which is too far for numbers"
+        raise AxisError(what, "write ends nearer to 0", path)
+    if given.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
         raise AxisError(f"`{path[-1]}` has an end at 0, or ends of both signs", "use `scale: linear`", path)
     return _Between(first, last, unit, given.scale == "log", given.whole)
 
 
 def _split(path: KeyPath, end: Value) -> tuple[float, str]:
     """A number and its unit."""
-    match = None if isinstance(end, bool) else _NUMBER_AND_UNIT.fullmatch(str(end))
+    match = None if isinstance(end, bool) else NUMBER_AND_UNIT.fullmatch(str(end))
     if match is None:
         what = f"`{path[-1]}` needs numbers at the ends of its range, not {end}"
         raise AxisError(what, "write 8 GB/s, or 8", path)

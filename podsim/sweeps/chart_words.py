@@ -7,17 +7,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podsim.report.format import format_significant
+from podsim.sweeps.axes import NUMBER_AND_UNIT
 from podsim.sweeps.expression import number_of
 from podsim.sweeps.table import unit_of
 
-_NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _RATE: Final = re.compile(r"(\w+?)_?(samples|tokens|requests|steps)?_per_s")
 _TIMES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (0.0, 1e-6, "µs"))
 _SIZES: Final = ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB"))
 _THOUSANDS_FROM: Final = 1e5
 _SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
 _LARGE_CELL, _WHOLE_CELL = 1e4, 100
+_LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PARTS_SHOWN: Final = 2
+_DIGITS: Final = 4
+_LEAST, _MOST = 1e-7, 1e15
+"""Numbers that are written out; others are rare, and shorter with a power of ten."""
+_MOST_LISTED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +31,26 @@ class Quantity:
     """A figure on an axis.
 
     Attributes:
-        label: Name and unit.
+        name: What it is.
+        unit: Of its numbers; empty for those that have none.
         divisor: What its numbers are divided by for that unit.
     """
 
-    label: str
+    name: str
+    unit: str = ""
     divisor: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """Name and unit."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
 
 
 def quantity(metric: str, most: float) -> Quantity:
     """How a figure is shown whose largest value is given.
 
     >>> quantity("time_to_train_s", 1200.0)
-    Quantity(label='time to train [min]', divisor=60.0)
+    Quantity(name='time to train', unit='min', divisor=60.0)
     >>> quantity("throughput_samples_per_s", 250_000.0).label
     'throughput [1,000 samples/s]'
     """
@@ -45,14 +58,35 @@ def quantity(metric: str, most: float) -> Quantity:
     if rate := _RATE.fullmatch(metric):
         large = most >= _THOUSANDS_FROM
         what, of = (rate[1], rate[2]) if rate[2] else ("rate", rate[1])
-        return Quantity(f"{words(what)} [{'1,000 ' * large}{of}/s]", 1000.0 if large else 1.0)
+        return Quantity(words(what), f"{'1,000 ' * large}{of}/s", 1000.0 if large else 1.0)
     if unit in ("s", "B"):
         name = name.removesuffix("_s").removesuffix("_bytes")
         choices = _TIMES if unit == "s" else _SIZES
         divisor, shown = next((size, text) for least, size, text in choices if most >= least)
-        return Quantity(f"{words(name)} [{shown}]", divisor)
+        return Quantity(words(name), shown, divisor)
     name = name.removesuffix("_w").removesuffix("_j")
-    return Quantity(f"{words(name)} [{unit}]" if unit else words(metric))
+    return Quantity(words(name), unit) if unit else Quantity(words(metric))
+
+
+def told(metric: str, value: float) -> str:
+    """A figure with its unit.
+
+    >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
+    ('250,000 samples/s', '90 s', '0.153')
+    """
+    shown = quantity(metric, min(abs(value), _THOUSANDS_FROM - 1) if metric.endswith("_per_s") else abs(value))
+    return f"{short(value / shown.divisor)} {shown.unit}".rstrip()
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in a sentence, the middle of many left out.
+
+    >>> listed(["a", "b", "c"]), listed([str(each) for each in range(10)])
+    ('a, b and c', '0 to 9, 10 values')
+    """
+    if len(texts) > _MOST_LISTED:
+        return f"{texts[0]} to {texts[-1]}, {len(texts):,} values"
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
 
 
 def words(name: str) -> str:
@@ -73,7 +107,7 @@ def numbers_and_unit(values: Iterable[Any]) -> tuple[list[float], str] | None:
     (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
     """
     given = list(values)
-    matches = [_NUMBER_AND_UNIT.fullmatch(each) if isinstance(each, str) else None for each in given]
+    matches = [NUMBER_AND_UNIT.fullmatch(each) if isinstance(each, str) else None for each in given]
     units = {(match[2] or "").strip() if match else "" for match in matches}
     if all(matches) and len(units) == 1:
         return [float(match[1]) for match in matches if match], units.pop()
@@ -88,12 +122,14 @@ def short(value: object) -> str:
 
     >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
     ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
+    >>> short(13020.4), short(0.00002), short("13020.5 GB/s")
+    ('13,020', '0.00002', '13,021 GB/s')
     """
     if value is None or value != value:  # not a number
         return "–"
     if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < _THOUSANDS_FROM else f"{value:,.0f}"
-    match = _NUMBER_AND_UNIT.fullmatch(str(value))
+        return format_significant(value, _DIGITS) if _LEAST <= abs(value) < _MOST or not value else f"{value:.4g}"
+    match = NUMBER_AND_UNIT.fullmatch(str(value))
     return f"{short(float(match[1]))} {match[2] or ''}".rstrip() if match else str(value)
 
 
@@ -102,10 +138,13 @@ def cell(value: float, most: float) -> str:
 
     >>> cell(15702.0, 15702.0), cell(1073.4, 15702.0), cell(1073.4, 2009.0), cell(0.1234, 0.2)
     ('15.7k', '1.07k', '1,073', '0.123')
+    >>> cell(1.302e6, 1.302e6), cell(999_900.0, 999_900.0)
+    ('1.3M', '1,000k')
     """
     if most >= _LARGE_CELL:
-        return f"{value / 1000:.3g}k"
-    return f"{value:,.0f}" if most >= _WHOLE_CELL else f"{value:.3g}"
+        divisor, letter = next((each for each in _LETTERS if most >= each[0]), _LETTERS[-1])
+        return f"{format_significant(value / divisor)}{letter}"
+    return f"{value:,.0f}" if most >= _WHOLE_CELL else format_significant(value)
 
 
 def axis_title(key: str, values: Sequence[Any]) -> str:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Final
 
 from podsim.errors import PodsimError
+from podsim.memo import files_held
 from podsim.sweeps.rows import Row, row_of
 from podsim.sweeps.space import Point
 
 _WAITING_PER_THREAD: Final = 16
+_MOST_TOGETHER: Final = 16
 _TIMEOUT_S: Final = 10
 
 
@@ -33,15 +35,30 @@ def on_cluster(points: Iterable[Point], address: str, simulator: Callable[[], st
     distributed = _distributed()
     with _client(distributed, address) as client:
         _check_workers(client, address, simulator)
-        futures = (client.submit(row_of, point, pure=False) for point in points)
+        futures = (client.submit(_rows_of, portion, pure=False) for portion in _portions(points))
         begun = list(islice(futures, _WAITING_PER_THREAD * max(1, sum(client.nthreads().values()))))
         if not begun:
             return
         waiting = distributed.as_completed(begun, loop=client.loop, with_results=True)
-        for future, row in waiting:
+        for future, rows in waiting:
             future.release()
             waiting.update(islice(futures, 1))
-            yield row
+            yield from rows
+
+
+def _portions(points: Iterable[Point]) -> Iterator[tuple[Point, ...]]:
+    """Points that are sent together, one by one at first: for a point alone, a scheduler works as long as a worker."""
+    left = iter(points)
+    for number in count():
+        portion = tuple(islice(left, min(_MOST_TOGETHER, 1 + number // _WAITING_PER_THREAD)))
+        if not portion:
+            return
+        yield portion
+
+
+def _rows_of(points: Iterable[Point]) -> list[Row]:
+    with files_held():
+        return [row_of(point) for point in points]
 
 
 def _check_workers(client: Any, address: str, simulator: Callable[[], str]) -> None:

@@ -11,6 +11,7 @@ import ast
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,6 +22,7 @@ from podsim.units import UNITS, parse_quantity
 
 _LONGEST: Final = 500
 _LARGEST_POWER: Final = 64
+"""Of exponents, and of the digits that a number is rounded to."""
 _MOST_BITS: Final = 4096
 _MOST_REMEMBERED: Final = 1024
 _INTERPOLATED: Final = re.compile(r"\$\{([^{}]*)\}")
@@ -43,6 +45,15 @@ _UNARY: Final[dict[type, Callable[[Any], Any]]] = {
     ast.UAdd: operator.pos,
     ast.Not: operator.not_,
 }
+
+
+def _rounded(number: float, digits: int | None = None) -> float:
+    """A number rounded; Python would raise 10 to the power of digits before the point."""
+    if digits is not None and abs(digits) > _LARGEST_POWER:
+        raise BadValueError(f"`round` to {digits:g} digits", f"round to {_LARGEST_POWER} digits or fewer")
+    return round(number, digits)
+
+
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": abs,
     "ceil": math.ceil,
@@ -50,7 +61,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "log2": math.log2,
     "max": max,
     "min": min,
-    "round": round,
+    "round": _rounded,
     "sqrt": math.sqrt,
 }
 _GRAMMAR: Final = (
@@ -88,7 +99,9 @@ class Expression:
         if len(self.text) > _LONGEST:
             raise BadValueError(f"an expression of {len(self.text):,} characters", f"use {_LONGEST} or fewer")
         try:
-            return ast.parse(self.text.strip(), mode="eval").body
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a compiler, about what is refused or harmless
+                return ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise BadValueError(f"`{self.text}` is not an expression", _GRAMMAR) from None
 
@@ -105,6 +118,8 @@ class Expression:
         """
         try:
             return _finite(_value(self._tree, values))
+        except RecursionError:
+            raise BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps") from None
         except ZeroDivisionError:
             raise BadValueError(f"`{self.text}` divides by zero", "exclude such points with `where`") from None
         except (TypeError, ValueError, OverflowError) as error:
@@ -176,13 +191,13 @@ def _names(node: ast.AST) -> list[str]:
 def _value(node: ast.AST, values: _Values) -> Any:
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
-            return value
+            return _finite(number_of(value))
         case ast.Name() | ast.Attribute():
             return _named(ast.unparse(node), values)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             return _power(_value(left, values), _value(right, values))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](*_numbers(_value(left, values), _value(right, values)))
+            return _finite(_BINARY[type(op)](*_numbers(_value(left, values), _value(right, values))))
         case ast.UnaryOp(op=op, operand=operand):
             return _UNARY[type(op)](_value(operand, values))
         case ast.BoolOp(op=op, values=parts):
@@ -209,8 +224,7 @@ def _named(name: str, values: _Values) -> Any:
     key = key_named(name, values)
     if key is None:
         raise BadValueError(f"`{name}` is no key of this study", f"use one of: {', '.join(values)}")
-    value = values[key]
-    return number_of(value)
+    return _finite(number_of(values[key]))
 
 
 def number_of(value: Any) -> Any:
@@ -234,6 +248,7 @@ def _numbers(*values: Any) -> tuple[Any, ...]:
 
 
 def _finite(value: Any) -> Any:
+    """A value that is no number without end; whole ones have as many digits as a float has places for."""
     if not isinstance(value, str) and not math.isfinite(value):
         raise ValueError("it is no finite number")
     return value

@@ -1,7 +1,8 @@
 """What a study has found so far: a file that grows by a line with every point, and outlives whatever ends the study.
 
-The first line says which study it is, by a fingerprint. A line that was cut off, when the process was killed or the
-disk was full, is dropped when the study goes on. A lock keeps a second study from the same file; the system lifts it
+The first line says which study it is, by a fingerprint; each other line is a row and its checksum. A line that was cut
+off, when the process was killed or the disk was full, is dropped when the study goes on, and so is what follows a line
+that was damaged. A lock keeps a second study from the same file; the system lifts it
 when the process ends, however it ends.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self
+from zlib import crc32
 
 from podsim.errors import OutputError
 from podsim.report.files import check_writable
@@ -24,6 +26,8 @@ from podsim.sweeps.spec import MOST_POINTS
 _FINGERPRINT: Final = "fingerprint"
 _HEAD: Final = b'{"fingerprint": "'
 _NONE: Final = -1
+_SUM: Final = b"\t%08x"
+_SUM_BYTES: Final = len(_SUM % 0)
 
 
 class Journal:
@@ -89,15 +93,15 @@ class Journal:
             if place == _NONE:
                 continue
             self._file.seek(place)
-            row: Row = json.loads(self._file.readline())
-            yield row
+            yield _row(self._file.readline())
 
     def remove(self) -> None:
         """Delete the file, once its rows are kept elsewhere."""
         self.path.unlink(missing_ok=True)
 
-    def _write(self, data: Any) -> None:
-        self._file.write(json.dumps(data, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    def _write(self, data: Any, *, summed: bool = True) -> None:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+        self._file.write(text + (_SUM % crc32(text) if summed else b"") + b"\n")
         self._file.flush()
 
     def _keep(self, point: int, place: int) -> None:
@@ -112,9 +116,8 @@ class Journal:
         if first.endswith(b"\n") and _content(first).get(_FINGERPRINT) == fingerprint:
             end = len(first)
             for line in self._file:
-                row = _content(line) if line.endswith(b"\n") else {}
-                point = row.get(POINT)
-                if not isinstance(point, int) or not 0 <= point < MOST_POINTS:
+                point = _row(line).get(POINT)
+                if type(point) is not int or not 0 <= point < MOST_POINTS:
                     break
                 self._keep(point, end)
                 end += len(line)
@@ -124,7 +127,7 @@ class Journal:
             raise OutputError(what, where=str(self.path), do="give another --output, or --restart")
         self._file.truncate(end)
         if not end:
-            self._write({_FINGERPRINT: fingerprint})
+            self._write({_FINGERPRINT: fingerprint}, summed=False)
 
     def _lock(self) -> None:
         try:
@@ -144,9 +147,15 @@ def _content(line: bytes) -> dict[str, Any]:
     """What a line holds; nothing if it was damaged."""
     try:
         data = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def _row(line: bytes) -> Row:
+    """The row that a whole line holds; nothing if its checksum is another."""
+    text, end = line[: -_SUM_BYTES - 1], line[-_SUM_BYTES - 1 :]
+    return _content(text) if end == _SUM % crc32(text) + b"\n" else {}
 
 
 if os.name == "nt":

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 COLOURS: Final = "viridis"  # readable in grey and by the colour-blind
 SERIES: Final = (("#1b6ca8", "o", "-"), ("#e6750f", "s", "--"), ("#1f9e80", "^", "-."), ("#6a2c86", "D", ":"))
 """Colour, marker and line of each: any of the three tells them apart."""
-PLAIN: Final = FuncFormatter(lambda value, _: f"{value:,.6g}")
+PLAIN: Final = FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}")
 """Numbers of an axis, with separators and without powers."""
 _MEASURED_INK: Final = "#222222"
 _NO_FIGURE, _LEFT_OUT = "#9a4a00", "#dddddd"
 _CLEAR: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
 _LIGHT: Final = 0.6
+_BESIDE: Final = 1.25
+"""Room beside bars for their numbers, as a share of the longest."""
 _MOST_TICKS: Final = 10
 _MOST_LABELS: Final = 8
 _MOST_CELLS_WITH_TEXT: Final = 150
@@ -130,12 +132,16 @@ def bars(axes: Axes, drawn: Drawn, along: str) -> None:
     values, figures = list(drawn.frame[along]), drawn.figures(drawn.frame)
     axes.barh(range(len(values)), figures.fillna(0), color=SERIES[0][0], height=0.6)
     for place, (figure, status) in enumerate(zip(figures, drawn.frame["status"], strict=True)):
-        text = f" {short(float(figure))}" if figure == figure else f" {status if status != 'done' else 'no figure'}"
+        text = (
+            f" {short(float(figure))} {drawn.quantity.unit}"
+            if figure == figure
+            else f" {status if status != 'done' else 'no figure'}"
+        )
         axes.text(0 if figure != figure else figure, place, text, va="center", fontsize=9)
     axes.set_yticks(range(len(values)), [short(each) for each in values])
     axes.invert_yaxis()
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.set(xlabel=drawn.quantity.label, xlim=(0, figures.max() * 1.12))
+    axes.set(xlabel=drawn.quantity.label, xlim=(0, figures.max() * _BESIDE))
     axes.spines[["top", "right"]].set_visible(False)
 
 

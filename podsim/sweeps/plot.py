@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from podsim.errors import PodsimError
-from podsim.report.chart_frame import write_figure
+from podsim.report.chart_frame import WARNING_INK, write_figure
 from podsim.specs.wording import known_here
 from podsim.sweeps import panels
+from podsim.sweeps.answer import HEADLINES, answer
 from podsim.sweeps.chart_words import numbers_and_unit, quantity, short, words
 from podsim.sweeps.measured import measured_points
 from podsim.sweeps.names import COLUMNS, SCENARIO, STATUS, VARIANT
@@ -23,8 +25,8 @@ from podsim.sweeps.space import Space
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
 _SIZE_INCHES: Final = (10.0, 5.5)
+_NOTE_CHARACTERS: Final = 150
 _FEW_POINTS: Final = 24
 _MOST_LINES: Final = 4
 _MOST_PANELS: Final = 6
@@ -51,7 +53,7 @@ def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> Non
     frame[VARIANT] = variants.where(variants.notna(), _NO_VARIANT)
     if DONE not in swept.by_status:
         raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
-    column = metric or next((each for each in _HEADLINES if each in frame), "")
+    column = metric or next((each for each in HEADLINES if each in frame), "")
     numbers = [name for name in frame.columns if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
     if column not in numbers:
         raise _no_column(column, numbers)
@@ -62,7 +64,8 @@ def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> Non
     measured = list(measured_points(study.measured, column))
     shown = quantity(column, max([*frame[column].dropna().abs(), *(value for _, value in measured)]))
     drawn = panels.Drawn(frame, column, shown, measured)
-    write_figure(path, lambda: _figure(drawn, keys, study.description), swept.inputs)
+    notes = answer(swept, column).notes
+    write_figure(path, lambda: _figure(drawn, keys, study.description, notes), swept.inputs)
 
 
 def check_metric(space: Space, metric: str) -> None:
@@ -108,7 +111,7 @@ def _crossed(space: Space) -> list[str]:
     return [SCENARIO, VARIANT, *(key for key in dict.fromkeys(given) if key not in follow)]
 
 
-def _figure(drawn: panels.Drawn, keys: Sequence[str], title: str) -> Figure:
+def _figure(drawn: panels.Drawn, keys: Sequence[str], title: str, notes: Sequence[str]) -> Figure:
     figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
     figures = drawn.figures(drawn.frame).dropna()
     norm = Normalize(figures.min(), figures.max())
@@ -120,7 +123,10 @@ def _figure(drawn: panels.Drawn, keys: Sequence[str], title: str) -> Figure:
     else:
         _coloured(figure, drawn, keys, norm)
         figure.colorbar(panels.mappable(norm), ax=figure.axes, label=drawn.quantity.label, format=panels.PLAIN)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(title.replace("$", r"\$"), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    if notes:
+        lines = [line for note in notes for line in wrap(note.replace("$", r"\$"), _NOTE_CHARACTERS)]
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5, color=WARNING_INK)
     return figure
 
 

@@ -23,7 +23,7 @@ from podsim.sweeps.journal import Journal
 from podsim.sweeps.names import SCENARIO, STATUS
 from podsim.sweeps.rows import DONE, Row
 from podsim.sweeps.space import Point, Space, read_study, space_of
-from podsim.sweeps.table import PARQUET, check_suffix, fingerprint_of, statuses_of, write_table
+from podsim.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, write_table
 from podsim.sweeps.workers import in_this_process, on_all_cores
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ Tell = Callable[[int, int], None]
 """Is told how many points are done, and of how many."""
 _FEW_POINTS = 24
 """What processes need to start is worth so many points."""
+_MANY_POINTS = 100_000
+"""Conditions of as many take seconds."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class Swept:
     inputs: tuple[tuple[str, str], ...]
     simulated: bool = True
 
+    def rows(self) -> Iterator[Row]:
+        """The rows of the table, one by one."""
+        return read_rows(self.output)
+
     def frame(self) -> DataFrame:
         """The table, one row per point."""
         from podsim.report.frames import frame_of_file
@@ -71,6 +77,7 @@ def sweep(
     scheduler: str | None = None,
     restart: bool = False,
     tell: Tell = lambda _done, _total: None,
+    look: Callable[[int], None] = lambda _count: None,
 ) -> Swept:
     """Simulate every point of a study and write the table of them all.
 
@@ -85,6 +92,7 @@ def sweep(
         scheduler: Address of a Dask scheduler, to simulate on its workers instead.
         restart: Drop rows of an earlier attempt, and a table that is there already.
         tell: Is told of progress.
+        look: Is told of how many combinations conditions are looked at, where that takes long.
 
     Raises:
         SpecError: The study or its scenario is wrong.
@@ -94,18 +102,24 @@ def sweep(
     check_suffix(target)
     check_writable(target)
     space = _space(study, scenario)
-    numbers = array("q", (point.number for point in space.points()))
+    if space.study.where and len(space) > _MANY_POINTS:
+        look(len(space))
+    numbers = array("q", space.numbers())
     _check_runs(space, numbers)
     inputs = _inputs(space)
     fingerprint = _fingerprint(space, inputs)
     beside = target.with_name(f"{target.name}.journal")
     read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
-    check_outputs({"table": target, "rows beside the table": beside}, (*read, *files_read(inputs)))
+    written = {"table": target, "rows beside the table": beside}
+    if target.suffix == CSV:
+        written["description of the table"] = about_file(target)
+        check_writable(about_file(target))
+    check_outputs(written, (*read, *files_read(inputs)))
     if target.exists() and not restart and not beside.exists():
         if fingerprint_of(target) == fingerprint:
-            return Swept(space, target, len(numbers), _counted(statuses_of(target)), inputs, simulated=False)
+            by_status = _counted(str(row[STATUS]) for row in read_rows(target))
+            return Swept(space, target, len(numbers), by_status, inputs, simulated=False)
         what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
-        do += "" if target.suffix == PARQUET else "; a .parquet table says which study it is of"
         raise OutputError(what, where=str(target), do=do)
     with Journal(beside, fingerprint, anew=restart) as journal:
         left = (point for number in numbers if number not in journal and (point := space.point(number)))
@@ -187,6 +201,14 @@ def _work(missing: int, processes: int | None, scheduler: str | None) -> Callabl
     if processes == 1 or (processes is None and missing < _FEW_POINTS):
         return in_this_process
     return partial(on_all_cores, processes=processes)
+
+
+_PLURALS = {"does not fit": "do not fit"}
+
+
+def status_words(status: str, count: int) -> str:
+    """What became of points, behind their number."""
+    return status if count == 1 else _PLURALS.get(status, status)
 
 
 def _counted(statuses: Iterable[str]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -116,7 +116,13 @@ class Space:
     def _met(self, values: Mapping[str, Value], *, late: bool) -> bool:
         for place, condition, needs_derived in self._conditions:
             with self._placed("where", place):
-                if needs_derived == late and not condition.value(values):
+                if needs_derived != late:
+                    continue
+                holds = condition.value(values)
+                if isinstance(holds, str):
+                    what = f"`{condition.text}` is a text, which neither holds nor fails"
+                    raise BadValueError(what, "compare it with something")
+                if not holds:
                     return False
         return True
 
@@ -128,6 +134,10 @@ class Space:
         except BadValueError as error:
             problem = Problem(self.document.where(path), ".".join(map(str, path)), str(error), error.do)
             raise SpecError([problem]) from None
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of all points that `where` lets through."""
+        return (point.number for point in self.points()) if self.study.where else range(len(self))
 
     def points(self) -> Iterator[Point]:
         """All points that `where` lets through."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -19,6 +20,8 @@ Value = bool | int | float | str
 def _one_value(given: Any) -> Any:
     if not isinstance(given, Value):
         raise BadValueError(f"needs a number or a text, not {shown(given)}", "write for example `8 GB/s` or `12`")
+    if isinstance(given, float) and not math.isfinite(given):
+        raise BadValueError(f"needs a finite number, not {given}", "write for example `8 GB/s` or `12`")
     return given
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +16,7 @@ from typing import Any, Final
 
 from podsim import harmless
 from podsim.errors import OutputError, PodsimError
-from podsim.sweeps.names import STATUS
+from podsim.report.files import write_atomically
 from podsim.sweeps.rows import Row
 
 PARQUET, CSV = ".parquet", ".csv"
@@ -23,6 +26,8 @@ _UNITS: Final = {"_samples_per_s": "1/s", "_per_s": "1/s", "_bytes": "B", "_shar
     "_w": "W",
     "_j": "J",
 }
+_NUMERIC: Final = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]?\d{1,3})?")
+_FLAGS: Final = {"True": True, "False": False}
 _TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool"
 
 
@@ -57,7 +62,7 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
     Args:
         path: A `.parquet` or `.csv` file, which is replaced.
         rows_of: Gives the rows, each time it is called.
-        about: What the table stands on, kept in its metadata; CSV has none.
+        about: What the table stands on, kept in its metadata; beside a CSV, which has none.
 
     Raises:
         OutputError: It cannot be written.
@@ -69,6 +74,9 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
         write(temporary, types, rows_of(), about)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+        if path.suffix == CSV:  # before the table, which is not known without it
+            known = {**about, "sha256": _sha256(temporary)}
+            write_atomically(about_file(path), (json.dumps(known, indent=2) + "\n").encode())
         temporary.replace(path)
     except OSError as error:
         what = f"cannot be written: {error.strerror or type(error).__name__}"
@@ -81,9 +89,13 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
 
 
 def fingerprint_of(path: Path) -> str | None:
-    """Of what a finished table holds; None of one that does not say it, as CSV."""
-    if path.suffix != PARQUET:
-        return None
+    """Of what a finished table holds; None of one that does not say it, or that was changed."""
+    if path.suffix == CSV:
+        try:
+            about = json.loads(about_file(path).read_bytes())
+            return str(about["fingerprint"]) if about["sha256"] == _sha256(path) else None
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return None
     arrow, parquet = _pyarrow()
     try:
         metadata = parquet.read_schema(path).metadata or {}
@@ -93,11 +105,34 @@ def fingerprint_of(path: Path) -> str | None:
     return None if found is None else found.decode(errors="replace")
 
 
-def statuses_of(path: Path) -> list[str]:
-    """What became of each point of a finished Parquet table."""
+def about_file(path: Path) -> Path:
+    """Where it is written what a CSV table stands on."""
+    return path.with_name(f"{path.name}.json")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a finished table, a few of them in memory at a time; nothing is None."""
+    if path.suffix == CSV:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield {name: _read(text) for name, text in row.items()}
+        return
     _, parquet = _pyarrow()
-    found: list[str] = parquet.read_table(path, columns=[STATUS])[STATUS].to_pylist()
-    return found
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+
+def _read(text: str) -> Any:
+    """A cell of a CSV table."""
+    if not text or not _NUMERIC.fullmatch(text):
+        return _FLAGS.get(text, text) if text else None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def _types(rows: Iterable[Row]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -192,3 +193,113 @@ def mutated(seed: int) -> dict[str, Any] | bytes:
 @cache
 def _texts() -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for path in sorted((_ROOT / "scenarios").rglob("*.yaml")))
+
+
+_BUSY_STUDY: dict[str, Any] = {
+    "kind": "study",
+    "scenario": "bert_v1.1_pod16_open",
+    "names": {"replicas": [2, 4], "rate": {"from": 8, "to": 32, "count": 3, "scale": "log", "whole": True}},
+    "keys": {
+        "system.machine.ipu.clock": {"from": "1.2 GHz", "to": "2 GHz"},
+        "parallelism.micro_batch_size": [1, 2, 3],
+        "parallelism.accumulation_factor": [384, 192, 128],
+    },
+    "zipped": [["parallelism.micro_batch_size", "parallelism.accumulation_factor"]],
+    "derived": {
+        "system.machine.ipu_link.bandwidth_per_direction": "${rate} GB/s",
+        "parallelism.replication_factor": "${max(2, min(replicas, 4)) // 1}",
+    },
+    "where": [
+        "1536 % (4 * micro_batch_size) == 0",
+        "not replicas > 4 or round(rate / 3, 1) >= 2.7 and rate ** 2 < 1e4",
+    ],
+    "samples": {"count": 4, "seed": 1},
+}
+_TOKENS = re.compile(r"\d+\.?\d*|\w+|\*\*|//|[<>=!]=|\S")
+_OTHERS = (
+    *(
+        "0",
+        "1",
+        "-1",
+        "64",
+        "65",
+        "10**9",
+        "-10**9",
+        "1e308",
+        "1e999",
+        "10**64",
+        "2**63",
+        "'a'",
+        "'1 GHz'",
+        "True",
+        "None",
+    ),
+    *("and", "or", "not", "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "~", "==", "!=", "<", ">=", "in"),
+    *("(", ")", "((", "))", "[", "]", "{", "}", "${", ",", ":", ".", "lambda", "if", "else", "await", "\\", "#", "\n"),
+    *(
+        "abs",
+        "ceil",
+        "floor",
+        "log2",
+        "max",
+        "min",
+        "round",
+        "sqrt",
+        "factorial",
+        "range",
+        "sum",
+        "print",
+        "__import__",
+    ),
+    *(
+        "replicas",
+        "rate",
+        "clock",
+        "micro_batch_size",
+        "point",
+        "status",
+        "-" * 400,
+        "(" * 250,
+        "not " * 120,
+        "9" * 300,
+    ),
+)
+
+
+def mutated_expression(rng: random.Random, text: str) -> str:
+    """An expression in which some words were replaced, lost, doubled or added."""
+    tokens = _TOKENS.findall(text) or ["1"]
+    for _ in range(rng.randrange(1, 5)):
+        place = rng.randrange(len(tokens))
+        word = rng.choice((*_OTHERS, *tokens))
+        slips = {"replace": [word], "lose": [], "double": [tokens[place]] * 2, "add": [tokens[place], word]}
+        tokens[place : place + 1] = slips[rng.choice(list(slips))]
+        tokens = tokens or ["1"]
+    return " ".join(tokens)
+
+
+@cache
+def _studies() -> tuple[dict[str, Any], ...]:
+    found = (_read(path) for path in sorted((_ROOT / "studies").glob("*.yaml")))
+    return (_BUSY_STUDY, *(data for data in found if data.get("kind") == "study"))
+
+
+def mutated_study(seed: int) -> dict[str, Any]:
+    """A study with one to three slips, half of them in its expressions. The same seed gives the same."""
+    rng = random.Random(seed)
+    data = _copy(_BUSY_STUDY if rng.random() < 0.5 else rng.choice(_studies()))
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        paths = [path for path in _paths(data) if path[0] != "kind"]
+        texts = [path for path in paths if path[0] in ("where", "derived") and isinstance(_at(data, path), str)]
+        if texts and rng.random() < 0.5:
+            path = rng.choice(texts)
+            inside = re.sub(r"\$\{(.*)\}", r"\1", _at(data, path))
+            spoiled = mutated_expression(rng, inside)
+            _parent(data, path)[path[-1]] = spoiled if path[0] == "where" else f"${{{spoiled}}}"
+        elif paths:
+            rng.choice(_SLIPS)(data, rng.choice(paths), rng)
+    return data
+
+
+def _at(data: Any, path: Path_) -> Any:
+    return _parent(data, path)[path[-1]]

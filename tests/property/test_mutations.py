@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
+import random
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from podsim.errors import PodsimError, SpecError
+from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.specs import load_scenario
-from tests.property.mutations import mutated
+from podsim.specs.document import Document
+from podsim.sweeps.expression import Expression
+from podsim.sweeps.run import _check_runs
+from podsim.sweeps.space import space_of
+from tests.property.mutations import mutated, mutated_expression, mutated_study
 from tests.property.runs import complaints, run
 
 COUNT = int(os.environ.get("PODSIM_MUTATIONS", "30"))
@@ -46,3 +53,38 @@ def outcome(seed: int, path: Path) -> list[str]:
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 def test_a_mutated_scenario_is_simulated_or_refused(seed: int, tmp_path: Path) -> None:
     assert outcome(seed, tmp_path / "mutated.yaml") == []
+
+
+FEW = 100
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_a_mutated_study_has_points_or_is_refused(seed: int) -> None:
+    """Its first points have values or problems with a place; what one of them simulates is another test's business."""
+    try:
+        space = space_of(Document(mutated_study(seed)))
+        numbers = list(islice(space.numbers(), FEW))
+        if numbers or len(space) <= FEW:
+            _check_runs(space, numbers)
+        problems = [point.problem for number in numbers if (point := space.point(number)) and point.problem]
+        assert all(each.key and each.do for each in problems)
+    except PodsimError as error:
+        assert list(faults(error)) == []
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 10 * COUNT, 10))
+def test_a_mutated_expression_has_a_finite_value_or_is_refused(seed: int) -> None:
+    """Ten expressions for each seed, evaluated at two points."""
+    rng = random.Random(seed)
+    for _ in range(10):
+        valid = rng.choice(
+            ("1536 % (4 * a) == 0", "not a > 4 or round(b / 3, 1) >= 2.7 and b ** 2 < 1e4", "c == '1.2 GHz'")
+        )
+        text = mutated_expression(rng, valid)
+        for a in (4, -(10**300)):
+            try:
+                value = Expression(text).value({"a": a, "b": 2.5, "c": "1.2 GHz", "replicas": 2, "rate": 8})
+            except BadValueError as error:
+                assert error.do
+            else:
+                assert isinstance(value, str) or math.isfinite(value)

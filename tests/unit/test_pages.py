@@ -543,6 +543,7 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     monkeypatch.setattr(sweep_module, "MOST_POINTS", 3)
     page = sweep_module.sweep_page(swept, "mfu")
     assert (page.tiles[0].label, page.tiles[0].value, page.tiles[0].notes) == ("Most mfu", "0.2", ("at k 19",))
+    assert page.warnings == ()
     (chart,) = charts_of(page)
     assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
     assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes

@@ -6,6 +6,7 @@ All pages are opened once, by one browser; tests look at what was noted then.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +14,18 @@ from typing import Any
 
 import pytest
 
+from podsim import run
 from podsim.pages.parts import Page
 from podsim.pages.write import write_page
-from tests.unit.page_examples import EVIL, charts_of, chromium, pages
+from tests.unit.page_examples import BERT, CALL, EVIL, LINK, TIMES, charts_of, chromium, pages
 
 pytest.importorskip("vl_convert", reason="pages need vl-convert-python")
 webdriver = pytest.importorskip("selenium.webdriver", reason="a browser is driven by selenium")
 PATHS = chromium()
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(PATHS is None, reason="chromium or chromedriver is not installed"),
+    # Where CI is set a browser that is missing is a failure: nobody would see that these tests were skipped.
+    pytest.mark.skipif(PATHS is None and not os.environ.get("CI"), reason="chromium or chromedriver is not installed"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 WIDE, NARROW = 1280, 400
@@ -43,8 +46,38 @@ const figures = [...document.querySelectorAll("figure")].map((figure) => {
     right: box.right, missing: wanted.filter((fill) => !document.querySelector(fill.slice(4, -1))),
   };
 });
+const charts = [...document.querySelectorAll("figure")].map((figure) => {
+  const view = figure.drawn.view;
+  const found = { axes: {}, marks: [] };
+  const below = (item, role) => (item.items ?? []).flatMap((each) =>
+    each.role === role ? each.items : below(each, role));
+  const walk = (item) => {
+    for (const mark of item.items ?? []) {
+      if (mark.role === "axis") {
+        for (const axis of mark.items) {
+          const title = below(axis, "axis-title").map((each) => each.text).join(" ");
+          const texts = below(axis, "axis-label").map((each) => each.text);
+          if (title || texts.length) found.axes[axis.orient] = { title, texts };
+        }
+      } else if (mark.role === "mark" && mark.marktype !== "group") {
+        for (const { x, y, width, height, align, text, datum } of mark.items) {
+          found.marks.push({ kind: mark.marktype, x, y, width, height, align, text, datum });
+        }
+      } else {
+        walk(mark);
+      }
+    }
+  };
+  walk(view.scenegraph().root);
+  const scale = (name) => { try { return view.scale(name); } catch { return null; } };
+  found.domains = { x: scale("x")?.domain() ?? null, y: scale("y")?.domain() ?? null };
+  for (const each of found.marks) {
+    each.at = [scale("x")?.invert?.(each.x) ?? null, scale("y")?.invert?.(each.y) ?? null];
+  }
+  return JSON.parse(JSON.stringify(found));
+});
 const root = document.documentElement;
-return { figures, scroll: root.scrollWidth, broken: window.broken ?? null, title: document.title };
+return { figures, charts, scroll: root.scrollWidth, broken: window.broken ?? null, title: document.title };
 """
 
 
@@ -69,7 +102,7 @@ class Visit:
 
 
 def open_browser(folder: Path) -> Any:
-    assert PATHS is not None
+    assert PATHS is not None, "install chromium and chromedriver: apt-get install chromium chromium-driver"
     options = webdriver.ChromeOptions()
     options.binary_location = PATHS[0]
     flags = (
@@ -181,6 +214,84 @@ def test_a_chart_has_a_bar_for_each_number(visit: Visit) -> None:
     bars = chart.spec["data"]["values"]
     for width in (WIDE, NARROW):
         assert visit.seen["run", width].look["figures"][0]["marks"] == len(bars)
+
+
+def seen_chart(visit: Visit, name: str) -> dict[str, Any]:
+    """Axes, marks and domains of the first chart of a page, as the browser has them."""
+    charts: list[dict[str, Any]] = visit.seen[name, WIDE].look["charts"]
+    return charts[0]
+
+
+def rate(**keys: str) -> float:
+    """What the model says, and not what the page was given."""
+    overrides = [f"{ {'call': CALL, 'link': LINK}[name] }={value}" for name, value in keys.items()]
+    return dict(run(BERT, overrides=overrides).figures())["throughput_samples_per_s"]  # type: ignore[return-value]
+
+
+def test_a_line_is_of_the_figure_over_the_key(visit: Visit) -> None:
+    chart = seen_chart(visit, "line")
+    assert chart["axes"]["bottom"]["title"] == "host_call [ms]"
+    assert chart["axes"]["left"]["title"] == "throughput [samples/s]"
+    points = sorted(mark["at"] for mark in chart["marks"] if mark["kind"] == "symbol")
+    assert points == [pytest.approx([float(each.split()[0]), rate(call=each)], rel=1e-5) for each in TIMES]
+    corners = sorted(mark["at"] for mark in chart["marks"] if mark["kind"] == "line")
+    assert corners == points
+    (low, high), (foot, top) = chart["domains"]["x"], chart["domains"]["y"]
+    assert (low <= 100, high >= 136, foot) == (True, True, 0)
+    assert top >= max(at[1] for at in points)
+
+
+def test_a_heat_map_stands_upright_with_the_figure_of_each_cell(visit: Visit) -> None:
+    chart = seen_chart(visit, "map")
+    assert (chart["axes"]["left"]["title"], chart["axes"]["bottom"]["title"]) == (
+        "host_call",
+        "bandwidth_per_direction",
+    )
+    cells = [mark for mark in chart["marks"] if mark["kind"] == "rect"]
+    assert len(cells) == 2 * 6  # the grey ones below, and the coloured ones
+    place = {(mark["datum"]["k0"], mark["datum"]["k1"]): (mark["x"], mark["y"]) for mark in cells}
+    for link in ("8 GB/s", "16 GB/s"):
+        heights = [place[call, link][1] for call in TIMES]
+        assert heights == sorted(heights, reverse=True)  # pixels count from the top: small values are below
+    assert all(place[call, "8 GB/s"][0] < place[call, "16 GB/s"][0] for call in TIMES)
+    assert chart["domains"]["y"] == list(reversed(TIMES))  # from the top
+    texts = [mark for mark in chart["marks"] if mark["kind"] == "text"]
+    assert len(texts) == 6
+    for mark in texts:
+        call, link = mark["datum"]["k0"], mark["datum"]["k1"]
+        assert float(mark["text"].replace(",", "")) == pytest.approx(rate(call=call, link=link), rel=5e-4)
+        (x, y), box = place[call, link], cells[0]
+        assert (x < mark["x"] < x + box["width"], y < mark["y"] < y + box["height"]) == (True, True)
+
+
+def test_parallel_axes_have_a_line_for_each_point_through_its_values(visit: Visit) -> None:
+    chart = seen_chart(visit, "axes")
+    assert chart["axes"]["top"]["texts"] == ["host_call", "bandwidth_per_direction", "setup"]
+    corners = [mark for mark in chart["marks"] if mark["kind"] == "line"]
+    assert {mark["datum"]["point"] for mark in corners} == set(range(12))
+    assert len(corners) == 3 * 12
+    heights = {
+        "p0": dict(zip(TIMES, (0, 0.5, 1), strict=True)),
+        "p1": {"8 GB/s": 0, "16 GB/s": 1},
+        "p2": {"1 s": 0, "9 s": 1},
+    }
+    for mark in corners:
+        axis = mark["datum"]["axis"]
+        assert mark["at"][1] == pytest.approx(heights[axis][mark["datum"][f"k{axis[1]}"]])
+
+
+def test_texts_stand_on_the_side_of_their_bars_where_there_is_room(visit: Visit) -> None:
+    chart = seen_chart(visit, "run")
+    low, high = chart["domains"]["x"]
+    texts = [mark for mark in chart["marks"] if mark["kind"] == "text" and mark["datum"].get("side")]
+    assert {mark["datum"]["side"] for mark in texts} >= {"left", "right"}
+    for mark in texts:
+        begin, end = sorted((mark["datum"]["start"], mark["datum"]["end"]))
+        ends = {"right": (end, "left"), "left": (begin, "right"), "inside": ((begin + end) / 2, "center")}
+        at, align = ends[mark["datum"]["side"]]
+        assert (mark["at"][0], mark["align"]) == (pytest.approx(at, abs=1e-6 * (high - low)), align)
+        room = high - at if align == "left" else at - low
+        assert align == "center" or room > 0.35 * (high - low)
 
 
 def test_nothing_is_wider_than_the_screen(visit: Visit) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from podsim.sweeps.journal import Journal
 from podsim.sweeps.plot import check_metric
 from podsim.sweeps.rows import row_of
 from podsim.sweeps.space import Space, read_study, space_of
+from podsim.sweeps.spec import MOST_POINTS
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -55,6 +57,15 @@ def values(found: Space) -> list[tuple[object, ...]]:
         ("-per < 0 <= ipus", True),
         ("ipus == 64 and not per > 4", True),
         ("ipus < 4 or per == 4", True),
+        ("ipus == 64 and per > 4", False),
+        ("ipus < 4 and per == 4", False),
+        ("ipus < 4 or per > 4", False),
+        ("per == 0 or ipus / per == 16", True),
+        ("clock == '1.5 GHz' and clock < '1500.5 MHz'", True),
+        ("round(ipus / 7, 1)", 9.1),
+        ("round(ipus, -1)", 60),
+        ("round(ipus, -64)", 0),
+        ("(2**63) ** 64 > 0", True),  # of 64 bits, 64 times: 4,096 of them
         ("max(ipus, per, 100) / 8", 12.5),
         ("ceil(7 / 2)", 4),
         ("bandwidth / 1e9", 16),
@@ -62,7 +73,8 @@ def values(found: Space) -> list[tuple[object, ...]]:
     ],
 )
 def test_expressions(text: str, value: object) -> None:
-    assert Expression(text).value({"ipus": 64, "per": 4, "system.ipu_link.bandwidth": "16 GB/s"}) == value
+    given = {"ipus": 64, "per": 4, "system.ipu_link.bandwidth": "16 GB/s", "system.ipu.clock": "1.5 GHz"}
+    assert Expression(text).value(given) == value
 
 
 @pytest.mark.parametrize(
@@ -88,6 +100,24 @@ def test_expressions(text: str, value: object) -> None:
         "(-1) ** 0.5",
         "1e308 * 10",
         "10**64 * 10**64 * 10**64 * 10**64 * 10**64",
+        "2 ** 65 == 0",
+        "2 ** -65 == 0",
+        "(2**64) ** 64 > 0",  # of 65 bits
+        "round(1, -65) == 0",
+        "round(1.5, 65) == 0",
+        "round(1, -10**9) == 0",
+        "1e999 > 0",
+        "1e308 * 10 > 0",
+        "-1e308 - 1e308 < 0",
+        "1 << 10**9",
+        "10 | 1",
+        "~1",
+        "'a' * 3 == 'aaa'",
+        "'%1000000000d' % 1 == ''",
+        "factorial(10**6) > 0",
+        "max([1] * 10**9)",
+        "1" * 400 + " > 0",
+        "not " * 124 + "(1 == (" + "-" * 180 + "1))",
     ],
 )
 def test_nothing_else_is_let_through(text: str) -> None:
@@ -99,6 +129,26 @@ def test_what_has_no_value_says_why() -> None:
     for text, words in (("1 / zero", "divides by zero"), ("missing + 1", "no key"), ("word * word", "no number")):
         with pytest.raises(BadValueError, match=words):
             Expression(text).value({"zero": 0, "word": "text"})
+
+
+def test_an_infinite_value_is_no_number() -> None:
+    """It would meet any condition, or none, without a word."""
+    for value in ("inf GB/s", float("inf"), float("nan"), 10**400):
+        with pytest.raises(BadValueError, match="no value"):
+            Expression("a > 1").value({"a": value})
+
+
+def test_expressions_nested_deep_have_their_value_or_are_refused() -> None:
+    for text in (
+        "-" * 499 + "1",
+        "(" * 60 + "1" + " == 1)" * 60,
+        "1" + " + 1" * 124,
+        "abs(" * 99 + "1" + ")" * 99,
+    ):
+        try:
+            Expression(text).value({})
+        except BadValueError as error:
+            assert "nested too deep" in str(error)
 
 
 def test_texts_are_filled_in() -> None:
@@ -156,6 +206,28 @@ def test_derived_keys_and_conditions() -> None:
     assert values(found) == [(32, 8), (64, 16)]
 
 
+def test_both_parts_of_a_condition_count() -> None:
+    """Of four points one meets both parts, and three meet one."""
+    names = {"a": [1, 2], "b": [1, 2]}
+    assert values(space(names=names, where=["a > 1 and b > 1"])) == [(2, 2)]
+    assert values(space(names=names, where=["a > 1 or b > 1"])) == [(1, 2), (2, 1), (2, 2)]
+
+
+def test_a_condition_that_is_a_text_holds_nowhere() -> None:
+    """As one in quotes within quotes: it would let every point through."""
+    (point,) = space(names={"a": [1]}, where=["'a > 2'"]).points()
+    assert "is a text" in str(point.problem)
+
+
+def test_millions_of_values_are_made_when_they_are_asked_for() -> None:
+    tracemalloc.start()
+    found = space(keys={"a": {"from": 1, "to": 2, "count": 10_000_000}})
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
+    assert [found.point(at).values["a"] for at in (0, 9_999_999)] == [1, 2]  # type: ignore[union-attr]
+
+
 def test_names_are_no_keys() -> None:
     (point,) = space(names={"ipus": [64]}, derived={"parallelism.replication_factor": "${ipus // 4}"}).points()
     assert point.overrides == ("parallelism.replication_factor=16",)
@@ -195,6 +267,20 @@ def test_variants() -> None:
         ({"keys": {"a": {"from": 1, "to": 2}}, "samples": {"count": 3}}, "power of two"),
         ({"scenario": ["template", "nothing"], "keys": {"a": [1]}}, "no scenario `nothing`"),
         ({"keys": {name: list(range(1000)) for name in "abcd"}}, "1,000,000,000,000 points"),
+        (
+            {"keys": {name: {"from": 1, "to": 2, "count": 10**7, "whole": True} for name in "abc"}},
+            "lists 30,000,000 values",
+        ),
+        (
+            {"keys": {name: {"from": 1, "to": 2} for name in "abc"}, "samples": {"count": 2**23}},
+            "lists 25,165,824 values",
+        ),
+        ({"keys": {"a": [1, float("inf")]}}, "finite"),
+        ({"keys": {"a": [float("nan")]}}, "finite"),
+        ({"keys": {"a": {"from": "1e999 s", "to": "2 s", "count": 2}}}, "too far"),
+        ({"keys": {"a": {"from": -1e308, "to": 1e308, "count": 2, "whole": True}}}, "too far"),
+        ({"keys": {"a": {"from": 1e-200, "to": 1e200, "count": 3, "scale": "log"}}}, "linear"),
+        ({"keys": {"a": [1]}, "where": ["round(a, -10**9) == 0 or 1 << a"]}, "let through"),
     ],
 )
 def test_wrong_studies_say_why(keys: Mapping[str, Any], words: str) -> None:
@@ -382,9 +468,51 @@ def test_a_row_kept_costs_a_few_bytes_of_memory(tmp_path: Path) -> None:
             journal.add({"point": number})
         kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert len(journal) == 5_000 and 0 not in journal and 5_001 not in journal
+        assert len(journal) == 5_000 and 0 not in journal and 5_001 not in journal and -1 not in journal
         assert kept < 16 * 5_000
         assert [row["point"] for row in journal.rows()] == list(range(1, 5_001))
+
+
+@pytest.mark.parametrize("point", [-1, MOST_POINTS, True, 1.0, "1", None])
+def test_a_row_of_a_point_that_cannot_be_ends_what_is_known(point: object, tmp_path: Path) -> None:
+    """The line is whole and its checksum right; a point of the last number that a study may have is kept."""
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        journal.add({"point": MOST_POINTS - 1})
+        journal._write({"point": point})
+        journal._write({"point": 2})
+    with Journal(path, "one") as journal:
+        assert [row["point"] for row in journal.rows()] == [MOST_POINTS - 1]
+
+
+def test_any_bit_of_a_row_that_was_turned_ends_what_is_known(tmp_path: Path) -> None:
+    """Also within a number, where the line would still be one of JSON, and the table wrong."""
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        journal.add({"point": 0, "mfu": 0.25})
+        start = path.stat().st_size
+        journal.add({"point": 1, "mfu": 0.25})
+        end = path.stat().st_size
+        journal.add({"point": 2, "mfu": 0.25})
+    whole = path.read_bytes()
+    for place in range(start, end):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with Journal(path, "one") as journal:
+            assert [row["point"] for row in journal.rows()] == [0]
+
+
+def test_deep_brackets_are_damage_as_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    deep = b"[" * 100_000
+    path.write_bytes(deep + b"\n")
+    with pytest.raises(OutputError, match="no journal"):
+        Journal(path, "one")
+    path.unlink()
+    with Journal(path, "one") as journal:
+        journal.add({"point": 0})
+    path.write_bytes(path.read_bytes() + deep + b"\t%08x\n" % zlib.crc32(deep))
+    with Journal(path, "one") as journal:
+        assert len(journal) == 1
 
 
 @pytest.mark.parametrize("content", ["mine", "mine\n", "[1]\n", '{"fingerprint": "one"}\n{"point": 0}\n', '{"a": 1}'])
@@ -428,19 +556,59 @@ def test_a_table_is_not_replaced_unasked(tmp_path: Path) -> None:
             sweep(SMALL, tmp_path / name)
 
 
-def test_a_finished_study_is_found_in_its_table(tmp_path: Path) -> None:
-    first = sweep(SMALL, tmp_path / "t.parquet")
-    written = (tmp_path / "t.parquet").stat().st_mtime_ns
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_finished_study_is_found_in_its_table(name: str, tmp_path: Path) -> None:
+    first = sweep(SMALL, tmp_path / name)
+    written = (tmp_path / name).stat().st_mtime_ns
     told: list[int] = []
-    again = sweep(SMALL, tmp_path / "t.parquet", tell=lambda done, _total: told.append(done))
+    again = sweep(SMALL, tmp_path / name, tell=lambda done, _total: told.append(done))
     assert (first.simulated, again.simulated, told) == (True, False, [])
-    assert (tmp_path / "t.parquet").stat().st_mtime_ns == written
+    assert (tmp_path / name).stat().st_mtime_ns == written
     assert (again.by_status, again.count, again.inputs) == (first.by_status, first.count, first.inputs)
     with pytest.raises(OutputError, match="not known to be of this study"):
-        sweep({**SMALL, "where": ["micro_batch_size < 3"]}, tmp_path / "t.parquet")
-    (tmp_path / "broken.parquet").write_bytes(b"mine")
+        sweep({**SMALL, "where": ["micro_batch_size < 3"]}, tmp_path / name)
+    (tmp_path / f"broken{name}").write_bytes(b"mine")
     with pytest.raises(OutputError, match="not known to be of this study"):
-        sweep(SMALL, tmp_path / "broken.parquet")
+        sweep(SMALL, tmp_path / f"broken{name}")
+
+
+def test_many_conditions_are_not_looked_at_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    for limit in (7, 8):
+        monkeypatch.setattr("podsim.sweeps.run._MANY_POINTS", limit)
+        with pytest.raises(SpecError, match="leaves out all of 8"):
+            sweep({**SMALL, "where": ["micro_batch_size > 99"]}, tmp_path / "t.csv", look=told.append)
+    assert told == [8]
+
+
+def test_a_csv_that_was_changed_is_no_finished_study(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    sweep({**SMALL, "keys": {"parallelism.micro_batch_size": [24]}}, table)
+    about, content = tmp_path / "t.csv.json", table.read_text()
+    assert set(json.loads(about.read_text())) == {"version", "fingerprint", "inputs", "sha256"}
+    for changed, told in (
+        (content + "1\n", about.read_text()),
+        (content, "[]"),
+        (content, "[" * 100_000),
+        (content, None),
+    ):
+        table.write_text(changed)
+        about.unlink() if told is None else about.write_text(told)
+        with pytest.raises(OutputError, match="not known to be of this study"):
+            sweep({**SMALL, "keys": {"parallelism.micro_batch_size": [24]}}, table)
+
+
+def test_a_retry_of_a_finished_study_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a loop `until podsim sweep …`, in which an error would never end."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps({**SMALL, "keys": {"parallelism.micro_batch_size": [24, 25]}}))
+    for attempt in ("wrote t.csv", "t.csv holds this study already"):
+        monkeypatch.setattr(sys, "argv", ["podsim", "sweep", "s.yaml", "-o", "t.csv"])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert (end.value.code, attempt in capsys.readouterr().err) == (0, True)
 
 
 def test_a_name_is_the_shipped_study_and_a_path_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,7 +726,7 @@ for wish in (["run", "template"], [*sweep, "t.csv"], [*sweep, "u.csv", "--plot",
         "sweep 2",
     ]
     assert "pip install 'podsim[frames]'" in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml", "t.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml", "t.csv", "t.csv.json"]
 
 
 # A cluster
@@ -599,7 +767,6 @@ def test_wishes_that_cannot_be_met_are_told_without_a_traceback(tmp_path: Path) 
     )
     for wish, words in (
         (["--scheduler", "nonsense"], "no Dask scheduler answers"),
-        (["--metric", "mfu"], "belongs to `--plot`"),
         (["--plot", "p.png"], "no point of this study has figures"),
     ):
         command = [sys.executable, "-m", "podsim", "sweep", "s.yaml", "--output", "t.csv", *wish]

@@ -8,12 +8,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.backend_bases import MouseEvent
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from podsim.specs.document import Document
 from podsim.sweeps import plot as plot_module
 from podsim.sweeps.chart_words import quantity
 from podsim.sweeps.measured import measured_points
+from podsim.sweeps.panels import PLAIN
 from podsim.sweeps.run import Swept
 from podsim.sweeps.space import space_of
 from podsim.sweeps.spec import MeasuredSpec
@@ -25,8 +28,11 @@ def drawn(
     """The figure of a table that is given, instead of simulated."""
     found: list[Figure] = []
     space = space_of(Document({"kind": "study", "scenario": "template"} | study))
-    frame = pd.DataFrame([{"scenario": "template", "variant": None, "status": "done"} | row for row in rows])
+    usual = {"scenario": "template", "variant": None, "status": "done", "reason": None}
+    table = [{"point": place} | usual | row for place, row in enumerate(rows)]
+    frame = pd.DataFrame(table)
     monkeypatch.setattr(Swept, "frame", lambda _self: frame)
+    monkeypatch.setattr(Swept, "rows", lambda _self: iter(table))
     monkeypatch.setattr(plot_module, "write_figure", lambda _path, make, _inputs: found.append(make()))
     swept = Swept(space, Path("t.csv"), len(rows), {"done": len(rows)}, ())
     plot_module.plot_study(swept, "p.png", metric)
@@ -46,6 +52,37 @@ def test_a_key_of_numbers_is_a_line_and_one_of_words_bars(monkeypatch: pytest.Mo
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("a [GB/s]", "weight update [s]")
     (axes,) = drawn(monkeypatch, crossed(a=["none", "layer"]), keys={"a": ["none", "layer"]}).axes
     assert [bar.get_width() for bar in axes.patches] == [0.5, 1.5]
+    assert [(text.get_text(), text.get_position()) for text in axes.texts] == [
+        (" 0.5 s", (0.5, 0)),
+        (" 1.5 s", (1.5, 1)),
+    ]
+    assert (axes.get_xlabel(), axes.get_ylim()[0] > axes.get_ylim()[1]) == (
+        "weight update [s]",
+        True,
+    )  # the first on top
+
+
+def test_large_numbers_are_written_out_with_their_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """13,020.4 and 8,000 samples/s, and 1.302e+06 on no axis."""
+    rows = [{"a": name, "throughput_samples_per_s": rate} for name, rate in (("x", 13020.4), ("y", 8000.0))]
+    (axes,) = drawn(monkeypatch, rows, "throughput_samples_per_s", keys={"a": ["x", "y"]}).axes
+    assert [text.get_text() for text in axes.texts] == [" 13,020 samples/s", " 8,000 samples/s"]
+    assert [PLAIN(value, 0) for value in (0.25, 13020.4, 1302040.0, 2.5e9)] == [
+        "0.25",
+        "13,020.4",
+        "1,302,040",
+        "2,500,000,000",
+    ]
+
+
+def test_a_chart_says_what_runs_warn_of_and_what_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"a": each, "weight_update_s": 0.5, "warnings": f"uses 64 of {each} IPUs"} for each in (64, 128, 256)]
+    rows[0]["warnings"] = None
+    figure = drawn(monkeypatch, rows, keys={"a": [64, 128, 256]})
+    assert figure.get_supxlabel().splitlines() == [
+        "a changes nothing here: weight update is the same at all 3 values",
+        "warning at 2 points: uses 64 of 128 IPUs",
+    ]
 
 
 def test_a_key_of_few_words_tells_lines_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +117,28 @@ def test_two_or_three_keys_are_heat_maps_of_one_scale(
     maps = [axes for axes in figure.axes if axes.images]
     assert len(maps) == panels
     assert {axes.images[0].get_clim() for axes in maps} == {(0.5, len(rows) - 0.5)}
+
+
+def test_a_heat_map_has_small_values_below_and_numbers_in_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `b` 1 and 2 upwards, of `a` 1, 2 and 3 across: the figure is 0.5 at a = b = 1, and 3.5 at a = 2, b = 2."""
+    keys = {"a": [1, 2, 3], "b": [1, 2]}
+    figure = drawn(monkeypatch, crossed(**keys), keys=keys)
+    axes = figure.axes[0]
+    (image,) = axes.images
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("a", "b")
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1", "2"]
+    FigureCanvasAgg(figure).draw()
+    low, high = (axes.transData.transform((0, place))[1] for place in (0, 1))
+    assert low < high  # in pixels from the foot of the figure
+    found = {}
+    for a in (0, 1, 2):
+        for b in (0, 1):
+            at = axes.transData.transform((a, b))
+            event = MouseEvent("motion_notify_event", figure.canvas, *at)
+            found[a + 1, b + 1] = float(image.get_cursor_data(event))
+    assert found == {(1, 1): 0.5, (1, 2): 1.5, (2, 1): 2.5, (2, 2): 3.5, (3, 1): 4.5, (3, 2): 5.5}
+    written = {tuple(map(int, text.get_position())): float(text.get_text()) for text in axes.texts}
+    assert written == {(a - 1, b - 1): value for (a, b), value in found.items()}
 
 
 def test_the_file_itself_stands_beside_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,74 @@
+"""Texts of charts stand on the side of their marks where there is room."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.text import Annotation
+
+import podsim
+from podsim.capacity.plot import _figure
+from podsim.pages.charts import Span, spans_chart
+from podsim.report.plot import plot_run
+from podsim.report.tornado import plot_tornado
+from tests.unit.page_examples import answer
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "inside", "side", "at", "align", "shift"),
+    [
+        (0, 10, False, "right", 10, "left", 5),
+        (70, 100, False, "left", 70, "right", -5),
+        (100, 70, False, "left", 70, "right", -5),
+        (0, 90, False, "inside", 45, "center", 0),
+        (40, 50, True, "inside", 45, "center", 0),
+        (-50, 10, False, "right", 10, "left", 5),
+        (90, 150, False, "left", 90, "right", -5),
+        (0, 62, False, "right", 62, "left", 5),
+        (38, 63, False, "left", 38, "right", -5),
+        (37, 63, False, "inside", 50, "center", 0),
+    ],
+)
+def test_the_text_of_a_bar_in_a_page(
+    start: float, end: float, inside: bool, side: str, at: float, align: str, shift: int
+) -> None:
+    """On an axis from 0 to 100, of which bars may show a part; beyond 62 there is no room on the right."""
+    spec = spans_chart([Span("row", start, end, "#000000", "text", inside)], "axis", (0, 100))
+    (value,) = spec["data"]["values"]
+    assert (value["side"], value["at"]) == (side, at)
+    (layer,) = (each for each in spec["layer"] if each["mark"]["type"] == "text")
+    assert (layer["mark"]["align"], layer["mark"]["dx"]) == (align, shift)
+    assert layer["transform"][0]["filter"].startswith(f"datum.side === '{side}'")
+    assert layer["encoding"]["x"]["field"] == "at"
+
+
+def test_changes_of_a_tornado_stand_outside_of_their_bars() -> None:
+    figure = plot_tornado(podsim.run("bert_v1.1_pod16_open"))
+    (axes,) = (axes for part in figure.subfigs for axes in part.axes)
+    notes = [each for each in axes.texts if isinstance(each, Annotation)]
+    assert {each.xy[0] >= 0 for each in notes} == {True, False}
+    for each in notes:
+        wanted = ("left", (3, 0)) if each.xy[0] >= 0 else ("right", (-3, 0))
+        assert (each.get_horizontalalignment(), each.xyann) == wanted
+        assert each.get_text().startswith("-" if each.xy[0] < 0 else "+")
+    assert sorted(each.xy[0] for each in notes) == sorted(bar.get_width() for bar in axes.patches)
+
+
+def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
+    """Of windows that lie close together at the start of a long update; others stand in the middle."""
+    figure = plot_run(podsim.simulate("bert_v1.1_pod16_open", record=True))
+    overview = figure.axes[0]
+    letters = {text.get_text(): text for text in overview.texts if text.get_text() in ("A", "B", "C")}
+    assert [letters[name].get_horizontalalignment() for name in "ABC"] == ["center", "left", "center"]
+    spans = [patch.get_extents() for patch in overview.patches if patch.get_alpha() == 0.3]
+    across = [overview.transData.inverted().transform(span)[:, 0] for span in spans]
+    places = [letters[name].get_position()[0] for name in "ABC"]
+    assert places == pytest.approx([across[0].mean(), across[1].max(), across[2].mean()])
+
+
+def test_names_of_options_at_the_right_end_stand_to_their_left() -> None:
+    """Of three options, at weight updates of 0.5, 1 and 2 s, of which the last has no room on its right."""
+    (axes,) = _figure(answer()).axes
+    notes = {each.get_text(): each for each in axes.texts if isinstance(each, Annotation)}
+    sides = {each.xy[0]: (each.get_horizontalalignment(), each.xyann[0] > 0) for each in notes.values()}
+    right, left = ("left", True), ("right", False)
+    assert [sides[at] for at in sorted(sides)] == [right, right, left]
