@@ -136,9 +136,13 @@ class StandsOn(Deferred[_Row]):
 
     def doubts(self) -> dict[str, Doubt]:
         """How unsure each figure is, the headline first; empty where an input is not measured."""
-        return {} if self.unmeasured() else dict(self._doubts())
+        return self._doubts
 
-    def _doubts(self) -> Iterator[tuple[str, Doubt]]:
+    @cached_property
+    def _doubts(self) -> dict[str, Doubt]:
+        return {} if self.unmeasured() else dict(self._doubted())
+
+    def _doubted(self) -> Iterator[tuple[str, Doubt]]:
         metric, base = self.probe.metric, self._base
         figures = _figures(base, metric)
         for name in sorted(figures, key=lambda each: each != metric):

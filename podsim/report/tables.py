@@ -54,12 +54,16 @@ def heading(result: Result) -> Group:
 
 def headline(result: Result, rows: Sequence[tuple[str, str, str]]) -> RenderableType:
     """The numbers that matter most: label, name of the quantity, value with its range; below it what was measured."""
-    table = Table.grid(Column(), Column(), padding=(0, 2, 0, 0))
+    table = Table.grid(Column(), Column(), Column(), padding=(0, 2, 0, 0))
     for label, quantity, value in rows:
-        sure = range_text(result, quantity)
-        table.add_row(Text(label), Text.assemble((value, "bold"), f"  ({sure})" if sure else ""))
-        for text in compared(result, quantity).splitlines():
-            table.add_row(Text("  measured"), Text(text.removeprefix("measured ")))
+        sure, measured = range_text(result, quantity), compared(result, quantity)
+        told = Text.assemble((value, "bold"), f"  ({sure})" if sure else "")
+        if not result.ranges:
+            table.add_row(Text(label), told, Text(measured))
+            continue
+        table.add_row(Text(label), told)  # ranges leave no room beside them
+        for text in measured.splitlines():
+            table.add_row("", Text(text))
     shown = [each for each in result.references if result.error_of(each) is not None]
     sources = "; ".join(dict.fromkeys(_source(each) for each in shown))
     return Group(table, Text(f"Measured: {sources}", style="dim")) if sources else table

@@ -45,12 +45,13 @@ def test_what_the_times_stand_on() -> None:
     assert "assumed" in row
 
 
-def test_notes_stand_below_the_warnings() -> None:
-    """What was never compared, and what changes nothing."""
+def test_what_was_never_compared_comes_first_and_notes_last() -> None:
     told, outside = (WithoutEffect("data.dropout", "nothing drops"),), Envelope(("IPUs 3 (4–16 covered)",))
-    lines = result_text(make_result(without_effect=told, envelope=outside)).splitlines()
-    assert "note: data.dropout changes nothing: nothing drops" in lines
-    assert "note: outside of what has been compared with published runs: IPUs 3 (4–16" in lines
+    text = result_text(make_result(without_effect=told, envelope=outside, warnings=("too hot",)))
+    first = text.index("\nverdict: outside of what has been compared with published runs: IPUs 3 (4–16")
+    assert (
+        first < text.index("\nwarning: too hot\n") < text.index("\nnote: data.dropout changes nothing: nothing drops\n")
+    )
 
 
 def test_phases_ipus_operations_memory_and_assumptions() -> None:

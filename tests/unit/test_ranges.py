@@ -1,0 +1,187 @@
+"""Ranges of headlines: by hand, beside draws, and what is said first."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping
+
+import pytest
+from rich.console import Console
+
+import podsim
+from podsim.draws import Draws, Range
+from podsim.influence import Measure, StandsOn
+from podsim.pages.html import as_html
+from podsim.pages.result_page import result_page
+from podsim.report.generation_table import generation_tables
+from podsim.report.page import print_result
+from podsim.report.ranges import CONVERGENCE, MODEL, of_triangle, of_values, ranges_of
+from podsim.scatter import Scatter
+from podsim.specs import load_scenario
+from podsim.specs.scenario import Scenario
+from podsim.specs.training import TrainingScenario
+from tests.unit.report_examples import result_text
+
+CALL = "software.host_call"
+BERT = "bert_v1.1_pod64_open"
+TILES = "system.machine.ipu.tile.count={value: 1472, source: me, basis: assumed, range: [1300, 1472]}"
+Z = 1.2816
+
+
+@pytest.fixture(scope="module")
+def bert() -> podsim.RunResult:
+    return podsim.simulate(BERT)
+
+
+def test_the_moments_of_a_triangle_by_hand() -> None:
+    """From 0 to 1 with the peak at 0: mean 1/3, variance 1/18, third moment 1/135; a thousandth of each power of it."""
+    part = of_triangle(1.0, 1.001, below=0.0)
+    assert part.mean == pytest.approx(1e-3 / 3, rel=2e-3)
+    assert part.variance == pytest.approx(1e-6 / 18, rel=1e-2)
+    assert part.third == pytest.approx(1e-9 / 135, rel=3e-2)
+
+
+def test_a_triangle_leans_as_far_as_its_value_does() -> None:
+    """A value at a quarter of its range, -1 to +3: the mean is (-1 + 3 + 0) / 3 above it."""
+    assert of_triangle(0.999, 1.003, below=0.25).mean == pytest.approx(2e-3 / 3, rel=5e-3)
+
+
+def test_values_that_are_equally_frequent() -> None:
+    part = of_values([0.0, 3.0, 3.0])
+    assert (part.mean, part.variance, part.third) == pytest.approx((2.0, 2.0, -2.0))
+
+
+class Run:
+    """A run that takes a second and a session call."""
+
+    metric = "time_to_train_s"
+
+    def __call__(self, spec: Scenario, *, anew: bool) -> Measure:
+        assert isinstance(spec, TrainingScenario)
+        time_s = 1 + float(spec.software.host_call_s)
+        return Measure(time_s, time_s, {"throughput_samples_per_s": 1 / time_s}, (0.9 * time_s, 1.1 * time_s))
+
+
+def stands_on(sigma: float) -> StandsOn:
+    call = f"{CALL}={{value: 100 ms, source: estimate, basis: assumed, range: [50 ms, 150 ms]}}"
+    found = StandsOn(load_scenario(BERT, overrides=[call]).spec, Run())
+    found.scatter = Scatter(sigma)
+    return found
+
+
+def test_causes_add_up_by_their_squares() -> None:
+    """A symmetric triangle of 0.05/1.1 either way has the variance of a sixth of its square."""
+    doubt = stands_on(0.03).doubts()["throughput_samples_per_s"]
+    assert set(doubt.parts) == {CALL, MODEL}
+    sigma = math.sqrt((0.05 / 1.1) ** 2 / 6 + 0.03**2)
+    assert math.sqrt(doubt.variance) == pytest.approx(sigma, rel=5e-3)
+    assert doubt.factors == pytest.approx((math.exp(-Z * sigma), math.exp(Z * sigma)), abs=1e-3)
+
+
+def test_a_time_to_train_has_the_spread_of_its_runs() -> None:
+    """Runs of 0.9 and 1.1 of the mean: a variance of 0.1² beside the others."""
+    doubts = stands_on(0.0).doubts()
+    assert next(iter(doubts)) == "time_to_train_s"
+    spread = doubts["time_to_train_s"].parts[CONVERGENCE].variance
+    assert spread == pytest.approx(0.01, rel=0.01)
+    assert doubts["time_to_train_s"].variance - doubts["throughput_samples_per_s"].variance == pytest.approx(spread)
+
+
+def test_a_model_that_is_sure_has_ranges_of_its_inputs_alone() -> None:
+    doubt = stands_on(0.0).doubts()["throughput_samples_per_s"]
+    assert math.sqrt(doubt.variance) == pytest.approx(0.05 / 1.1 / math.sqrt(6), rel=0.01)
+
+
+def test_energy_is_as_unsure_as_the_time_of_a_sample(bert: podsim.RunResult) -> None:
+    """And in the other direction than samples per second."""
+    rate, energy = bert.ranges["throughput_samples_per_s"], bert.ranges["energy_per_sample_j"]
+    assert bert.energy_per_sample_j is not None
+    assert energy.low / bert.energy_per_sample_j == pytest.approx(bert.throughput_samples_per_s / rate.high)
+    assert energy.high / bert.energy_per_sample_j == pytest.approx(bert.throughput_samples_per_s / rate.low)
+
+
+def test_nothing_is_measured_before_ranges_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> None:
+        raise AssertionError
+
+    result = podsim.simulate(BERT)
+    monkeypatch.setattr(StandsOn, "_moved", refuse)
+    assert result.throughput_samples_per_s
+    with pytest.raises(AssertionError):
+        _ = result.ranges
+
+
+def test_every_headline_carries_its_range(bert: podsim.RunResult) -> None:
+    text = result_text(bert)
+    for label in ("Throughput", "Weight update", "Time to train", "MFU", "Energy"):
+        (line,) = (each for each in text.splitlines() if each.startswith(f"{label}  ") and "%" in each)
+        assert "  (80 %: " in line
+    found = bert.ranges["weight_update_s"]
+    assert f"637.9 ms  (80 %: {found.low * 1e3:.0f} to {found.high * 1e3:.0f})" in text
+    assert f"80 %: {found.low * 1e3:.0f} to {found.high * 1e3:.0f}" in as_html(result_page(bert))
+
+
+def test_the_json_has_them(bert: podsim.RunResult) -> None:
+    data = json.loads(bert.to_json())
+    assert set(data["ranges"]) >= {"weight_update_s", "throughput_samples_per_s", "time_to_train_s", "mfu"}
+    for name, each in data["ranges"].items():
+        assert each["low"] < bert.predicted(name) < each["high"]  # type: ignore[operator]
+        assert each["share"] == 0.8
+    assert data["verdict"] == []
+    assert ranges_of(bert) == {name: Range(**each) for name, each in data["ranges"].items()}
+
+
+def test_without_all_influences_there_is_no_range_and_the_output_says_so() -> None:
+    plain = podsim.simulate("gpt2_small_pod4", overrides=[TILES])
+    assert plain.ranges == {}
+    text = " ".join(result_text(plain).split())
+    assert "(80 %:" not in text
+    assert "verdict: no range is given, since `--influence` alone measures what system.machine.ipu.tile.count" in text
+    assert podsim.simulate("gpt2_small_pod4", overrides=[TILES], influence=True).ranges
+
+
+def test_what_most_of_an_answer_stands_on_is_said_first(bert: podsim.RunResult) -> None:
+    """The call of a token may take from 1 to 10 ms; BERT's calls are fitted, and its pod has been compared."""
+    result = podsim.run("llama2_7b_pods", variant="pod32_resident_one_stage")
+    buffer = io.StringIO()
+    print_result(result, generation_tables, Console(file=buffer, width=200))
+    text = buffer.getvalue()
+    assert "software.token_call" in result.verdict[0] and "most of the doubt" in result.verdict[0]
+    assert text.index("verdict: most of the doubt") < text.index("Time to first token")
+    page = as_html(result_page(result))
+    assert page.index("most of the doubt") < page.index('class="tiles"')
+    assert bert.verdict == ()
+
+
+def test_reasons_of_the_scatter_belong_to_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("podsim.influence.scatter_of", lambda spec: Scatter(0.2, ("no such clock was compared",)))
+    result = podsim.simulate(BERT)
+    assert result.verdict[-1] == "no such clock was compared"
+    found = result.ranges["weight_update_s"]
+    assert math.log(found.high / found.low) > 2 * Z * 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "title",
+    [
+        BERT,
+        "resnet50_v1.1_pod16",
+        "bert_large_squad_pod16",
+        "llama2_7b_pods@pod32_resident_one_stage",
+        "e5_large_pod4",
+    ],
+)
+def test_draws_agree_with_ranges(title: str) -> None:
+    """Each end within a fifth of the width, of which the draws themselves are off by a fourteenth or so."""
+    name, _, variant = title.partition("@")
+    result = podsim.run(name, variant=variant or None, uncertainty=Draws(100))
+    assert result.uncertainty is not None
+    metrics: Mapping[str, Mapping[str, float]] = result.uncertainty.metrics
+    assert metrics.keys() <= result.ranges.keys()
+    for metric, drawn in metrics.items():
+        found, fifth = result.ranges[metric], (drawn["p90"] - drawn["p10"]) / 5
+        assert found.low == pytest.approx(drawn["p10"], abs=fifth), metric
+        assert found.high == pytest.approx(drawn["p90"], abs=fifth), metric
