@@ -10,9 +10,8 @@ from typing import Any, Final
 from podsim.capacity.figures import figure_named, more_is_better
 from podsim.capacity.limits import Limit, at_most, check_limits, limits_of
 from podsim.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, TRIALS, GoalSpec, JobSpec
-from podsim.capacity.systems import place_named
+from podsim.capacity.systems import place_named, shipped_places
 from podsim.errors import BadValueError, Problem, SpecError
-from podsim.specs import shipped_names
 from podsim.specs.document import Document, KeyPath
 from podsim.specs.expectations import Expectation
 from podsim.specs.load import validated
@@ -102,8 +101,8 @@ class Goal:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Pods to look at; all that are shipped where none is named."""
-        return self.systems or tuple(shipped_names()["systems"])
+        """Pods to look at; where none is named all that are shipped, and partitions of them of other sizes."""
+        return self.systems or shipped_places()
 
     @property
     def work(self) -> tuple[Job, ...]:

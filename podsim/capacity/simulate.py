@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
-from podsim.capacity.figures import SERVED, figures, served_figures
+from podsim.capacity.figures import IPUS, SERVED, figures, served_figures
 from podsim.capacity.goal import Goal, Job
 from podsim.capacity.option import Candidate, Option, Part
 from podsim.capacity.spec import CHOSEN, TOGETHER
@@ -49,7 +49,8 @@ def option_for(goal: Goal, candidate: Candidate) -> Option:
         ipu_count=place.size,
         ipus_per_replica=first.ipus_per_replica,
         replicas=first.replicas,
-        figures=first.figures if len(parts) == 1 else totals(parts, place.system, together=option.together),
+        figures=dict(first.figures if len(parts) == 1 else totals(parts, place.system, together=option.together))
+        | {IPUS: place.size},
         reason="; ".join(refused),
         written=first.written if len(parts) == 1 else "",
         currency=first.bill.get("currency") or "",
@@ -119,7 +120,7 @@ def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
         ipu_count=loaded.spec.system.ipu_count,
         ipus_per_replica=ipus,
         replicas=replicas,
-        figures=served_figures(result) if is_served(goal) else figures(result),
+        figures=(served_figures(result) if is_served(goal) else figures(result)) | {IPUS: loaded.spec.system.ipu_count},
         bill=result.cost.to_dict() | {"lease": result.cost.prices.lease} if result.cost is not None else {},
         overrides=overrides,
         written=written(job.scenario, loaded, chosen, f"{loaded.spec.system.name}, planned"),

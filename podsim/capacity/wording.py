@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from podsim.capacity.figures import IPUS
 from podsim.report.format import (
     format_duration_s,
     format_energy_j,
@@ -23,6 +24,8 @@ def heading(figure: str) -> str:
     >>> heading("time_to_train_s"), heading("throughput_samples_per_s"), heading("mean_power_w")
     ('time to train', 'samples/s', 'mean power')
     """
+    if figure == IPUS:
+        return "IPUs"
     if figure.endswith("_per_s"):
         return f"{figure.removesuffix('_per_s').replace('throughput_', '').replace('_', ' ')}/s"
     for ending in ("_s", "_w", "_j"):
@@ -39,6 +42,8 @@ def cell(figure: str, value: float | None, currency: str = "") -> str:
     """
     if value is None:
         return "–"
+    if figure == IPUS:
+        return f"{value:,.0f}"
     if figure.startswith("cost_"):
         return f"{value:,.4g} {currency}".rstrip() if abs(value) < 10**_DIGITS else f"{value:,.0f} {currency}".rstrip()
     if figure.endswith("_per_s"):
