@@ -132,6 +132,35 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
     return {f"p{share}": ranked[math.ceil(share / _PER_CENT * len(ranked)) - 1] for share in _PERCENTILES}
 
 
+SHARE: Final = 0.8
+"""Of the draws, how many lie in a range: those from P10 to P90."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Between what a figure lies in four fifths of the draws.
+
+    Attributes:
+        low: What a tenth of the draws does not exceed.
+        high: What nine tenths do not exceed.
+        share: Share of the draws between both.
+    """
+
+    low: float
+    high: float
+    share: float = SHARE
+
+
+def range_of(values: Iterable[float]) -> Range:
+    """The range of some draws.
+
+    >>> range_of(range(1, 21))
+    Range(low=2, high=18, share=0.8)
+    """
+    ends = percentiles(values)
+    return Range(ends["p10"], ends["p90"])
+
+
 def _is_whole(number: object) -> TypeGuard[int]:
     """Python takes any type for a number of the command line."""
     return isinstance(number, int) and not isinstance(number, bool)

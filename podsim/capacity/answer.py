@@ -17,10 +17,10 @@ from podsim.capacity.kept import Kept
 from podsim.capacity.limits import check_limits, currencies_of, misses
 from podsim.capacity.option import Option
 from podsim.capacity.shortfall import shortfall
-from podsim.capacity.simulate import is_served
-from podsim.capacity.sure import Sureness, sureness
+from podsim.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
+from podsim.report.format import format_percent
 from podsim.specs import LoadedScenario, load_hardware, load_scenario
 from podsim.specs.activity import Activity
 from podsim.specs.expectations import Expectation
@@ -38,7 +38,7 @@ class Answer:
 
     Attributes:
         goal: What was wanted.
-        ranked: Options within all limits, the best first.
+        ranked: Options within all limits, those first that hold in nearly all draws, and of these the best.
         ruled_out: The others, each with its reason; those that come closest first.
         second: Figure that the objective is weighed against.
         candidate_count: How many there were to look at.
@@ -85,12 +85,33 @@ class Answer:
             "second": self.second,
             "limits": _texts(self.goal.limits),
             "candidate_count": self.candidate_count,
-            "ranked": [each.to_dict() for each in self.ranked],
+            "ranked": [each.to_dict() | self._confidence(each) for each in self.ranked],
             "ruled_out": [each.to_dict() for each in self.ruled_out],
             "front": [each.label for each in self.front],
             "doublings": [each.to_dict() for each in self.doublings],
             "sureness": None if self.sureness is None else self.sureness.to_dict(),
         }
+
+    def _confidence(self, option: Option) -> dict[str, Any]:
+        """In how many of the draws an option holds; nothing known of those that were not drawn."""
+        drawn = self.drawn(option)
+        return {
+            "holds_in": None if drawn is None else drawn.within,
+            "reliable": None if drawn is None else drawn.is_reliable,
+        }
+
+    def drawn(self, option: Option) -> Contender | None:
+        """What came of an option with inputs drawn; None if it was not drawn."""
+        return None if self.sureness is None else self.sureness.of(option)
+
+    @property
+    def doubt(self) -> str:
+        """A line if the first option holds in too few draws to be relied on; empty otherwise."""
+        first = None if self.best is None else self.drawn(self.best)
+        if first is None or first.is_reliable:
+            return ""
+        holds, least = format_percent(first.within, 0), format_percent(RELIABLE, 0)
+        return f"no option holds in {least} of the draws: the first does in {holds}"
 
 
 def _texts(limits: Sequence[Expectation]) -> dict[str, str]:
@@ -144,22 +165,22 @@ def find_systems(
     second = goal.second_figure or next(
         (name for each in (*within, *out) if each.figures and (name := second_of(goal.figure, each.figures))), None
     )
-    ranked = _without_repeats(sorted(within, key=lambda each: _rank(goal, each, second)))
-    sure = sureness(goal, ranked, out, processes)
+    best_first = _without_repeats(sorted(within, key=lambda each: _rank(goal, each, second)))
+    sure = sureness(goal, best_first, out, processes)
+    ranked = best_first if sure is None else reliable_first(best_first, sure)
     return Answer(goal, ranked, out, second, len(candidates), sure, inputs)
 
 
 def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
     """Refuse a figure that no result can have, before anything is simulated."""
-    served = is_served(goal)
-    if served:
+    if goal.is_served:
         for job, spec in zip(goal.work, specs, strict=True):
             if spec.activity is not Activity.GENERATION:
                 figures = dict.fromkeys((goal.figure, *(limit.metric for limit in goal.asked)))
                 asked = next((f"`{name}` is a figure" for name in figures if name in SERVED), "a rate is one")
                 what = f"{asked} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
                 raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
-    of_jobs = [names_of(spec, served=served) for spec in specs]
+    of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
     whole = TOTALS if len(specs) > 1 else of_jobs[0]
     second = [goal.second_figure] if goal.second_figure else []
     asked_of = [(name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))]
@@ -176,6 +197,23 @@ def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
     for metric, names in asked_of:
         if is_cost(metric):
             raise _no_figure(goal, metric, names)
+
+
+def reliable_first(ranked: Sequence[Option], sure: Sureness) -> list[Option]:
+    """Options that hold in nearly all draws, the best first; then those that hold in fewer, the surest first.
+
+    Those that were not drawn come last: others are better, and one of them is reliable or as many were drawn as may be.
+
+    Args:
+        ranked: Options within all limits, the best first.
+        sure: In how many of the draws they hold.
+    """
+
+    def tier(option: Option) -> tuple[int, float]:
+        drawn = sure.of(option)
+        return (2, 0.0) if drawn is None else (0, 0.0) if drawn.is_reliable else (1, -drawn.within)
+
+    return sorted(ranked, key=tier)  # sorting keeps the best first among equals
 
 
 def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:
@@ -238,7 +276,7 @@ def _numbers(figures: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
 
 
 def _no_figure(goal: Goal, metric: str, names: Sequence[str], *, priced: bool = False) -> PodsimError:
-    whose = f"serving {goal.scenario}" if is_served(goal) else goal.scenario or "these jobs together"
+    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
     if is_cost(metric) and not priced:
         do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
         return PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podsim.report import base
 from podsim.report.power import Meter
+from podsim.report.serving import SHARES
 from podsim.specs.activity import Activity
 from podsim.specs.scenario import Scenario
 from podsim.sweeps.rows import figures_of
@@ -40,13 +41,12 @@ SHORT: Final = {
 }
 """Short names of figures."""
 _TIMES: Final = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
-_SHARES: Final = ("p50", "p95", "p99", "mean")
 SERVED: Final = (
-    *(f"{name}_{share}_s" for name in _TIMES for share in _SHARES),
+    *(f"{name}_{share}_s" for name in _TIMES for share in SHARES),
     *("throughput_requests_per_s", "throughput_tokens_per_s", "load", "saturation_per_s"),
 )
 """Figures of requests that are served: one of them in a goal asks for serving."""
-_COUNTED: Final = {
+_COUNTED: Final[Mapping[Activity, tuple[str, ...]]] = {
     Activity.TRAINING: ("sample", "run"),
     Activity.GENERATION: ("token",),
     Activity.FORWARD: ("sample",),
@@ -91,7 +91,8 @@ def figures(result: Result) -> dict[str, Any]:
 
 def served_figures(result: ServingResult) -> dict[str, Any]:
     """The figures of requests that are served."""
-    return _with_made(dict(_served(result)), result.meter)
+    known = {**result.service_figures(), **dict(result.figures()), "warnings": "; ".join(result.warnings) or None}
+    return _with_made(known, result.meter)
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
@@ -103,10 +104,8 @@ def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
         spec: The scenario.
         served: Whether requests are served.
     """
-    if served:
-        own, counted = (*SERVED, "utilization"), ("token", "request")
-    else:
-        own, counted = tuple(_own(spec.activity)), _COUNTED[spec.activity]
+    own = (*SERVED, "utilization") if served else tuple(_own(spec.activity))
+    counted = ("token", "request") if served else _COUNTED[spec.activity]
     others = {"sample", "token", "request", "run"} - set(counted)
     spent = (name for name in base.SPENT if not any(each in name for each in others))
     rates = [what for what, names in RATES.items() if any(name in own for name in names)]
@@ -128,18 +127,6 @@ def _own(activity: Activity) -> Iterator[str]:
     for name in kinds[activity].FIGURES:
         is_mapping = name.endswith(("breakdown", "percentiles"))
         yield f"{name}." if is_mapping else name
-
-
-def _served(result: ServingResult) -> Iterator[tuple[str, Any]]:
-    for name in _TIMES:
-        of = getattr(result.outcome, name)
-        yield from ((f"{name}_{share}_s", None if of is None else getattr(of, f"{share}_s")) for share in _SHARES)
-    for name in ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization"):
-        yield name, getattr(result.outcome, name)
-    yield "load", result.load
-    yield "saturation_per_s", result.saturation.rate_per_s
-    yield from result.figures()
-    yield "warnings", "; ".join(result.warnings) or None
 
 
 def _with_made(known: dict[str, Any], meter: Meter | None) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from podsim.capacity.figures import IPUS
+from podsim.draws import Range
 from podsim.report.format import (
     format_duration_s,
     format_energy_j,
     format_percent,
     format_power_w,
     format_significant,
+    format_span,
 )
 from podsim.sweeps.table import unit_of
 
@@ -55,6 +57,13 @@ def cell(figure: str, value: float | None, currency: str = "") -> str:
     if figure.endswith("_j"):
         return format_energy_j(value)
     return format_percent(value) if figure.startswith(_PERCENT) else format_significant(value, _DIGITS)
+
+
+def range_cell(figure: str, ends: Range | None, currency: str = "") -> str:
+    """Between what a figure lies, with its unit."""
+    if ends is None:
+        return "–"
+    return format_span(cell(figure, ends.low, currency), cell(figure, ends.high, currency))
 
 
 def ratio(value: float | None) -> str:

@@ -24,6 +24,7 @@ ORDER = [
     "serving",
     "report",
     "influence",
+    "scatter",
     "uncertainty",
     "activity",
     "importer",
