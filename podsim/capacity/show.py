@@ -141,6 +141,8 @@ def _footer(answer: Answer) -> Iterator[str]:
         yield answer.doubt
     if any(drawn is not None and not drawn.is_reliable for drawn in map(answer.drawn, answer.ranked)):
         yield f"! holds in less than {format_percent(RELIABLE, 0)} of the draws; options that hold in more come first"
+    if answer.sureness and not all(map(answer.drawn, answer.ranked[:_MOST_ROWS])):
+        yield "– not drawn: others come first"
     if answer.second and list(answer.front) == [answer.best] and len(answer.ranked) > 1:
         side = "more" if more_is_better(answer.second) else "less"
         yield f"no other has {side} {heading(answer.second)} than the first"

@@ -102,7 +102,7 @@ class Sureness:
 
     def of(self, option: Option) -> Contender | None:
         """What is known of an option; None if it was not drawn."""
-        return next((each for each in self.contenders if each.option.number == option.number), None)
+        return next((each for each in self.contenders if each.option.label == option.label), None)
 
 
 def sureness(
