@@ -151,6 +151,16 @@ class Range:
     share: float = SHARE
 
 
+def range_of(values: Iterable[float]) -> Range:
+    """The range of some draws.
+
+    >>> range_of(range(1, 21))
+    Range(low=2, high=18, share=0.8)
+    """
+    ends = percentiles(values)
+    return Range(ends["p10"], ends["p90"])
+
+
 def _is_whole(number: object) -> TypeGuard[int]:
     """Python takes any type for a number of the command line."""
     return isinstance(number, int) and not isinstance(number, bool)

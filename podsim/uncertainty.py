@@ -134,22 +134,36 @@ def draw(task: Task, seed: int, number: int) -> Drawn | None:
         seed: Seed of all draws.
         number: Which of them.
     """
-    spec = task.spec
     try:
-        for each in task.inputs:
-            low, high = each.bounds
-            likely = min(max(each.number, low), high)
-            value = _generator(seed, number, each.key).triangular(low, likely, high) if low < high else likely
-            spec = with_number(spec, each.key, float(value))
-        measure = task.probe(spec, anew=True)
+        measure = task.probe(inputs_drawn(task, seed, number), anew=True)
     except (PodsimError, ValidationError):
         return None
     if measure is None or measure.headline is None:
         return None
-    factor = math.exp(task.scatter * _generator(seed, number, _MODEL_FORM).standard_normal())
+    factor = factor_drawn(task.scatter, seed, number)
     times_s = measure.times_to_train_s
     chosen = float(_generator(seed, number, TIME_TO_TRAIN).choice(times_s)) if times_s else None
     return Drawn(dict(measure.metrics), dict(measure.parts), factor, chosen)
+
+
+def inputs_drawn(task: Task, seed: int, number: int) -> Any:
+    """The scenario of a draw, each uncertain input somewhere in its range, most often near its value.
+
+    Raises:
+        ValidationError: The scenario refuses a number.
+    """
+    spec = task.spec
+    for each in task.inputs:
+        low, high = each.bounds
+        likely = min(max(each.number, low), high)
+        value = _generator(seed, number, each.key).triangular(low, likely, high) if low < high else likely
+        spec = with_number(spec, each.key, float(value))
+    return spec
+
+
+def factor_drawn(sigma: float, seed: int, number: int) -> float:
+    """What all times of a draw are off by, where the logarithm of that has a standard deviation."""
+    return math.exp(sigma * _generator(seed, number, _MODEL_FORM).standard_normal())
 
 
 def _generator(seed: int, number: int, key: str) -> Generator:

@@ -11,10 +11,12 @@ from typing import Final
 
 from podsim.activity.generation import GenerationProbe, step_report
 from podsim.activity.requests import Demand, drawn, replayed
+from podsim.activity.serving_draws import SERVING_DRAWS, Served, service_draws
 from podsim.activity.settings import divided, placed
 from podsim.activity.step_times import service_steps
 from podsim.cost.model import CostModel
 from podsim.deferred import Deferred
+from podsim.draws import Draws
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.influence import StandsOn
@@ -22,13 +24,14 @@ from podsim.plan.generation import Generation, Steps, generation_cost_model, pla
 from podsim.plan.generation_job import generation_job
 from podsim.program.generation import compile_step
 from podsim.report.envelope import SERVING, envelope_of
-from podsim.report.serving import ServingResult, serving_warnings
+from podsim.report.serving import ServiceDraws, ServingResult, serving_warnings
 from podsim.report.shared import shared
 from podsim.report.usage import copies_in_use
 from podsim.serving import (
     Batching,
     ContinuousBatching,
     Load,
+    Requests,
     Service,
     StaticBatching,
     load_curve,
@@ -47,6 +50,7 @@ _FULL_ROUNDS: Final = 4
 _DEFAULT_LOAD: Final = 0.8
 _LARGEST_LOAD: Final = 10
 _LONG_S: Final = 5.0
+_DRAWS: Final = Draws(SERVING_DRAWS)
 MOST_SOUNDINGS: Final = 20_000
 """Requests of a run that finds the saturation or a point of the load curve."""
 
@@ -60,6 +64,7 @@ def serve(
     arrivals: str | Path | None = None,
     loads: Sequence[float] = (),
     influence: bool = False,
+    uncertainty: Draws | None = _DRAWS,
     watch: Watch = silent,
     tell: Callable[[str], None] = lambda text: None,
 ) -> ServingResult:
@@ -73,6 +78,8 @@ def serve(
         arrivals: A CSV file of requests, in place of those that the scenario gives.
         loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
         influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
+        uncertainty: How often the requests are served again with uncertain inputs drawn from their ranges, for the
+            ranges of the result, when they are first looked at; None for no ranges.
         watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
             and of points of the load curve.
         tell: Takes an estimate of the time that a long run takes, before it starts.
@@ -99,8 +106,14 @@ def serve(
     given = tuple(_given(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
-    made = _result(loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell)
-    return replace(made, decode=decode, envelope=envelope_of(spec, SERVING))
+    made, service, requests = _result(
+        loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell
+    )
+    draws: Sequence[ServiceDraws] = ()
+    if uncertainty is not None:
+        served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
+        draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
+    return replace(made, decode=decode, draws=draws, envelope=envelope_of(spec, SERVING))
 
 
 def _given(
@@ -175,7 +188,7 @@ def _result(
     stands_on: StandsOn,
     watch: Watch,
     tell: Callable[[str], None],
-) -> ServingResult:
+) -> tuple[ServingResult, Service, Requests]:
     serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
     alone, *crowded = service_steps(asked)
@@ -190,7 +203,7 @@ def _result(
     points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
     warnings = tuple(serving_warnings(offered, outcome, limit))
-    return ServingResult(
+    result = ServingResult(
         **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,
         batch_size=size,
@@ -203,6 +216,7 @@ def _result(
         saturation=limit,
         points=points,
     )
+    return result, service, requests
 
 
 def _batching(serving: ServingSpec, size: int) -> Batching:

@@ -54,19 +54,26 @@ class PlannedSteps:
     Assumes: other batches in flight are at steps of the same length, as `podsim.generate` does.
     """
 
-    def __init__(self, asked: Generation, in_flight: int = 1, like: PlannedSteps | None = None) -> None:
+    def __init__(
+        self,
+        asked: Generation,
+        in_flight: int = 1,
+        like: PlannedSteps | None = None,
+        model: CostModel | None = None,
+    ) -> None:
         """Nothing is simulated until it is needed, and then once.
 
         Args:
             asked: The model; what is asked gives the largest batch, the longest prompt and the tokens of a sequence.
             in_flight: Batches that are in flight.
             like: Steps of the same plan with another number in flight, whose simulations are used.
+            model: Costs of single operations, where they are known.
         """
         self._asked, self._in_flight = asked, in_flight
-        self._model: CostModel = like._model if like else generation_cost_model(asked)
+        self.model: CostModel = like.model if like else model or generation_cost_model(asked)
         self._pieces: Pieces = like._pieces if like else Pieces()
         batch, length = asked.layout.micro_batch_size, asked.sequence_length
-        self._grids = {
+        self.grids = {
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
         }
@@ -85,7 +92,7 @@ class PlannedSteps:
             context_tokens: Tokens of the longest, with the one that goes through the network; 2 or more.
         """
         # A static batch goes on behind its longest sequence, which has ended by then.
-        longest = self._grids["decode"].tokens[-1]
+        longest = self.grids["decode"].tokens[-1]
         return self._decode_s("decode", batch, min(context_tokens - 1, longest))
 
     @cached_property
@@ -97,7 +104,7 @@ class PlannedSteps:
 
     def _fits(self, batch: int) -> bool:
         try:
-            steps = draft_steps(self._asked.laid_out(micro_batch_size=batch), self._model)
+            steps = draft_steps(self._asked.laid_out(micro_batch_size=batch), self.model)
             return all(ipu.fits for ipu in steps.memory)
         except InfeasibleError:
             return False
@@ -106,7 +113,7 @@ class PlannedSteps:
         """Mean of the points around, each with its share. [s]"""
         if self._asked.layout.kv_cache == "none":
             name, tokens = "prefill", 1
-        grids = self._grids[name]
+        grids = self.grids[name]
         mean_ps = sum(
             share * part * self._simulated(name, sequences, length).step_ps(self._in_flight)
             for sequences, share in _around(grids.batches, batch)
@@ -119,7 +126,71 @@ class PlannedSteps:
         asked = self._asked.laid_out(micro_batch_size=batch)
         if asked.layout.kv_cache != "none":
             asked = replace(asked, prompt_tokens=tokens, output_tokens=1)
-        return _simulated(asked, lambda changed: plan_step(changed, name, self._model), self._pieces)
+        return _simulated(asked, lambda changed: plan_step(changed, name, self.model), self._pieces)
+
+
+class MovedSteps:
+    """Steps of a plan with other inputs, a `StepTimes`: each takes as much more as at the corners of the grid.
+
+    What other inputs add to a step is close to bilinear in batch and tokens: a call adds the same to each, and what
+    grows with the work grows with both. So it is simulated at four corners of each kind of step, and bilinear between.
+    """
+
+    def __init__(self, steps: PlannedSteps, moved: PlannedSteps, shortest_prompt: int, factor: float = 1.0) -> None:
+        """Nothing is simulated until it is needed, and then once.
+
+        Args:
+            steps: With the inputs as they are.
+            moved: With the others.
+            shortest_prompt: Of all requests.
+            factor: What all times are off by in addition.
+        """
+        self._steps, self._moved, self._factor = steps, moved, factor
+        self._corners = {
+            name: (_Grids((grids.batches[0], grids.batches[-1]), _ends(grids.tokens, shortest_prompt)))
+            for name, grids in steps.grids.items()
+        }
+        self._more_s = cache(self._at_corner)
+        self._between_s = cache(self._between)
+
+    @property
+    def max_batch(self) -> int:
+        """As many sequences as before: draws in which a batch does not fit are impossible."""
+        return self._steps.max_batch
+
+    def prefill_s(self, batch: int, prompt_tokens: int) -> float:
+        """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
+        steps_s = self._steps.prefill_s(batch, prompt_tokens)
+        return self._factor * (steps_s + self._between_s("prefill", batch, prompt_tokens))
+
+    def decode_s(self, batch: int, context_tokens: int) -> float:
+        """One more token for every sequence of a batch. [s]"""
+        steps_s = self._steps.decode_s(batch, context_tokens)
+        return self._factor * (steps_s + self._between_s("decode", batch, context_tokens))
+
+    def _between(self, name: StepName, batch: int, tokens: int) -> float:
+        corners = self._corners[name]
+        return sum(
+            share * part * self._more_s(name, size, length)
+            for size, share in _around(corners.batches, min(batch, corners.batches[-1]))
+            for length, part in _around(corners.tokens, min(max(tokens, corners.tokens[0]), corners.tokens[-1]))
+        )
+
+    def _at_corner(self, name: StepName, batch: int, tokens: int) -> float:
+        """What the other inputs add. [s]"""
+        if name == "prefill":
+            return self._moved.prefill_s(batch, tokens) - self._steps.prefill_s(batch, tokens)
+        return self._moved.decode_s(batch, tokens + 1) - self._steps.decode_s(batch, tokens + 1)
+
+
+def _ends(grid: _Grid, shortest: int) -> _Grid:
+    """The last point that is not above a number, and the last of all.
+
+    >>> _ends((1, 2, 4, 8), 3), _ends((1,), 3)
+    ((2, 8), (1,))
+    """
+    first = grid[max(0, bisect_left(grid, shortest + 1) - 1)]
+    return (first, grid[-1]) if first < grid[-1] else (first,)
 
 
 def _grid(last: int, points: int) -> _Grid:

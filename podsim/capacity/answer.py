@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.capacity.candidates import Candidates
-from podsim.capacity.figures import better_first, second_of
+from podsim.capacity.figures import SERVED, TOTALS, better_first, is_cost, names_of, second_of
 from podsim.capacity.front import Doubling, doublings, pareto_front, value
 from podsim.capacity.goal import Goal, Job
 from podsim.capacity.kept import Kept
 from podsim.capacity.limits import check_limits, currencies_of, misses
 from podsim.capacity.option import Option
 from podsim.capacity.shortfall import shortfall
-from podsim.capacity.sure import Sureness, sureness
+from podsim.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
-from podsim.specs import load_hardware, load_scenario
+from podsim.report.format import format_percent
+from podsim.specs import LoadedScenario, load_hardware, load_scenario
+from podsim.specs.activity import Activity
 from podsim.specs.expectations import Expectation
+from podsim.specs.scenario import Scenario
 
 Tell = Callable[[int, int], None]
 Say = Callable[[str], None]
@@ -35,7 +38,7 @@ class Answer:
 
     Attributes:
         goal: What was wanted.
-        ranked: Options within all limits, the best first.
+        ranked: Options within all limits, those first that hold in nearly all draws, and of these the best.
         ruled_out: The others, each with its reason; those that come closest first.
         second: Figure that the objective is weighed against.
         candidate_count: How many there were to look at.
@@ -82,12 +85,33 @@ class Answer:
             "second": self.second,
             "limits": _texts(self.goal.limits),
             "candidate_count": self.candidate_count,
-            "ranked": [each.to_dict() for each in self.ranked],
+            "ranked": [each.to_dict() | self._confidence(each) for each in self.ranked],
             "ruled_out": [each.to_dict() for each in self.ruled_out],
             "front": [each.label for each in self.front],
             "doublings": [each.to_dict() for each in self.doublings],
             "sureness": None if self.sureness is None else self.sureness.to_dict(),
         }
+
+    def _confidence(self, option: Option) -> dict[str, Any]:
+        """In how many of the draws an option holds; nothing known of those that were not drawn."""
+        drawn = self.drawn(option)
+        return {
+            "holds_in": None if drawn is None else drawn.within,
+            "reliable": None if drawn is None else drawn.is_reliable,
+        }
+
+    def drawn(self, option: Option) -> Contender | None:
+        """What came of an option with inputs drawn; None if it was not drawn."""
+        return None if self.sureness is None else self.sureness.of(option)
+
+    @property
+    def doubt(self) -> str:
+        """A line if the first option holds in too few draws to be relied on; empty otherwise."""
+        first = None if self.best is None else self.drawn(self.best)
+        if first is None or first.is_reliable:
+            return ""
+        holds, least = format_percent(first.within, 0), format_percent(RELIABLE, 0)
+        return f"no option holds in {least} of the draws: the first does in {holds}"
 
 
 def _texts(limits: Sequence[Expectation]) -> dict[str, str]:
@@ -123,7 +147,9 @@ def find_systems(
         check_limits(limits)
     candidates = Candidates(goal)
     candidates.check()
-    inputs = _inputs(goal)
+    loaded = [_read(goal, job) for job in goal.work]
+    _check_wanted(goal, [each.spec for each in loaded])
+    inputs = _inputs(goal, loaded)
     with Kept(candidates, journal, inputs, tell, say, processes) as kept:
         if len(candidates) <= goal.trials:
             found = kept.options([each.number for each in candidates.all()])
@@ -134,42 +160,92 @@ def find_systems(
     _check_figures(goal, found)
     _check_currencies(goal, found)
     limited = [_limited(goal, option) for option in found]
-    ranked = _without_repeats(sorted((each for each in limited if not each.reason), key=lambda each: _rank(goal, each)))
     out = sorted((each for each in limited if each.reason), key=lambda each: _closeness(goal, each))
+    within = [each for each in limited if not each.reason]
     second = goal.second_figure or next(
-        (name for each in (*ranked, *out) if each.figures and (name := second_of(goal.figure, each.figures))), None
+        (name for each in (*within, *out) if each.figures and (name := second_of(goal.figure, each.figures))), None
     )
-    sure = sureness(goal, ranked, out, processes)
+    best_first = _without_repeats(sorted(within, key=lambda each: _rank(goal, each, second)))
+    sure = sureness(goal, best_first, out, processes)
+    ranked = best_first if sure is None else reliable_first(best_first, sure)
     return Answer(goal, ranked, out, second, len(candidates), sure, inputs)
 
 
-def _inputs(goal: Goal) -> tuple[tuple[str, str], ...]:
-    """Every file that a goal reads; refuses a scenario that is wrong whatever it runs on."""
+def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
+    """Refuse a figure that no result can have, before anything is simulated."""
+    if goal.is_served:
+        for job, spec in zip(goal.work, specs, strict=True):
+            if spec.activity is not Activity.GENERATION:
+                figures = dict.fromkeys((goal.figure, *(limit.metric for limit in goal.asked)))
+                asked = next((f"`{name}` is a figure" for name in figures if name in SERVED), "a rate is one")
+                what = f"{asked} of requests that are served, and {job.name or job.scenario} is {spec.activity.words}"
+                raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
+    of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
+    whole = TOTALS if len(specs) > 1 else of_jobs[0]
+    second = [goal.second_figure] if goal.second_figure else []
+    asked_of = [(name, whole) for name in (goal.figure, *second, *(limit.metric for limit in goal.limits))]
+    asked_of += [(limit.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for limit in job.limits]
+    for metric, names in asked_of:
+        starts = tuple(name for name in names if name.endswith("."))
+        if metric not in names and not (starts and metric.startswith(starts)):
+            raise _no_figure(goal, metric, [f"{name}…" if name in starts else name for name in names], priced=True)
+    varied = goal.space.axes if goal.space is not None else ()
+    if any(spec.cost is not None for spec in specs) or any(
+        key.startswith("cost") for axis in varied for key in axis.keys
+    ):
+        return
+    for metric, names in asked_of:
+        if is_cost(metric):
+            raise _no_figure(goal, metric, names)
+
+
+def reliable_first(ranked: Sequence[Option], sure: Sureness) -> list[Option]:
+    """Options that hold in nearly all draws, the best first; then those that hold in fewer, the surest first.
+
+    Those that were not drawn come last: others are better, and one of them is reliable or as many were drawn as may be.
+
+    Args:
+        ranked: Options within all limits, the best first.
+        sure: In how many of the draws they hold.
+    """
+
+    def tier(option: Option) -> tuple[int, float]:
+        drawn = sure.of(option)
+        return (2, 0.0) if drawn is None else (0, 0.0) if drawn.is_reliable else (1, -drawn.within)
+
+    return sorted(ranked, key=tier)  # sorting keeps the best first among equals
+
+
+def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:
+    """Every file that a goal reads."""
     pods = (load_hardware(place_named(name).pod, "pod")[1].inputs for name in goal.candidates)
     varied = goal.space.axes if goal.space is not None else ()
     named = (str(each) for axis in varied for values in axis.values for each in values if str(each).endswith(_FILES))
     own = ((name, sha256(Path(name).read_bytes()).hexdigest()) for name in named if Path(name).is_file())
-    read = (each for job in goal.work for each in _read(goal, job))
+    read = (each for scenario in loaded for each in scenario.inputs)
     return tuple(dict.fromkeys((*read, *(each for inputs in pods for each in inputs), *own)))
 
 
-def _read(goal: Goal, job: Job) -> tuple[tuple[str, str], ...]:
-    """Every file that a job reads, on its own pod or on the first that it goes with."""
+def _read(goal: Goal, job: Job) -> LoadedScenario:
+    """A job on its own pod, or on the first that it goes with; refuses one that is wrong whatever it runs on."""
     wrong: PodsimError | None = None
     for place in (None, *goal.candidates):
         try:
             system = () if place is None else place_named(place).overrides()
-            return load_scenario(job.scenario, job.variant, (*system, *goal.overrides, *job.overrides)).inputs
+            return load_scenario(job.scenario, job.variant, (*system, *goal.overrides, *job.overrides))
         except PodsimError as error:
             wrong = wrong or error
     assert wrong is not None
     raise wrong
 
 
-def _rank(goal: Goal, option: Option) -> tuple[float, int, str]:
+def _rank(goal: Goal, option: Option, second: str | None) -> tuple[float, int, float, str]:
+    """A key for sorting: by the objective, then fewer IPUs, then the second figure."""
     figure = value(option, goal.figure)
     assert figure is not None
-    return better_first(goal.figure, figure), option.ipu_count, option.name
+    other = value(option, second) if second else None
+    weighed = float("inf") if second is None or other is None else better_first(second, other)
+    return better_first(goal.figure, figure), option.ipu_count, weighed, option.name
 
 
 def _closeness(goal: Goal, option: Option) -> tuple[bool, float, str]:
@@ -199,9 +275,9 @@ def _numbers(figures: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
     return {name: is_known for name, is_known in names.items() if name != _NOTES}
 
 
-def _no_figure(goal: Goal, metric: str, names: Sequence[str]) -> PodsimError:
-    whose = goal.scenario or "these jobs together"
-    if metric.startswith("cost_") or metric.endswith("_per_currency"):
+def _no_figure(goal: Goal, metric: str, names: Sequence[str], *, priced: bool = False) -> PodsimError:
+    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
+    if is_cost(metric) and not priced:
         do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
         return PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
     return PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {', '.join(names)}")

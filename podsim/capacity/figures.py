@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podsim.report import base
 from podsim.report.power import Meter
+from podsim.report.serving import SHARES
+from podsim.specs.activity import Activity
+from podsim.specs.scenario import Scenario
 from podsim.sweeps.rows import figures_of
 
 if TYPE_CHECKING:
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
 
 TIME, COST, ENERGY = "time_to_train_s", "cost_per_run", "energy_per_run_j"
 POWER, RACK_POWER = "mean_power_w", "rack_power_w"
+IPUS: Final = "ipus"
+"""IPUs of the pod or partition; a figure of options, which no result has."""
+TOTALS: Final = (TIME, ENERGY, POWER, RACK_POWER, COST, IPUS)
+"""Figures that several jobs have together."""
 RATES: Final = {
     "samples": ("throughput_samples_per_s",),
     "tokens": ("tokens_per_s", "throughput_tokens_per_s"),
@@ -34,12 +41,17 @@ SHORT: Final = {
 }
 """Short names of figures."""
 _TIMES: Final = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
-_SHARES: Final = ("p50", "p95", "p99", "mean")
 SERVED: Final = (
-    *(f"{name}_{share}_s" for name in _TIMES for share in _SHARES),
+    *(f"{name}_{share}_s" for name in _TIMES for share in SHARES),
     *("throughput_requests_per_s", "throughput_tokens_per_s", "load", "saturation_per_s"),
 )
 """Figures of requests that are served: one of them in a goal asks for serving."""
+_COUNTED: Final[Mapping[Activity, tuple[str, ...]]] = {
+    Activity.TRAINING: ("sample", "run"),
+    Activity.GENERATION: ("token",),
+    Activity.FORWARD: ("sample",),
+}
+"""What energy and cost are told for."""
 _SECONDS_PER_HOUR: Final = 3600
 _PER = ("_per_s_per_w", "_per_currency")
 
@@ -62,6 +74,11 @@ def more_is_better(figure: str) -> bool:
     return figure.endswith(_PER) or base.more_is_better(figure)
 
 
+def is_cost(figure: str) -> bool:
+    """Whether a figure is one of money, which needs a price."""
+    return figure.startswith("cost_") or figure.endswith("_per_currency")
+
+
 def better_first(figure: str, value: float) -> float:
     """A key for sorting that puts the better first."""
     return -value if more_is_better(figure) else value
@@ -74,19 +91,42 @@ def figures(result: Result) -> dict[str, Any]:
 
 def served_figures(result: ServingResult) -> dict[str, Any]:
     """The figures of requests that are served."""
-    return _with_made(dict(_served(result)), result.meter)
+    known = {**result.service_figures(), **dict(result.figures()), "warnings": "; ".join(result.warnings) or None}
+    return _with_made(known, result.meter)
 
 
-def _served(result: ServingResult) -> Iterator[tuple[str, Any]]:
-    for name in _TIMES:
-        of = getattr(result.outcome, name)
-        yield from ((f"{name}_{share}_s", None if of is None else getattr(of, f"{share}_s")) for share in _SHARES)
-    for name in ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization"):
-        yield name, getattr(result.outcome, name)
-    yield "load", result.load
-    yield "saturation_per_s", result.saturation.rate_per_s
-    yield from result.figures()
-    yield "warnings", "; ".join(result.warnings) or None
+def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
+    """Figures that results of a scenario can have, known before anything is simulated.
+
+    Those that end in a dot stand for all that begin so.
+
+    Args:
+        spec: The scenario.
+        served: Whether requests are served.
+    """
+    own = (*SERVED, "utilization") if served else tuple(_own(spec.activity))
+    counted = ("token", "request") if served else _COUNTED[spec.activity]
+    others = {"sample", "token", "request", "run"} - set(counted)
+    spent = (name for name in base.SPENT if not any(each in name for each in others))
+    rates = [what for what, names in RATES.items() if any(name in own for name in names)]
+    made = (f"{what}{per}" for what in rates for per in _PER)
+    return (*own, *spent, *made, RACK_POWER, IPUS, *(() if served else ("memory.fullest_ipu_bytes",)))
+
+
+def _own(activity: Activity) -> Iterator[str]:
+    """The figures of a result by its activity."""
+    from podsim.report.forward import ForwardResult
+    from podsim.report.generation import GenerationResult
+    from podsim.report.result import RunResult
+
+    kinds: dict[Activity, type[base.Result]] = {
+        Activity.TRAINING: RunResult,
+        Activity.GENERATION: GenerationResult,
+        Activity.FORWARD: ForwardResult,
+    }
+    for name in kinds[activity].FIGURES:
+        is_mapping = name.endswith(("breakdown", "percentiles"))
+        yield f"{name}." if is_mapping else name
 
 
 def _with_made(known: dict[str, Any], meter: Meter | None) -> dict[str, Any]:
@@ -112,6 +152,6 @@ def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
     """
     spent = ("cost_per_run", "energy_per_run_j", "cost_per_hour", "mean_power_w")
     speed = (TIME, "tokens_per_s", "throughput_samples_per_s", "throughput_requests_per_s")
-    is_spent = objective.startswith(("cost_", "energy_", "mean_power", "rack_power")) or objective.endswith(_PER)
+    is_spent = objective.startswith(("cost_", "energy_", "mean_power", "rack_power", IPUS)) or objective.endswith(_PER)
     order = speed if is_spent else spent
     return next((name for name in order if name != objective and known.get(name) is not None), None)

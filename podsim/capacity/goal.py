@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from podsim.capacity.figures import figure_named, more_is_better
+from podsim.capacity.figures import SERVED, figure_named, more_is_better
 from podsim.capacity.limits import Limit, at_most, check_limits, limits_of
-from podsim.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, TRIALS, GoalSpec, JobSpec
-from podsim.capacity.systems import place_named
+from podsim.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
+from podsim.capacity.systems import place_named, shipped_places
 from podsim.errors import BadValueError, Problem, SpecError
-from podsim.specs import shipped_names
 from podsim.specs.document import Document, KeyPath
 from podsim.specs.expectations import Expectation
 from podsim.specs.load import validated
@@ -64,7 +63,7 @@ class Goal:
         divisions: Divisions to look at.
         space: What varies beside systems and divisions.
         trials: Most candidates that are looked at.
-        draws: How often uncertain inputs are drawn.
+        draws: How often uncertain inputs are drawn; as often as suits what is run if None.
         seed: Of the draws and of the search.
     """
 
@@ -82,7 +81,7 @@ class Goal:
     divisions: tuple[str, ...] = (GIVEN, CHOSEN)
     space: Space | None = field(default=None, compare=False)
     trials: int = TRIALS
-    draws: int = DRAWS
+    draws: int | None = None
     seed: int = 0
 
     @property
@@ -102,8 +101,8 @@ class Goal:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Pods to look at; all that are shipped where none is named."""
-        return self.systems or tuple(shipped_names()["systems"])
+        """Pods to look at; where none is named all that are shipped, and partitions of them of other sizes."""
+        return self.systems or shipped_places()
 
     @property
     def work(self) -> tuple[Job, ...]:
@@ -115,6 +114,17 @@ class Goal:
         """What is to run, in words."""
         joined = ", then " if self.order == SEQUENCE else " beside "
         return joined.join(job.name for job in self.jobs) if self.jobs else self.scenario
+
+    @property
+    def is_served(self) -> bool:
+        """Whether requests are served: a rate is given, or one of the figures is one of requests."""
+        asked = (self.figure, *(limit.metric for limit in self.asked))
+        return self.request_rate is not None or any(metric in SERVED for metric in asked)
+
+    @property
+    def draw_count(self) -> int:
+        """How often uncertain inputs are drawn."""
+        return self.draws if self.draws is not None else SERVED_DRAWS if self.is_served else DRAWS
 
     @property
     def asked(self) -> tuple[Expectation, ...]:

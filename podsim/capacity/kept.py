@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from podsim.capacity.candidates import Candidates
 from podsim.capacity.goal import Goal
 from podsim.capacity.option import Option, option_of
-from podsim.capacity.simulate import is_served, option_for
+from podsim.capacity.simulate import option_for
 from podsim.disk import digest, source
 from podsim.errors import OutputError
 from podsim.memo import files_held
@@ -124,6 +124,6 @@ def fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
     """
     jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
     study = goal.space.study.model_dump_json() if goal.space is not None else ""
-    asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, is_served(goal))
+    asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
     shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # what varies may name any of them
     return digest([simulator().encode(), shipped, repr(asked).encode(), study.encode(), repr(sorted(inputs)).encode()])

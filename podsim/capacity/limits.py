@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from podsim.units import parse_price
 
 COST: Final = "cost_"
 _SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
+_SIGN: Final = re.compile(r"\s*[<>]")
 _POSITIVE: Final = ("_s", "_w", "_j", "_per_run", "_per_hour", "_bytes")
 _NEAR_NOTHING: Final = 0.0005
 _EXAMPLE: Final = "500 USD"
@@ -46,11 +48,20 @@ def limit(metric: str, text: float | str) -> Limit:
     key, written = figure_named(metric), str(text)
     priced = _SIGNED_PRICE.fullmatch(written) if key.startswith(COST) else None
     if priced is None:
-        found = expectation(key, text)
+        found = _finite(expectation(key, text), written)
         return Limit(key, written, found.low, found.high, found.open_ended)
     amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
-    found = expectation(key, f"{priced[1]} {amount!r}")
+    found = _finite(expectation(key, f"{priced[1]} {amount!r}"), written)
     return Limit(key, written.strip(), found.low, found.high, found.open_ended, currency)
+
+
+def _finite(found: Expectation, written: str) -> Expectation:
+    """Refuse bounds that no figure or every figure keeps to: those that are no number, or infinite where given."""
+    given = [each for each in (found.low, found.high) if not math.isinf(each)]
+    around = not _SIGN.match(written)
+    if len(given) != 1 + around or any(map(math.isnan, given)):
+        raise BadValueError(f"`{written.strip()}` is no finite bound", "give a finite number, for example `< 30 min`")
+    return found
 
 
 def at_most(metric: str, most: str) -> Limit:
@@ -140,6 +151,8 @@ def _by(value: float, missed: Expectation) -> str:
     if not bound:
         return ""
     off = value / bound - 1
+    if not off:
+        return ": it is the bound itself"
     return f": {off:+.1%}" if abs(off) >= _NEAR_NOTHING else f": {off:+.1e}"
 
 

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from podsim.capacity.answer import Answer
 from podsim.capacity.chart import front_chart
-from podsim.capacity.figures import more_is_better
+from podsim.capacity.figures import IPUS, more_is_better
 from podsim.capacity.option import Option
-from podsim.capacity.wording import cell, heading, ratio
+from podsim.capacity.sure import RELIABLE
+from podsim.capacity.wording import cell, heading, range_cell, ratio
 from podsim.report.format import format_percent
 from podsim.report.tables import plain_table, titled
 from podsim.sweeps.chart_words import short
@@ -28,6 +29,7 @@ _MOST_ROWS: Final = 20
 _WIDTH: Final = 80
 _LEASED: Final = {"machines": "machines in use", "partition": "the whole partition", "pod": "the whole pod"}
 _GAP: Final = 2
+_BETWEEN: Final = "Between what figures lie in 80 % of the draws"
 _FEW_POINTS: Final = 3
 """Fewer points make no chart."""
 _SHOWN: Final = (
@@ -51,6 +53,7 @@ def answer_tables(answer: Answer) -> Iterator[RenderableType]:
         yield titled("Twice the IPUs", _doublings(answer))
     if answer.sureness is not None:
         yield titled(*_sureness(answer))
+        yield titled(_BETWEEN, _between(answer))
 
 
 def headline(answer: Answer) -> str:
@@ -65,18 +68,29 @@ def headline(answer: Answer) -> str:
 def _ranked(answer: Answer) -> Table:
     names = _names(answer, answer.ranked)
     figures = _that_fit(answer, names)
-    table = plain_table(">", *names, ">IPUs", *(f">{heading(name)}" for name in figures))
+    held = [">holds in"] if answer.sureness else []
+    table = plain_table(">", *names, ">IPUs", *(f">{heading(name)}" for name in figures), *held)
     for place, option in enumerate(answer.ranked[:_MOST_ROWS], 1):
         known = option.figures or {}
         cells = (cell(name, known.get(name), option.currency) for name in figures)
-        table.add_row(str(place), *_named(option, names), option.arithmetic, *cells)
+        held = [_held(answer, option)] if answer.sureness else []
+        table.add_row(str(place), *_named(option, names), option.arithmetic, *cells, *held)
     return _headers_wrap(table, len(table.columns))
+
+
+def _held(answer: Answer, option: Option) -> str:
+    """In how many of the draws an option holds, with a mark if these are few."""
+    drawn = answer.drawn(option)
+    if drawn is None:
+        return "–"
+    return f"{'' if drawn.is_reliable else '! '}{format_percent(drawn.within, 0)}"
 
 
 def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
     """The figure that counts, and as many others as fit into a line beside the columns that tell options apart."""
     options = answer.ranked[:_MOST_ROWS]
-    lines = [(str(place), *_named(each, names), each.arithmetic) for place, each in enumerate(options, 1)]
+    held = ["! 48 %"] if answer.sureness else []
+    lines = [(str(place), *_named(each, names), each.arithmetic, *held) for place, each in enumerate(options, 1)]
     taken = sum(max(map(len, column)) + _GAP for column in zip(*lines, strict=True))
     found: list[str] = []
     for name in _columns(answer):
@@ -123,7 +137,13 @@ def _footer(answer: Answer) -> Iterator[str]:
     looked_at = len(answer.ranked) + len(answer.ruled_out)
     if answer.candidate_count > answer.goal.trials:
         yield f"{looked_at:,} of {answer.candidate_count:,} candidates were looked at (seed {answer.goal.seed})"
-    if answer.second and len(answer.front) == 1 and len(answer.ranked) > 1:
+    if answer.doubt:
+        yield answer.doubt
+    if any(drawn is not None and not drawn.is_reliable for drawn in map(answer.drawn, answer.ranked)):
+        yield f"! holds in less than {format_percent(RELIABLE, 0)} of the draws; options that hold in more come first"
+    if answer.sureness and not all(map(answer.drawn, answer.ranked[:_MOST_ROWS])):
+        yield "– not drawn: others come first"
+    if answer.second and list(answer.front) == [answer.best] and len(answer.ranked) > 1:
         side = "more" if more_is_better(answer.second) else "less"
         yield f"no other has {side} {heading(answer.second)} than the first"
     if answer.currency:
@@ -136,10 +156,12 @@ def _columns(answer: Answer) -> list[str]:
     """The figure that counts, what it is weighed against, then others that all options have."""
     is_shown = answer.second is not None and (answer.goal.second is not None or answer.second.startswith("cost_"))
     wanted = [answer.goal.figure, *([answer.second] if is_shown and answer.second else [])]
+    wanted = list(dict.fromkeys((*wanted, *(limit.metric for limit in answer.goal.limits))))
+    wanted = [name for name in wanted if name != IPUS]
     rest = [name for name in _SHOWN if name not in wanted]
     known = (name for name in rest if all(_has(each.figures, name) for each in answer.ranked))
     varies = any(option.values for option in answer.ranked)
-    return [*wanted, *known][: len(wanted) + (_FIGURES - len(wanted)) // (2 if varies else 1)]
+    return [*wanted, *known][: len(wanted) + max(0, _FIGURES - len(wanted)) // (2 if varies else 1)]
 
 
 def _has(figures: Mapping[str, Any] | None, name: str) -> bool:
@@ -167,6 +189,23 @@ def _doublings(answer: Answer) -> Table:
     for each in answer.doublings[:_MOST_ROWS]:
         table.add_row(each.small.label, each.large.label, *(ratio(each.ratios.get(name)) for name in names))
     return table
+
+
+def _between(answer: Answer) -> Table:
+    """Between what the figure that counts and those that are limited lie."""
+    sure = answer.sureness
+    assert sure is not None
+    names = list(dict.fromkeys(name for each in sure.contenders for name in each.ranges))
+    table = plain_table("system", *(f">{': '.join((*whose, heading(name)))}" for *whose, name in map(_split, names)))
+    for each in sure.contenders:
+        ranges = (range_cell(_split(name)[-1], each.ranges.get(name), each.option.currency) for name in names)
+        table.add_row(each.option.label, *ranges)
+    return table
+
+
+def _split(name: str) -> list[str]:
+    """The job of a figure and its key, or its key alone."""
+    return name.split(": ")
 
 
 def _sureness(answer: Answer) -> tuple[str, Table]:

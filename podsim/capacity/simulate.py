@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
-from podsim.capacity.figures import SERVED, figures, served_figures
+from podsim.capacity.figures import IPUS, figures, served_figures
 from podsim.capacity.goal import Goal, Job
 from podsim.capacity.option import Candidate, Option, Part
 from podsim.capacity.spec import CHOSEN, TOGETHER
 from podsim.capacity.systems import Place, place_named
 from podsim.capacity.totals import totals
 from podsim.capacity.writing import written
+from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
 from podsim.specs import LoadedScenario, load_scenario
 
@@ -49,7 +50,8 @@ def option_for(goal: Goal, candidate: Candidate) -> Option:
         ipu_count=place.size,
         ipus_per_replica=first.ipus_per_replica,
         replicas=first.replicas,
-        figures=first.figures if len(parts) == 1 else totals(parts, place.system, together=option.together),
+        figures=dict(first.figures if len(parts) == 1 else totals(parts, place.system, together=option.together))
+        | {IPUS: place.size},
         reason="; ".join(refused),
         written=first.written if len(parts) == 1 else "",
         currency=first.bill.get("currency") or "",
@@ -99,18 +101,12 @@ def overrides_for(goal: Goal, job: Job, place: Place, candidate: Candidate) -> t
     return (*place.overrides(), *goal.overrides, *job.overrides, *division, *candidate.overrides)
 
 
-def is_served(goal: Goal) -> bool:
-    """Whether requests are served: a rate is given, or one of the figures of a goal is one of requests."""
-    asked = (goal.figure, *(limit.metric for limit in goal.asked))
-    return goal.request_rate is not None or any(metric in SERVED for metric in asked)
-
-
 def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
     overrides = overrides_for(goal, job, place, candidate)
     loaded = load_scenario(job.scenario, job.variant, overrides)
-    if is_served(goal):
+    if goal.is_served:
         loaded = _asked(goal, loaded)
-    result: Any = _served(goal, loaded) if is_served(goal) else run(loaded)
+    result: Any = served(goal, loaded) if goal.is_served else run(loaded)
     chosen = result.choice.chosen if result.choice is not None else None
     ipus, replicas = _divided(result)
     return Part(
@@ -119,11 +115,11 @@ def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
         ipu_count=loaded.spec.system.ipu_count,
         ipus_per_replica=ipus,
         replicas=replicas,
-        figures=served_figures(result) if is_served(goal) else figures(result),
+        figures=(served_figures(result) if goal.is_served else figures(result)) | {IPUS: loaded.spec.system.ipu_count},
         bill=result.cost.to_dict() | {"lease": result.cost.prices.lease} if result.cost is not None else {},
         overrides=overrides,
         written=written(job.scenario, loaded, chosen, f"{loaded.spec.system.name}, planned"),
-        refused=_swamped(result) if is_served(goal) else "",
+        refused=_swamped(result) if goal.is_served else "",
     )
 
 
@@ -139,10 +135,17 @@ def _asked(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
     return load_scenario(loaded, overrides=[f"serving.rate={goal.request_rate}"])
 
 
-def _served(goal: Goal, loaded: LoadedScenario) -> ServingResult:
+def served(goal: Goal, loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
+    """The requests of a scenario, at the rate of the goal if it gives one.
+
+    Args:
+        goal: What is wanted.
+        loaded: The scenario.
+        draws: How often uncertain inputs are drawn; not at all if None.
+    """
     from podsim.activity.serve import serve
 
-    return serve(loaded, rate=goal.request_rate, loads=_ONE_LOAD)
+    return serve(loaded, rate=goal.request_rate, loads=_ONE_LOAD, uncertainty=draws)
 
 
 def _swamped(result: ServingResult) -> str:

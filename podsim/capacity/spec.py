@@ -18,6 +18,8 @@ CHOSEN: Final = "chosen"
 SEQUENCE: Final = "sequence"
 TOGETHER: Final = "together"
 DRAWS: Final = 50
+SERVED_DRAWS: Final = 20
+"""Of a plan for requests, in which each draw serves all of them again."""
 TRIALS: Final = 200
 _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Division = Literal["as given", "chosen"]
@@ -79,7 +81,7 @@ class GoalSpec(CombinedSpec):
     """Values by key of the scenario or its hardware, as the `keys` of a study."""
     trials: Count = TRIALS
     """Most candidates that are looked at; of more, a search picks so many."""
-    draws: Annotated[int, Field(strict=True, ge=0, le=MOST_DRAWS)] = DRAWS
-    """How often uncertain inputs are drawn to see how sure the ranking is."""
+    draws: Annotated[int, Field(strict=True, ge=0, le=MOST_DRAWS)] | None = None
+    """How often uncertain inputs are drawn to see how sure the ranking is; 50 times if left out, 20 for requests."""
     seed: CountOrZero = 0
     """Of the draws and of the search."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from podsim.errors import NoPlanError
-from podsim.specs import System, load_hardware
+from podsim.specs import System, load_hardware, shipped_names
 
 _PARTITION: Final = re.compile(r"\s*(\d{1,6})\s+of\s+(\S.*?)\s*")
 
@@ -84,6 +85,25 @@ def place_named(text: str) -> Place:
     """
     match = _PARTITION.fullmatch(text)
     return Place(match[2], int(match[1])) if match else Place(text)
+
+
+@cache
+def shipped_places() -> tuple[str, ...]:
+    """All shipped pods, and partitions of the smallest of them for sizes that no pod of such machines has."""
+    names = shipped_names()["systems"]
+    pods = sorted(((name, Place(name).system) for name in names), key=lambda each: int(each[1].ipu_count))
+    of_machine: dict[str, set[int]] = {}
+    for _, pod in pods:
+        of_machine.setdefault(pod.machine.name, set()).add(int(pod.ipu_count))
+    parts = []
+    for name, pod in pods:
+        sizes, size = of_machine[pod.machine.name], int(pod.machine.ipu_count)
+        while size < int(pod.ipu_count):
+            if size not in sizes:
+                sizes.add(size)
+                parts.append(f"{size} of {name}")
+            size *= 2
+    return (*names, *parts)
 
 
 def refuse(ipus: int, system: System) -> None:

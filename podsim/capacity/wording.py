@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from podsim.capacity.figures import IPUS
+from podsim.draws import Range
 from podsim.report.format import (
     format_duration_s,
     format_energy_j,
     format_percent,
     format_power_w,
     format_significant,
+    format_span,
 )
 from podsim.sweeps.table import unit_of
 
@@ -23,6 +26,8 @@ def heading(figure: str) -> str:
     >>> heading("time_to_train_s"), heading("throughput_samples_per_s"), heading("mean_power_w")
     ('time to train', 'samples/s', 'mean power')
     """
+    if figure == IPUS:
+        return "IPUs"
     if figure.endswith("_per_s"):
         return f"{figure.removesuffix('_per_s').replace('throughput_', '').replace('_', ' ')}/s"
     for ending in ("_s", "_w", "_j"):
@@ -39,6 +44,8 @@ def cell(figure: str, value: float | None, currency: str = "") -> str:
     """
     if value is None:
         return "–"
+    if figure == IPUS:
+        return f"{value:,.0f}"
     if figure.startswith("cost_"):
         return f"{value:,.4g} {currency}".rstrip() if abs(value) < 10**_DIGITS else f"{value:,.0f} {currency}".rstrip()
     if figure.endswith("_per_s"):
@@ -50,6 +57,13 @@ def cell(figure: str, value: float | None, currency: str = "") -> str:
     if figure.endswith("_j"):
         return format_energy_j(value)
     return format_percent(value) if figure.startswith(_PERCENT) else format_significant(value, _DIGITS)
+
+
+def range_cell(figure: str, ends: Range | None, currency: str = "") -> str:
+    """Between what a figure lies, with its unit."""
+    if ends is None:
+        return "–"
+    return format_span(cell(figure, ends.low, currency), cell(figure, ends.high, currency))
 
 
 def ratio(value: float | None) -> str:

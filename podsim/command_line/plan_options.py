@@ -28,10 +28,10 @@ class Division(StrEnum):
 
 GoalName = Annotated[str, typer.Argument(metavar="GOAL", help="A goal file, or the scenario that is to run.")]
 Systems = Annotated[
-    list[str] | None, typer.Option("--system", help="A pod, or '32 of ipu_pod64'; repeat. All shipped pods otherwise.")
+    list[str] | None, typer.Option("--system", help="A pod, or '32 of ipu_pod64'; repeat. All shipped ones otherwise.")
 ]
 Objective = Annotated[
-    str | None, typer.Option(metavar="FIGURE", help="What counts: time, cost, energy, or a key of results.")
+    str | None, typer.Option(metavar="FIGURE", help="What counts: time, cost, energy, ipus, or a key of results.")
 ]
 Second = Annotated[str | None, typer.Option(metavar="FIGURE", help="What it is weighed against in the chart.")]
 Limits = Annotated[list[str] | None, typer.Option("--limit", metavar="FIGURE=BOUND", help="E.g. 'mfu=> 10 %'; repeat.")]
@@ -51,7 +51,8 @@ Trials = Annotated[
     int | None, typer.Option(min=1, show_default="200", help="Most candidates to look at; a search picks them.")
 ]
 DrawCount = Annotated[
-    int | None, typer.Option(min=0, show_default="50", help="Draws of uncertain inputs, to see how sure it is.")
+    int | None,
+    typer.Option(min=0, show_default="50; 20 of requests", help="Draws of uncertain inputs, to see how sure it is."),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, show_default="0", help="Of search and draws.")]
 Processes = Annotated[int | None, typer.Option(min=1, show_default="all cores", help="Candidates looked at at a time.")]

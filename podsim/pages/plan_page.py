@@ -11,20 +11,22 @@ from podsim.capacity.figures import better_first
 from podsim.capacity.front import value
 from podsim.capacity.option import Option
 from podsim.capacity.show import answer_tables, headline
-from podsim.capacity.wording import axis_label, cell, heading
+from podsim.capacity.wording import axis_label, cell, heading, range_cell
+from podsim.draws import SHARE
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.figures import in_title
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile
-from podsim.pages.patterns import FOLDED, TOTAL, colour_of, fill_of, legend_of
+from podsim.pages.patterns import FOLDED, SLOWER, TOTAL, colour_of, fill_of, legend_of
 from podsim.pages.rich_tables import blocks_of
+from podsim.report.format import format_percent
 
 _MOST_BARS: Final = 30
 _MOST_LISTED: Final = 500
 _FEW_TICKS: Final = {"tickCount": 6}
 _HEIGHT: Final = 320
 _ROOM: Final = 1.02
-_WITHIN, _BEYOND = "within all limits", "ruled out by a limit"
-_FILLS: Final = {_WITHIN: fill_of(TOTAL), _BEYOND: fill_of(FOLDED)}
+_WITHIN, _RARELY, _BEYOND = "within all limits", "in too few of the draws", "ruled out by a limit"
+_FILLS: Final = {_WITHIN: fill_of(TOTAL), _RARELY: fill_of(SLOWER), _BEYOND: fill_of(FOLDED)}
 
 
 def plan_page(answer: Answer) -> Page:
@@ -41,10 +43,16 @@ def plan_page(answer: Answer) -> Page:
         about=(f"{goal.title}{variant}, podsim {__version__}{overrides}", f"Wanted: {headline(answer)}"),
         version=__version__,
         inputs=answer.inputs,
-        warnings=[] if answer.ranked else ["nothing reaches the goal; see what rules each system out"],
+        warnings=_warnings(answer),
         tiles=list(_tiles(answer)),
         sections=[ranking, *_weighed(answer, found), *others, *_figures(answer, found)],
     )
+
+
+def _warnings(answer: Answer) -> list[str]:
+    if not answer.ranked:
+        return ["nothing reaches the goal; see what rules each system out"]
+    return [answer.doubt] if answer.doubt else []
 
 
 def _wanted(answer: Answer) -> str:
@@ -56,7 +64,7 @@ def _tables(answer: Answer) -> Iterator[Section]:
     titles = ["Ranking"]
     titles += ["Ruled out"] * bool(answer.ruled_out)
     titles += ["Twice the IPUs"] * bool(answer.doublings)
-    titles += ["How sure"] * (answer.sureness is not None)
+    titles += ["How sure", "Ranges"] * (answer.sureness is not None)
     each = [list(blocks_of(table)) for table in answer_tables(answer)]
     kept = [blocks for number, blocks in enumerate(each) if not number or any(isinstance(one, Grid) for one in blocks)]
     for title, blocks in zip(titles, kept, strict=True):
@@ -72,13 +80,24 @@ def _with_figures(answer: Answer) -> list[Option]:
 
 def _tiles(answer: Answer) -> Iterator[Tile]:
     if answer.best is not None:
+        drawn = answer.drawn(answer.best)
         best, figures = answer.best, [answer.goal.figure, *([answer.second] if answer.second else [])]
         yield Tile("Best", best.system, tuple(text for text in (best.division, best.varied) if text))
         for figure in figures:
-            yield Tile(in_title(heading(figure)), cell(figure, value(best, figure), best.currency))
+            ends = range_cell(figure, drawn.ranges.get(figure), best.currency) if drawn else "–"
+            notes = () if ends == "–" else (f"{SHARE:.0%}: {ends}".replace("%", " %"),)
+            yield Tile(in_title(heading(figure)), cell(figure, value(best, figure), best.currency), notes)
+        if drawn is not None:
+            yield Tile("Holds in", f"{format_percent(drawn.within, 0)} of the draws")
         yield Tile("IPUs", best.arithmetic)
     count = len(answer.ranked) + len(answer.ruled_out)
     yield Tile("Within all limits", f"{len(answer.ranked):,} of {count:,} options")
+
+
+def _state(answer: Answer, option: Option) -> str:
+    """Whether an option reaches the goal, and in enough of the draws."""
+    drawn = answer.drawn(option)
+    return _BEYOND if option.reason else _RARELY if drawn is not None and not drawn.is_reliable else _WITHIN
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
@@ -94,7 +113,7 @@ def _bars(answer: Answer, found: Sequence[Option]) -> Chart:
             each.label,
             0.0,
             number,
-            _FILLS[_BEYOND if each.reason else _WITHIN],
+            _FILLS[_state(answer, each)],
             cell(figure, number, each.currency),
             tip=_tip(each, [figure]),
         )
@@ -131,7 +150,7 @@ def _scatter(answer: Answer, found: Sequence[Option], second: str | None, title:
     values: list[dict[str, Any]] = []
     for each in found:
         place = {"x": each.ipu_count if second is None else value(each, second), "y": value(each, figure)}
-        state = {"state": _BEYOND if each.reason else _WITHIN, "front": each in front}
+        state = {"state": _state(answer, each), "front": each in front}
         tip = {f"t{number}": text for number, text in enumerate(_tip(each, figures).values())}
         values.append(place | state | tip)
     notes = ["The line joins the options within all limits that none beats in both figures."] if front else []
@@ -155,8 +174,8 @@ def _sizes(found: Sequence[Option]) -> Spec:
 
 
 def _points(values: list[dict[str, Any]], x: Spec, y: str, tips: Sequence[str]) -> Spec:
-    states = {"domain": list(_FILLS), "range": ["circle", "triangle-up"]}
-    colours = {"domain": list(_FILLS), "range": [colour_of(fill_of(TOTAL)), "#e08214"]}
+    states = {"domain": list(_FILLS), "range": ["circle", "diamond", "triangle-up"]}
+    colours = {"domain": list(_FILLS), "range": [colour_of(fill_of(TOTAL)), "#7b6fa8", "#e08214"]}
     line = {
         "transform": [{"filter": "datum.front"}],
         "mark": {"type": "line", "stroke": "#1b5e92", "strokeWidth": 2, "interpolate": "step-after"},

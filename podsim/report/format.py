@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from podsim.draws import SHARE
 from podsim.units import format_bytes as format_bytes
 from podsim.units import format_significant as format_significant
 
@@ -36,6 +37,25 @@ def _unit_of_duration(seconds: float, digits: int) -> tuple[str, float]:
         if rounded < limit_s:
             return unit, scale_s
     return "d", _DAY_S
+
+
+def format_range(low: str, high: str) -> str:
+    """Ends of a range, as they stand behind a figure.
+
+    >>> format_range("21 ms", "14 s"), format_range("3.9 requests/s", "6.1 requests/s")
+    ('80 %: 21 ms to 14 s', '80 %: 3.9 to 6.1 requests/s')
+    """
+    return f"{100 * SHARE:.0f} %: {format_span(low, high)}"
+
+
+def format_span(low: str, high: str) -> str:
+    """Two figures with their unit, which is told once if both have it.
+
+    >>> format_span("9.1 min", "11 min"), format_span("4", "5")
+    ('9.1 to 11 min', '4 to 5')
+    """
+    number, _, unit = low.partition(" ")
+    return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
 
 
 def format_power_w(power_w: float) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from podsim.draws import Range, range_of
 from podsim.report.base import Result
 from podsim.report.power import Work
 from podsim.report.sources import Sources
@@ -13,7 +15,45 @@ from podsim.report.step import StepReport
 from podsim.serving import LoadPoint, Saturation, ServingOutcome
 
 _TIMES = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
+SHARES = ("p50", "p95", "p99", "mean")
+_RATES = ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization")
 _MEANS = ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization", "mean_batch", "mean_waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnService:
+    """The same requests with uncertain inputs drawn from their ranges.
+
+    Attributes:
+        outcome: What came of them.
+        saturation_per_s: The largest rate that could be served. [1/s]
+    """
+
+    outcome: ServingOutcome
+    saturation_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDraws:
+    """What came of serving with its uncertain inputs drawn.
+
+    Attributes:
+        count: How often they were drawn.
+        seed: Seed of the draws.
+        drawn: Keys of the inputs that were drawn.
+        request_count: Requests of each draw, the first of those that are served.
+        likely: What came of as many requests with the inputs as they are.
+        runs: What came of each draw; None where it is impossible.
+        reasons: Why the scatter of the model itself is as wide as it is.
+    """
+
+    count: int
+    seed: int
+    drawn: tuple[str, ...]
+    request_count: int
+    likely: DrawnService
+    runs: tuple[DrawnService | None, ...]
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +72,7 @@ class ServingResult(Result):
         saturation: The largest rate that can be served.
         points: The same kind of requests at other rates.
         decode: A decode step of a full batch, simulated when it is looked at; none or one.
+        draws: What came of it with uncertain inputs drawn, simulated when it is looked at; none or one.
     """
 
     batching: str
@@ -45,6 +86,7 @@ class ServingResult(Result):
     saturation: Saturation
     points: tuple[LoadPoint, ...]
     decode: Sequence[StepReport] = ()
+    draws: Sequence[ServiceDraws] = ()
 
     @property
     def sources(self) -> Sources:
@@ -69,6 +111,58 @@ class ServingResult(Result):
     def breakdown_basis(self) -> dict[str, object]:
         """Shares of a decode step of a full batch by what they stand on: of each kind of time, and of all of it."""
         return self.sources.to_dict()
+
+    def service_figures(self) -> dict[str, float | None]:
+        """The figures of requests, in a line each: percentiles, rates, the load and the saturation."""
+        outcome = self.outcome
+        times = {name: getattr(outcome, name) for name in _TIMES}
+        found = {
+            f"{name}_{share}_s": None if each is None else getattr(each, f"{share}_s")
+            for name, each in times.items()
+            for share in SHARES
+        }
+        found |= {name: getattr(outcome, name) for name in _RATES}
+        return found | {"load": self.load, "saturation_per_s": self.saturation.rate_per_s}
+
+    def drawn(self) -> Iterator[ServingResult | None]:
+        """The result of each draw, at the power and the prices of this one; None where it is impossible."""
+        for draws in self.draws:
+            yield from (None if run is None else self._with(run) for run in draws.runs)
+
+    def _with(self, run: DrawnService) -> ServingResult:
+        """With what came of a draw."""
+        limit = replace(self.saturation, rate_per_s=run.saturation_per_s)
+        return replace(self, outcome=run.outcome, saturation=limit, points=(), draws=())
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Range]:
+        """Between what the figures of requests lie in four fifths of the draws; empty without any.
+
+        What was drawn for the first requests alone is taken to be off by as much for all of them.
+        """
+        if not self.draws:
+            return {}
+        draws = self.draws[0]
+        likely = self._with(draws.likely).service_figures()
+        runs = [self._with(run).service_figures() for run in draws.runs if run is not None]
+        found = {}
+        for name, figure in self.service_figures().items():
+            values = [each[name] for each in runs]
+            known = [each for each in values if each is not None]
+            if figure is not None and known and len(known) == len(values):
+                scale = figure / start if (start := likely[name]) and figure else 1.0
+                found[name] = range_of(scale * each for each in known)
+        return found
+
+    @cached_property
+    def saturated_count(self) -> int:
+        """In how many draws more requests come than can be served."""
+        return sum(each is not None and each.is_saturated for each in self.drawn())
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether more requests come than can be served."""
+        return self.outcome.queue_grows is True if self.load is None else self.load >= 1
 
     @property
     def most_waiting(self) -> int:
@@ -100,6 +194,8 @@ class ServingResult(Result):
             "rate_per_s": self.rate_per_s,
             "load": self.load,
             **_outcome_dict(self.outcome),
+            "ranges": {name: asdict(each) for name, each in self.ranges.items()},
+            "draws": self._drawn_dict(),
             "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
             "saturation": {"rate_per_s": saturation.rate_per_s, "confirmed": saturation.confirmed},
             "load_curve": [
@@ -112,6 +208,20 @@ class ServingResult(Result):
                 for point in self.points
             ],
             **self.spent(),
+        }
+
+    def _drawn_dict(self) -> dict[str, object] | None:
+        if not self.draws:
+            return None
+        draws = self.draws[0]
+        return {
+            "count": draws.count,
+            "seed": draws.seed,
+            "impossible": draws.runs.count(None),
+            "saturated": self.saturated_count,
+            "request_count": draws.request_count,
+            "drawn": list(draws.drawn),
+            "reasons": list(draws.reasons),
         }
 
 

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from podsim.report.chart_frame import framed, plain_frame
 from podsim.report.format import format_duration_s, format_percent, format_significant
 from podsim.report.serving import ServingResult
+from podsim.report.serving_table import ranged
 from podsim.serving import LoadPoint
 
 _PERCENTILES: Final = (("p99_s", "P99", "#9e2a2b"), ("p95_s", "P95", "#e08214"), ("p50_s", "P50", "#2166ac"))
@@ -40,9 +41,13 @@ def serving_conclusion(result: ServingResult) -> str:
     return (
         f"{result.title}\n"
         f"saturates at {format_significant(result.saturation.rate_per_s)} requests/s; {_at(result)} P99 is "
-        f"{format_duration_s(outcome.time_to_first_token.p99_s)} to the first token, "
-        f"{format_duration_s(outcome.latency.p99_s)} to the last"
+        f"{_ranged(result, outcome.time_to_first_token.p99_s, 'time_to_first_token_p99_s')} to the first token, "
+        f"{_ranged(result, outcome.latency.p99_s, 'latency_p99_s')} to the last"
     )
+
+
+def _ranged(result: ServingResult, time_s: float, figure: str) -> str:
+    return ranged(result, format_duration_s(time_s), figure).replace("  (", " (")
 
 
 def _at(result: ServingResult) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from podsim.report.format import format_count, format_duration_s, format_percent, format_significant
+from podsim.draws import SHARE
+from podsim.report.format import format_count, format_duration_s, format_percent, format_range, format_significant
 from podsim.report.power_table import spent_rows
-from podsim.report.serving import ServingResult
+from podsim.report.serving import SHARES, ServingResult
 from podsim.report.tables import Tables, headline, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
@@ -23,6 +25,14 @@ _ASCII_BARS: Final = " .:-=+*#@"
 _SPARKS: Final = 60
 _LABELS: Final = len("Saturation")
 _NONE: Final = "-"
+_RANGE_DIGITS: Final = 2
+_LOW, _HIGH = attrgetter("low"), attrgetter("high")
+_SEEN: Final = {
+    "time_to_first_token": "time to first token",
+    "time_per_output_token": "time per output token",
+    "latency": "latency",
+    "queueing": "of it in the queue",
+}
 
 
 def serving_tables(result: ServingResult, *, ascii_only: bool) -> Tables:
@@ -72,21 +82,42 @@ def serving_headline(result: ServingResult) -> tuple[tuple[str, str, str], ...]:
         (
             "Throughput",
             f"{_number(outcome.throughput_tokens_per_s)} tokens/s",
-            f"{_number(outcome.throughput_requests_per_s)} requests/s",
+            ranged(result, f"{_number(outcome.throughput_requests_per_s)} requests/s", "throughput_requests_per_s"),
         ),
         (
             "Busy",
             format_percent(outcome.utilization),
             f"{_number(outcome.mean_batch)} sequences in a batch on average",
         ),
-        ("Saturation", f"{_number(result.saturation.rate_per_s)} requests/s", "beyond it the queue grows"),
+        (
+            "Saturation",
+            f"{_number(result.saturation.rate_per_s)} requests/s",
+            f"{ranged(result, '', 'saturation_per_s').strip()}  beyond it the queue grows".strip(),
+        ),
     )
+
+
+def ranged(result: ServingResult, text: str, figure: str) -> str:
+    """A text with the range of a figure, if that is known: `992 ms  (80 %: 21 ms to 14 s)`."""
+    found = result.ranges.get(figure)
+    if found is None:
+        return text
+    shown = _percent if figure == "load" else _time if figure.endswith("_s") and "_per_s" not in figure else _number
+    return f"{text}  ({format_range(shown(found.low), shown(found.high))})"
+
+
+def _percent(share: float) -> str:
+    return format_percent(share, 0)
+
+
+def _time(time_s: float) -> str:
+    return format_duration_s(time_s, _RANGE_DIGITS)
 
 
 def _offered(result: ServingResult) -> str:
     if result.rate_per_s is None or result.load is None:
         return "all at once"
-    return f"{_number(result.rate_per_s)}/s, {format_percent(result.load, 0)} of saturation"
+    return ranged(result, f"{_number(result.rate_per_s)}/s, {_percent(result.load)} of saturation", "load")
 
 
 def _in_flight(result: ServingResult) -> str:
@@ -94,16 +125,32 @@ def _in_flight(result: ServingResult) -> str:
 
 
 def _percentiles(result: ServingResult) -> Group:
-    outcome = result.outcome
     table = plain_table("", ">P50", ">P95", ">P99", ">mean")
-    for label, times in (
-        ("time to first token", outcome.time_to_first_token),
-        ("time per output token", outcome.time_per_output_token),
-        ("latency", outcome.latency),
-        ("of it in the queue", outcome.queueing),
-    ):
-        table.add_row(label, *_times(times))
-    return titled("What requests see", table)
+    for name, label in _SEEN.items():
+        table.add_row(label, *_times(getattr(result.outcome, name)))
+        ranges = [result.ranges.get(f"{name}_{share}_s") for share in SHARES]
+        if any(ranges):
+            lows, highs = ([_NONE if each is None else _time(end(each)) for each in ranges] for end in (_LOW, _HIGH))
+            table.add_row(f"  {SHARE:.0%}: from".replace("%", " %"), *lows)
+            table.add_row("        to", *highs)
+    return titled("What requests see", table, *_how_drawn(result))
+
+
+def _how_drawn(result: ServingResult) -> Iterator[str]:
+    """What ranges are made of, and in how many of the draws percentiles are none of a queue that ends."""
+    if not result.draws:
+        return
+    draws, saturated = result.draws[0], result.saturated_count
+    first = f" of the first {draws.request_count:,} requests" if draws.request_count < result.request_count else ""
+    yield f"ranges: {draws.count} draws{first} with {len(draws.drawn)} uncertain inputs anywhere in their ranges"
+    if impossible := draws.runs.count(None):
+        yield f"in {impossible} of the draws the model does not fit, or no run is possible"
+    if saturated:
+        yield (
+            f"in {saturated} of {draws.count} draws more requests come than can be served: "
+            "waiting then tells how long the run lasts"
+        )
+    yield from (f"wider, since {reason}" for reason in draws.reasons)
 
 
 def _times(times: Percentiles | None) -> list[str]:

@@ -25,6 +25,7 @@ ORDER = [
     "report",
     "scatter",
     "influence",
+    "scatter",
     "uncertainty",
     "activity",
     "importer",

@@ -175,6 +175,78 @@ def _twice(text: bytes, rng: random.Random) -> bytes:
     return b"".join([*lines[:place], lines[place], *lines[place:]])
 
 
+GOALS: tuple[dict[str, Any], ...] = (
+    {
+        "kind": "goal",
+        "description": "BERT in half an hour",
+        "scenario": "bert_v1.1_pod16_open",
+        "objective": "cost",
+        "second": "energy",
+        "limits": {"time_to_train_s": "< 30 min", "rack_power": ["> 1 kW", "< 20 kW"]},
+        "deadline": "12 h",
+        "budget": "500 USD",
+        "systems": ["bow_pod16", "16 of ipu_pod64"],
+        "divisions": ["as given"],
+        "lease": "partition",
+        "overrides": ["cost.price_per_ipu_hour=1.5 USD"],
+        "trials": 2,
+        "draws": 0,
+        "seed": 1,
+    },
+    {
+        "kind": "goal",
+        "jobs": [
+            {"name": "a", "scenario": "bert_v1.1_pod16_open", "ipus": 32, "limits": {"time": "< 7 min"}},
+            {"name": "b", "scenario": "bert_v1.1_pod16_open", "variant": None, "overrides": ["optimizer.kind=lamb"]},
+        ],
+        "order": "together",
+        "systems": ["bow_pod64"],
+        "divisions": ["as given"],
+        "draws": 0,
+    },
+    {
+        "kind": "goal",
+        "scenario": "bert_base_c600",
+        "systems": ["c600"],
+        "divisions": ["as given"],
+        "objective": "samples_per_s_per_w",
+        "vary": {
+            "system.machine.ipu.clock": ["1.3 GHz", "1.5 GHz"],
+            "forward.batch_size": {"from": 1, "to": 4, "step": 1},
+        },
+        "derived": {"forward.batches_per_call": "${8 // batch_size}"},
+        "where": ["batch_size != 3"],
+        "trials": 3,
+        "draws": 0,
+    },
+    {
+        "kind": "goal",
+        "scenario": "serving_llama2_7b_pod64",
+        "variant": "pod16_int4",
+        "systems": ["ipu_pod16"],
+        "divisions": ["as given"],
+        "objective": "energy_per_token_j",
+        "limits": {"p99_latency": "< 30 s", "ipus": "<= 64"},
+        "request_rate": 1.0,
+        "overrides": ["serving.request_count=50"],
+        "draws": 0,
+    },
+)
+"""Goals that take little work."""
+
+
+def mutated_goal(seed: int) -> dict[str, Any] | bytes:
+    """A goal with one to three slips, or once in ten times a spoiled text. The same seed gives the same."""
+    rng = random.Random(f"goal {seed}")
+    data = _copy(rng.choice(GOALS))
+    if rng.random() < 0.1:
+        return rng.choice([_cut, _noise, _twice])(json.dumps(data, indent=1).encode(), rng)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        if paths := list(_paths(data)):
+            rng.choice(_SLIPS)(data, rng.choice(paths), rng)
+    return data
+
+
 def mutated(seed: int) -> dict[str, Any] | bytes:
     """Data with one to three slips, or once in ten times a spoiled text. The same seed gives the same."""
     rng = random.Random(seed)

@@ -12,11 +12,12 @@ from rich.console import Console
 
 from podsim import run
 from podsim.capacity import Answer, Goal, Option, Part, find_systems, sure
+from podsim.capacity.answer import reliable_first
 from podsim.capacity.limits import limit
 from podsim.capacity.plot import plot_answer
 from podsim.capacity.show import answer_tables
 from podsim.capacity.sure import drawn_figures, sureness
-from podsim.draws import Draws
+from podsim.draws import Draws, Range
 from podsim.errors import PodsimError
 from podsim.uncertainty import percentiles
 
@@ -91,7 +92,78 @@ def test_what_comes_after_the_first_four_is_drawn_where_none_of_them_fits(monkey
     times: dict[str, list[float | None]] = {each.system: [10, None, 10, 10] for each in ranked[:4]}
     found, asked = sure_of({**times, "e": [14] * 4, "f": [15] * 4}, ranked, [], monkeypatch)
     assert asked == ["a", "b", "c", "d", "e", "f"]
-    assert [(name, first) for name, first, *_ in found][3:] == [("d", 0.0), ("e", 0.25)]
+    assert [(name, first) for name, first, *_ in found][3:] == [("d", 0.0), ("e", 0.25), ("f", 0.0)]
+
+
+def test_what_rarely_holds_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five draws the cheapest keeps to the limit in two, the next in three, the dearest two in four and in five."""
+    ranked = [option(name, 9 + place, place) for place, name in enumerate("abcd")]
+    within = {"a": 2, "b": 3, "c": 4, "d": 5}
+    times: dict[str, list[float | None]] = {
+        name: [9.0] * count + [11.0] * (5 - count) for name, count in within.items()
+    }
+    wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 10 s"),), "draws": 5}
+    sure_of(times, ranked, [], monkeypatch, **wanted)
+    found = sureness(Goal(BERT, **wanted), ranked, [], processes=1)
+    assert found is not None and [each.is_reliable for each in found.contenders] == [False, False, True, True]
+    assert [each.system for each in reliable_first(ranked, found)] == ["c", "d", "b", "a"]
+    answer = Answer(Goal(BERT, **wanted), reliable_first(ranked, found), [], COST, 4, found)
+    assert [each["holds_in"] for each in answer.to_dict()["ranked"]] == [0.8, 1.0, 0.6, 0.4]
+    assert [each["reliable"] for each in answer.to_dict()["ranked"]] == [True, True, False, False]
+    text = printed(answer)
+    assert "! 60 %" in text and "! 40 %" in text and "! holds in less than 80 % of the draws" in text
+    assert answer.doubt == ""
+
+
+def test_none_that_holds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The surest leads, those behind the first four are drawn as well, and what was not drawn comes last."""
+    ranked = [option(name, 9 + place / 10) for place, name in enumerate("abcdefghi")]
+    times: dict[str, list[float | None]] = {each.system: [9.0, 11.0, 11.0, 11.0] for each in ranked}
+    wanted: dict[str, Any] = {"limits": (limit("time", "< 10 s"),)}
+    times["f"] = [9.0, 9.0, 9.0, 11.0]
+    _, asked = sure_of(times, ranked, [], monkeypatch, **wanted)
+    assert asked == list("abcdefgh")
+    found = sureness(Goal(BERT, **{"draws": 4, **wanted}), ranked, [], processes=1)
+    assert found is not None
+    order = reliable_first(ranked, found)
+    assert [each.system for each in order] == list("fabcdeghi")
+    answer = Answer(Goal(BERT, **{"draws": 4, **wanted}), order, [], None, 9, found)
+    assert answer.doubt == "no option holds in 80 % of the draws: the first does in 75 %"
+    text = printed(answer)
+    assert answer.doubt in text and "– not drawn" in text and "no other has" not in text
+    assert answer.to_dict()["ranked"][-1]["holds_in"] is None
+
+
+def test_a_limit_that_is_met_exactly_in_each_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: dict[str, list[float | None]] = {"a": [10.0] * 4, "b": [9.0] * 4}
+    ranked = [option("a", 10), option("b", 12)]
+    for sign, within in (("<", 0.0), ("<=", 1.0)):
+        limits = (limit("time", f"{sign} 10 s"),)
+        found, _ = sure_of(times, ranked, [], monkeypatch, limits=limits)
+        assert [each[2] for each in found] == [within, 1.0]
+
+
+def test_what_counts_and_what_is_limited_has_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cost follows time; of ten draws the first is not exceeded by a tenth, the ninth not by nine tenths."""
+    ranked = [option("a", 10, 20), option("b", 12, 21)]
+    times: dict[str, list[float | None]] = {"a": [float(each) for each in range(1, 11)], "b": [None] + [12.0] * 9}
+    wanted: dict[str, Any] = {"objective": "cost", "limits": (limit("time", "< 30 s"),), "draws": 10}
+    sure_of(times, ranked, [], monkeypatch, **wanted)
+    found = sureness(Goal(BERT, **wanted), ranked, [], processes=1)
+    assert found is not None
+    first, second = found.contenders
+    assert first.ranges == {COST: Range(2.0, 18.0), TIME: Range(1.0, 9.0)}
+    assert second.ranges == {COST: Range(21.0, 21.0), TIME: Range(12.0, 12.0)}
+    text = printed(Answer(Goal(BERT, **wanted), ranked, [], TIME, 2, found))
+    assert "Between what figures lie in 80 % of the draws" in text and "2 to 18 USD" in text and "1 to 9 s" in text
+
+
+def printed(answer: Answer) -> str:
+    console = Console(file=StringIO(), width=80)
+    for table in answer_tables(answer):
+        console.print(table)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
 
 
 def test_shares_are_of_draws_in_which_something_reaches_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,179 @@
+"""Ranges of serving: steps at other inputs, percentiles of draws by hand, and where a reader sees them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from podsim.activity.serve import serve
+from podsim.activity.step_times import MovedSteps, PlannedSteps
+from podsim.capacity import Goal, find_systems
+from podsim.capacity.limits import limit
+from podsim.capacity.show import answer_tables
+from podsim.draws import Draws, Range
+from podsim.pages.serving_page import serving_sections, serving_tiles
+from podsim.plan.generation import Generation
+from podsim.plan.generation_job import generation_job
+from podsim.report.page import print_result
+from podsim.report.serving import DrawnService, ServiceDraws, ServingResult
+from podsim.report.serving_plot import serving_conclusion
+from podsim.report.serving_table import serving_tables
+from podsim.specs import GenerationScenario, load_scenario
+from podsim.specs.assumptions import with_number
+
+SERVING = "serving_llama2_7b_pod64"
+FEW = ("serving.request_count=300", "serving.loads=[0.8]")
+CALL = "software.token_call"
+
+
+@pytest.fixture(scope="module")
+def result() -> ServingResult:
+    return serve(SERVING, overrides=FEW, uncertainty=Draws(5))
+
+
+def asked(call_s: float, batch: int = 4) -> Generation:
+    spec = with_number(load_scenario(SERVING).of(GenerationScenario), CALL, call_s)
+    assert isinstance(spec, GenerationScenario)
+    return replace(generation_job(spec).laid_out(micro_batch_size=batch), prompt_tokens=512, output_tokens=256)
+
+
+@pytest.mark.parametrize("call_s", [0.001, 0.010])
+def test_steps_at_other_inputs_are_those_that_are_simulated(call_s: float) -> None:
+    """Corners are simulated, all between is what the base takes and what corners add: within one part in a thousand."""
+    steps = PlannedSteps(asked(0.007))
+    there = PlannedSteps(asked(call_s), model=steps.model)
+    moved = MovedSteps(steps, PlannedSteps(asked(call_s), model=steps.model), shortest_prompt=128)
+    for batch, tokens in ((1, 128), (2, 200), (3, 512), (4, 300)):
+        assert moved.decode_s(batch, tokens) == pytest.approx(there.decode_s(batch, tokens), rel=1e-3)
+        assert moved.prefill_s(batch, tokens) == pytest.approx(there.prefill_s(batch, tokens), rel=1e-3)
+    twice = MovedSteps(steps, there, 128, factor=2.0)
+    assert twice.decode_s(2, 200) == pytest.approx(2 * moved.decode_s(2, 200))
+
+
+def drawn_as(result: ServingResult, factors: list[float | None]) -> ServingResult:
+    """A result whose draws have times and a saturation that are these factors of its own."""
+
+    def run(factor: float) -> DrawnService:
+        first = result.outcome.time_to_first_token
+        times = replace(
+            first, **{name: factor * getattr(first, name) for name in ("p50_s", "p95_s", "p99_s", "mean_s")}
+        )
+        return DrawnService(replace(result.outcome, time_to_first_token=times), result.saturation.rate_per_s / factor)
+
+    runs = tuple(None if each is None else run(each) for each in factors)
+    draws = ServiceDraws(len(runs), 0, (CALL,), result.request_count, run(1.0), runs, ("IPUs 32 were not compared",))
+    return replace(result, draws=(draws,))
+
+
+def test_a_range_holds_four_fifths_of_the_draws(result: ServingResult) -> None:
+    """Of ten draws the least is what a tenth does not exceed, and the ninth what nine tenths do not.
+
+    The draw that takes longest saturates first: rates are in the other order.
+    """
+    found = drawn_as(result, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 3.0]).ranges
+    p99_s, limit_per_s = result.outcome.time_to_first_token.p99_s, result.saturation.rate_per_s
+    first, most = found["time_to_first_token_p99_s"], found["saturation_per_s"]
+    assert (first.low, first.high) == pytest.approx((0.5 * p99_s, 1.3 * p99_s))
+    assert (most.low, most.high) == pytest.approx((limit_per_s / 3.0, limit_per_s / 0.6))
+    assert found["throughput_requests_per_s"] == Range(*(2 * [result.outcome.throughput_requests_per_s]))
+
+
+def test_draws_of_the_first_requests_count_by_how_far_they_are_off(result: ServingResult) -> None:
+    """A run whose first requests waited half as long as all of them: draws are taken by the ratio."""
+    moved = drawn_as(result, [1.0] * 10)
+    (draws,) = moved.draws
+    half = replace(draws.likely.outcome.time_to_first_token, p99_s=0.5 * result.outcome.time_to_first_token.p99_s)
+    likely = replace(draws.likely, outcome=replace(draws.likely.outcome, time_to_first_token=half))
+    found = replace(moved, draws=(replace(draws, likely=likely),)).ranges["time_to_first_token_p99_s"]
+    assert found.low == found.high == pytest.approx(2 * result.outcome.time_to_first_token.p99_s)
+
+
+def shown(result: ServingResult) -> str:
+    console = Console(file=StringIO(), width=80)
+    print_result(result, serving_tables, console)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_saturated_and_impossible_draws_are_told(result: ServingResult) -> None:
+    """3.5 of 4.8 requests per second come: twice the time saturates, once it does not."""
+    moved = drawn_as(result, [1.0, 1.0, 2.0, 2.0, None])
+    assert moved.saturated_count == 2
+    text = " ".join(shown(moved).split())
+    assert "in 2 of 5 draws more requests come than can be served" in text
+    assert "in 1 of the draws the model does not fit" in text
+    assert "IPUs 32 were not compared" in text
+    plain: Any = moved.to_dict()["draws"]
+    assert (plain["count"], plain["impossible"], plain["saturated"]) == (5, 1, 2)
+
+
+def test_draws_widen_what_one_input_alone_spans(result: ServingResult) -> None:
+    """The time of a token's call lies between 1 and 10 ms, and so do times to the first token, by more than half."""
+    (draws,) = result.draws
+    assert CALL in draws.drawn and draws.runs.count(None) == 0 and draws.request_count == 300
+    found = result.ranges["time_to_first_token_p99_s"]
+    assert found.low < 0.5 * result.outcome.time_to_first_token.p99_s < found.high
+
+
+def test_draws_are_the_same_again(result: ServingResult) -> None:
+    again = serve(SERVING, overrides=FEW, uncertainty=Draws(5))
+    assert again.ranges == result.ranges
+    assert serve(SERVING, overrides=FEW, uncertainty=None).ranges == {}
+
+
+def test_terminal_json_page_and_chart_have_the_ranges(result: ServingResult) -> None:
+    text = shown(result)
+    assert text.count("80 %: from") == 4 and "of saturation  (80 %: " in text and "ranges: 5 draws" in text
+    assert max(map(len, text.splitlines())) <= 80
+    plain = json.loads(result.to_json())
+    for name in ("time_to_first_token", "time_per_output_token", "latency", "queueing"):
+        for share in ("p50", "p95", "p99", "mean"):
+            ends = plain["ranges"][f"{name}_{share}_s"]
+            assert ends["low"] <= ends["high"] and ends["share"] == 0.8
+    assert {"throughput_requests_per_s", "saturation_per_s", "load"} < set(plain["ranges"])
+    page = str([*serving_tiles(result), *serving_sections(result)])
+    assert "80 %: from" in page and page.count("(80 %: ") >= 3
+    assert serving_conclusion(result).count("(80 %: ") == 2
+
+
+@pytest.mark.slow
+def test_a_plan_of_serving_says_how_often_each_option_holds() -> None:
+    """Four draws: the POD64 is limited to a saturation that token calls alone put on either side."""
+    limits = (limit("saturation_per_s", "> 4 "), limit("p99_latency", "< 60 s"))
+    goal = Goal(
+        SERVING,
+        objective="energy_per_token_j",
+        systems=("ipu_pod64", "bow_pod64"),
+        divisions=("as given",),
+        limits=limits,
+        overrides=("serving.request_count=100",),
+        draws=4,
+    )
+    answer = find_systems(goal, processes=1)
+    assert answer.sureness is not None and len(answer.sureness.contenders) == 2
+    for each in answer.sureness.contenders:
+        assert set(each.ranges) == {"energy_per_token_j", "saturation_per_s", "latency_p99_s"}
+        assert each.possible == 1.0
+        ends = each.ranges["saturation_per_s"]
+        known = (each.option.figures or {})["saturation_per_s"]
+        assert ends.low < ends.high and ends.low < 1.2 * known
+    console = Console(file=StringIO(), width=80)
+    for table in answer_tables(answer):
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for words in ("holds", "latency p99", "saturation/s", "How sure: 4 draws", "within limits in"):
+        assert words in text
+
+
+def test_requests_are_drawn_twenty_times_unless_said_otherwise() -> None:
+    served = Goal(SERVING, objective="p99_latency")
+    assert (served.draw_count, Goal("bert_v1.1_pod16_open").draw_count, replace(served, draws=7).draw_count) == (
+        20,
+        50,
+        7,
+    )
