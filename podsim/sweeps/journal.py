@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, NoReturn, Self
 
 from podsim.errors import OutputError
 from podsim.report.files import check_writable
@@ -114,7 +114,7 @@ class Journal:
             for line in self._file:
                 row = _content(line) if line.endswith(b"\n") else {}
                 point = row.get(POINT)
-                if not isinstance(point, int) or not 0 <= point < MOST_POINTS:
+                if type(point) is not int or not 0 <= point < MOST_POINTS:
                     break
                 self._keep(point, end)
                 end += len(line)
@@ -143,10 +143,14 @@ class Journal:
 def _content(line: bytes) -> dict[str, Any]:
     """What a line holds; nothing if it was damaged."""
     try:
-        data = json.loads(line)
-    except ValueError:
+        data = json.loads(line, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(constant)
 
 
 if os.name == "nt":
