@@ -56,13 +56,18 @@ def html(text: str) -> str:
 def csv(text: str) -> str:
     """For a cell of text in CSV: no spreadsheet takes it for a formula."""
     clean = terminal(text)
-    if not clean.lstrip(" ").startswith(_FORMULA):
+    if not clean.lstrip("'").lstrip(" ").startswith(_FORMULA):
         return clean
     try:
         float(clean)
     except ValueError:
         return f"'{clean}"
     return clean
+
+
+def from_csv(cell: object) -> object:
+    """What a cell was before `csv` kept it from being a formula."""
+    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and csv(cell[1:]) == cell else cell
 
 
 def github(text: str, *, of_property: bool = False) -> str:

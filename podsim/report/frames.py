@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from podsim.errors import PodsimError
+from podsim.harmless import from_csv
 from podsim.report.kinds import in_kind_order, kind_of
 
 try:
@@ -21,7 +22,12 @@ _UNITS_BY_SUFFIX: Final = (("_bytes", "B"), ("_s", "s"))
 
 def frame_of_file(path: Path) -> pd.DataFrame:
     """A table of many results, as Parquet or CSV."""
-    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    found = pd.read_csv(path)
+    for column in found.select_dtypes(exclude="number"):
+        found[column] = found[column].map(from_csv, na_action="ignore")
+    return found
 
 
 def breakdown_frame(result: "RunResult") -> pd.DataFrame:

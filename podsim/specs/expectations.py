@@ -65,6 +65,8 @@ def expectation(metric: str, given: float | str) -> Expectation:
             if "%" in around[2]
             else parse_quantity(around[2], dimension)
         )
+        if width < 0:
+            raise BadValueError(f"`{around[2]}` is below 0, so that nothing is as expected", _DO)
         return Expectation(metric, text, value - width, value + width)
     raise BadValueError(f"`{text}` has no bounds", _DO)
 

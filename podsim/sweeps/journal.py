@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, NoReturn, Self
 from zlib import crc32
 
 from podsim.errors import OutputError
@@ -146,7 +146,7 @@ class Journal:
 def _content(line: bytes) -> dict[str, Any]:
     """What a line holds; nothing if it was damaged."""
     try:
-        data = json.loads(line)
+        data = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -156,6 +156,10 @@ def _row(line: bytes) -> Row:
     """The row that a whole line holds; nothing if its checksum is another."""
     text, end = line[: -_SUM_BYTES - 1], line[-_SUM_BYTES - 1 :]
     return _content(text) if end == _SUM % crc32(text) + b"\n" else {}
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(constant)
 
 
 if os.name == "nt":

@@ -262,6 +262,28 @@ def mutated(seed: int) -> dict[str, Any] | bytes:
     return data
 
 
+def slipped(given: Any, seed: int) -> str | bytes:
+    """Plain data as JSON with one to three slips, or once in four times a spoiled text of it."""
+    rng = random.Random(seed)
+    data = _copy(given)
+    if rng.random() < 0.25:
+        return rng.choice([_cut, _noise, _twice, _deep])(json.dumps(data, indent=1).encode(), rng)
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        rng.choice(_SLIPS)(data, rng.choice(list(_paths(data))), rng)
+    return json.dumps(data)
+
+
+def spoiled(text: str, seed: int) -> bytes:
+    """A text that was cut, in which bytes were changed, a line is there twice, or brackets have no end."""
+    rng = random.Random(seed)
+    return rng.choice([_cut, _noise, _noise, _twice, _deep])(text.encode(), rng)
+
+
+def _deep(text: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(text))
+    return text[:place] + rng.choice([b"[", b'{"a":']) * 50_000 + text[place:]
+
+
 @cache
 def _texts() -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for path in sorted((_ROOT / "scenarios").rglob("*.yaml")))

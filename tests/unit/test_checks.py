@@ -67,7 +67,14 @@ def test_expectations(metric: str, text: str, inside: list[float], outside: list
 
 @pytest.mark.parametrize(
     ("metric", "text"),
-    [("time_to_train_s", "< 30"), ("time_to_train_s", "< 30 GB"), ("mfu", "0.4"), ("mfu", "about 3"), ("mfu", "")],
+    [
+        ("time_to_train_s", "< 30"),
+        ("time_to_train_s", "< 30 GB"),
+        ("mfu", "0.4"),
+        ("mfu", "about 3"),
+        ("mfu", ""),
+        ("mfu", "1 ± -5 %"),
+    ],
 )
 def test_what_is_no_expectation_is_refused(metric: str, text: str) -> None:
     with pytest.raises(BadValueError):

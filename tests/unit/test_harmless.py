@@ -73,6 +73,11 @@ def test_no_cell_is_a_formula(text: str, written: str) -> None:
     assert harmless.csv(text) == written
 
 
+@pytest.mark.parametrize("text", ["=a", "'a'", "'=a", "--set a", "-5", "a", "'"])
+def test_a_table_is_read_as_it_was_written(text: str) -> None:
+    assert harmless.from_csv(harmless.csv(text)) == text
+
+
 def test_a_table_of_a_study_holds_no_formula(tmp_path: Path) -> None:
     rows = [{"point": 0, "variant": "=cmd()", "mfu": -0.5}]
     write_table(tmp_path / "t.csv", lambda: rows, {})

@@ -23,6 +23,7 @@ from podsim.cost.planned import planner_files
 from podsim.errors import NoPlanError, PodsimError, SpecError
 from podsim.specs import load_ipu
 from podsim.specs.yaml_source import read_yaml
+from podsim.training.convergence import ReferencePoint, draw_samples_to_converge
 from podsim.workload.op import Conv
 
 GC200 = load_ipu("gc200")
@@ -135,6 +136,69 @@ def test_an_entry_that_means_nothing_is_made_again(folder: Path) -> None:
         disk._save(path, json.dumps(content).encode())
         memo.forget()
         assert planned_matmul(Chip(GC200), PRODUCT) == known
+
+
+def test_an_entry_of_other_types_is_made_again(folder: Path) -> None:
+    """Each plain field in turn, with a right checksum."""
+    known = planned_matmul(Chip(GC200), PRODUCT)
+    (path,) = entries(folder)
+    sound = path.read_bytes()
+    data = json.loads(sound.partition(b"\n")[2])
+    for name in (key for key, value in data.items() if isinstance(value, int | str)):
+        for wrong in ([], {}, None, True, "x" if isinstance(data[name], int) else 1):
+            disk._save(path, json.dumps({**data, name: wrong}).encode())
+            memo.forget()
+            assert planned_matmul(Chip(GC200), PRODUCT) == known
+            assert path.read_bytes() == sound
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b'{"data": ' * 100_000, b"9" * 5000, b"\xff", b"nul", b"null", b'"text"', b"{}", b""]
+)
+@pytest.mark.parametrize("checksum", ["right", "none"])
+def test_whatever_lies_in_place_of_a_parsed_file_is_made_again(checksum: str, content: bytes, folder: Path) -> None:
+    (folder.parent / "s.yaml").write_text("base: template\n")
+    known = read_yaml(folder.parent / "s.yaml").data
+    (path,) = entries(folder)
+    sound = path.read_bytes()
+    if checksum == "right":
+        disk._save(path, content)
+    else:
+        path.write_bytes(content)
+    memo.forget()
+    assert read_yaml(folder.parent / "s.yaml").data == known == {"base": "template"}
+    assert path.read_bytes() == sound
+
+
+@pytest.mark.parametrize(
+    "written", [{"data": 5, "places": []}, {"data": {}, "places": [[[], 5]]}, {"data": {}, "places": 5}, {"data": []}]
+)
+def test_a_parsed_file_of_other_types_is_parsed_again(written: object, folder: Path) -> None:
+    (folder.parent / "s.yaml").write_text("base: template\n")
+    read_yaml(folder.parent / "s.yaml")
+    (path,) = entries(folder)
+    disk._save(path, json.dumps(written).encode())
+    memo.forget()
+    assert read_yaml(folder.parent / "s.yaml").data == {"base": "template"}
+
+
+def test_an_entry_beyond_any_size_is_not_read(folder: Path) -> None:
+    assert disk.kept("ab1", lambda: 1, int, int) == 1
+    (path,) = entries(folder)
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)  # with nothing behind it on disk
+    assert disk.kept("ab1", lambda: 2, int, int) == 2
+    assert path.stat().st_size < 100
+
+
+@pytest.mark.parametrize("kept", [["x", 1.0], [None], [True], [[1.0]], {"a": 1.0}])
+def test_draws_of_other_types_are_drawn_again(kept: object, folder: Path) -> None:
+    points = (ReferencePoint(256, (1e6, 2e6)), ReferencePoint(512, (3e6, 4e6)))
+    known = draw_samples_to_converge(points, 300, 4, 0)
+    (path,) = entries(folder)
+    disk._save(path, json.dumps(kept).encode())
+    memo.forget()
+    assert draw_samples_to_converge(points, 300, 4, 0) == known
 
 
 def test_nothing_is_written_where_it_is_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

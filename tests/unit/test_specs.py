@@ -328,3 +328,9 @@ def test_a_question_about_many_scenarios_names_its_command(name: str, words: str
 def test_a_key_of_another_activity_says_whose_it_is(scenario: str, override: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         load_scenario(scenario, overrides=[override])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_plain_data_holds_finite_numbers(value: float) -> None:
+    with pytest.raises(SpecError, match="is not a finite number"):
+        load_scenario({"base": "template", "expect": {"mfu": value}})

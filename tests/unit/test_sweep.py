@@ -447,6 +447,45 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
         assert [row["point"] for row in journal.rows()] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("point", [-1, MOST_POINTS, 10**12, True, 1.0, "1", None])
+def test_a_line_of_a_damaged_journal_is_of_no_point(point: object, tmp_path: Path) -> None:
+    """One before the first would be the last; one beyond the last would take eight bytes for each before it."""
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        for number in range(3):
+            journal.add({"point": number, "status": "done"})
+    good = path.read_bytes()
+    path.write_bytes(good + json.dumps({"point": point, "status": "spoiled"}).encode() + b"\n")
+    with Journal(path, "one") as journal:
+        assert [row["status"] for row in journal.rows()] == ["done"] * 3
+    assert path.read_bytes() == good
+
+
+def test_the_last_point_that_a_study_may_have_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        journal.add({"point": MOST_POINTS - 1})
+    with Journal(path, "one") as journal:
+        assert [row["point"] for row in journal.rows()] == [MOST_POINTS - 1]
+
+
+@pytest.mark.parametrize(
+    "line", [b"[" * 100_000, b'{"point": ' + b"1" * 5000 + b"}", b"\xff", b'{"point": 1, "mfu": NaN}']
+)
+def test_a_line_that_is_no_json_ends_what_is_known(line: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path, "one") as journal:
+        journal.add({"point": 0})
+    good = path.read_bytes()
+    path.write_bytes(good + line + b"\n")
+    with Journal(path, "one") as journal:
+        assert len(journal) == 1
+    assert path.read_bytes() == good
+    path.write_bytes(line + b"\n")
+    with pytest.raises(OutputError, match="no journal"):
+        Journal(path, "one")
+
+
 def test_two_studies_do_not_share_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     with Journal(path, "one") as journal, pytest.raises(OutputError, match="another study is writing"):

@@ -6,7 +6,16 @@ import math
 
 import pytest
 
-from podsim.units import EXAMPLES, UNITS, QuantityError, cycles_to_ps, parse_quantity, ps_to_seconds, seconds_to_ps
+from podsim.units import (
+    EXAMPLES,
+    UNITS,
+    QuantityError,
+    cycles_to_ps,
+    parse_price,
+    parse_quantity,
+    ps_to_seconds,
+    seconds_to_ps,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,3 +89,14 @@ def test_time_is_whole_picoseconds() -> None:
     assert cycles_to_ps(1.85e9, 1.85e9) == 10**12
     assert cycles_to_ps(1, 1.5e9) == 667
     assert ps_to_seconds(seconds_to_ps(0.25)) == 0.25
+
+
+@pytest.mark.parametrize("text", ["nan s", "inf s", "-.inf s", "1e999 s", "1e308 h"])
+def test_a_quantity_is_finite(text: str) -> None:
+    with pytest.raises(QuantityError, match="is not a finite number"):
+        parse_quantity(text, "s")
+
+
+def test_a_price_is_finite() -> None:
+    with pytest.raises(QuantityError, match="is not a finite number"):
+        parse_price("1e999 USD", {"": 1.0}, "1 USD")
