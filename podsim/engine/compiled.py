@@ -137,8 +137,9 @@ class _Execution:
 
 
 def _asks(numbers: Iterator[int]) -> Callable[[int], None]:
-    def look(_events: int) -> None:
-        next(numbers, 0)
+    def look(parts: int) -> None:
+        for _ in zip(range(parts), numbers):
+            pass
 
     return look
 

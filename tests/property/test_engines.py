@@ -132,11 +132,13 @@ class Dice:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.explicit = self.random.random() < 0.3
+        self.explicit = self.random.random() < 0.5
+        # Lanes that come together at the end of each repetition have repetitions that are alike.
+        self.together = self.explicit and self.random.random() < 0.7
         self.largest = self.random.choice([12, 10**6, 10**9, 10**12, 10**15, 10**18])
         # Most transfers are of times that the compiled engine can hold.
         self.longest_transfer = self.random.choice([self.largest, *[min(self.largest, 10**14)] * 3])
-        self.most = 3 if self.explicit else self.random.choice([4, 10**3, 10**6, 10**9, 10**12])
+        self.most = 8 if self.explicit else self.random.choice([4, 10**3, 10**6, 10**9, 10**12])
 
     def up_to(self, largest: int) -> int:
         """Any order of magnitude is as likely as the others."""
@@ -187,7 +189,8 @@ class Dice:
         return self.random.choice(others) if self.happens(0.2) else speed
 
     def program(self) -> Program:
-        jitters = {f"jitter{number}": self.jitter() for number in range(self.random.randint(0, 2))}
+        varies = not self.together or self.happens(0.2)
+        jitters = {f"jitter{number}": self.jitter() for number in range(self.random.randint(0, 2) * varies)}
         turns, warm = self.random.choice([1, 1, 3]), self.happens(0.3)
         groups = [
             [f"{name}{n}" for n in range(self.random.randint(1, 3))] for name in "abc"[: self.random.randint(1, 3)]
@@ -206,7 +209,8 @@ class Dice:
                 )
                 if lane in meetings[number]:
                     drawn.append(Barrier(f"meeting {number}", "wait"))
-            return (*drawn, Barrier("everyone", "wait")) if warm and number == 0 else tuple(drawn)
+            meets = self.together or warm and number == 0
+            return (*drawn, Barrier("everyone", "wait")) if meets else tuple(drawn)
 
         made = [
             Group(
@@ -221,14 +225,14 @@ class Dice:
             )
             for name in groups
         ]
-        semaphores = {"room": self.random.randint(1, 3), "items": 0} if self.happens(0.5) else {}
+        semaphores = {"room": self.random.randint(1, 3), "items": 0} if varies and self.happens(0.5) else {}
         if semaphores:
             count = self.random.randint(1, 4)
             make = (Acquire("room", "wait"), self.work(()), Release("items")) * count
             use = (Acquire("items", "wait"), self.work(()), Release("room")) * count
             made.append(Group("maker", ("maker",), (Phase("make", 1, {"maker": make}, "join"),), accounted=False))
             made.append(Group("user", ("user",), (Phase("use", 1, {"user": use}, "join"),), accounted=False))
-        slow = tuple(self.slowdowns([*lanes, *CHANNELS])) if self.happens(0.5) else ()
+        slow = tuple(self.slowdowns([*lanes, *CHANNELS])) if varies and self.happens(0.5) else ()
         return Program(tuple(made), semaphores, jitters, slow, self.random.getrandbits(63))
 
 
