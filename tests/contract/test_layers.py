@@ -39,7 +39,6 @@ ORDER = [
     "command_line",
     "cli",
     "__main__",
-    "studies",  # for notebooks and generated pages: it may import all, and nothing imports it
 ]
 NARROWER = {
     "workload": set(),  # a model is the same on every machine
@@ -119,6 +118,15 @@ def test_imports_go_up_only(path: Path) -> None:
     assert [text for text in (complaint(module, name) for name in imported) if text] == []
 
 
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_the_package_needs_no_notebook_and_no_tool(path: Path) -> None:
+    """They are beside it and not in the wheel."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        assert {name.partition(".")[0] for name in names}.isdisjoint({"notebooks", "tools", "tests"})
+
+
 def test_the_engine_knows_tasks_units_and_errors_only() -> None:
     known = {
         name
@@ -141,7 +149,7 @@ def test_a_task_knows_nothing() -> None:
         ("from podsim.engine import Trace", "cost.amp", True),
         ("def f():\n    import podsim.plan.plan", "cost.amp", True),
         ("from podsim import activity", "report.rows", True),
-        ("def f():\n    from podsim.studies.pods import rows_of_pods", "cli", True),
+        ("def f():\n    from podsim.cli import app", "command_line.running", True),
         ("from ..cli import app", "engine.network", True),
         ("from podsim.program.compile import compile_program", "engine.executor", True),
         ("from podsim.system import route", "workload.op", True),

@@ -10,11 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
 
+from notebooks.charts import cost_of_a_sample_chart
+from notebooks.mlperf import accuracy_chart, rounds_chart, speedup_chart, speedups, time_to_train_chart
 from podsim.report.kinds import kind_of
 from podsim.report.result import RunResult
-from podsim.studies.cost_of_a_sample import cost_of_a_sample_chart
-from podsim.studies.mlperf_charts import accuracy_chart, rounds_chart, speedup_chart, time_to_train_chart
-from podsim.studies.speedups import speedups
 from tests.unit.report_examples import MAKESPAN_PS, make_result
 
 FRAME = pd.DataFrame(

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from podsim.studies.published import published_frame
-from podsim.studies.published_chart import published_chart
+from notebooks.predicted_against_published import published_chart, published_frame
 from podsim.validation.comparison import Comparison, NotRun, Validation
 
 SEEN = Comparison("BERT weight update", "a", 104.0, 100.0, "ms", "hold-out", "source", blind=150.0)

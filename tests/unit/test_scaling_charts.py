@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from podsim.studies.scaling_charts import bow_chart, pods_chart
+from notebooks.bow_over_gc200 import bow_chart
+from notebooks.llama2_7b import pods_chart
 
 BOW = pd.DataFrame(
     {

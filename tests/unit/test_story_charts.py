@@ -9,14 +9,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
+from notebooks.bert_large import memory_chart
+from notebooks.charts import PARTS, PREDICTED, HoursRow, cost_of_a_sample_chart, hours_chart, throughput_chart
+from notebooks.llama2_7b import rates_chart
+from notebooks.packing import packing_chart
 from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
-from podsim.studies.chart import PARTS, PREDICTED
-from podsim.studies.cost_of_a_sample import cost_of_a_sample_chart
-from podsim.studies.hours_chart import HoursRow, hours_chart
-from podsim.studies.memory_chart import memory_chart
-from podsim.studies.packing import packing_chart
-from podsim.studies.rates_chart import rates_chart
-from podsim.studies.throughput_chart import throughput_chart
 from tests.unit.report_examples import make_result
 
 MIB = 2**20

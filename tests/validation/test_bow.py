@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import podsim
-from podsim.specs import GenerationScenario, load_scenario, shipped_names
-from podsim.studies.bow import (
+from notebooks.bow_over_gc200 import (
     CLOCK,
     HOST,
     LINK,
@@ -23,6 +22,7 @@ from podsim.studies.bow import (
     time_shares,
     training_workloads,
 )
+from podsim.specs import GenerationScenario, load_scenario, shipped_names
 from tests.unit.report_examples import make_result
 from tests.validation.notebook_texts import states
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 import pandas as pd
 import pytest
 
+from notebooks.figures import samples_of_update
+from notebooks.mlperf import dgx_a100_minutes, mlperf_frame, mlperf_results, speedups
 from podsim.report.reference_data import rows
 from podsim.report.result import RunResult
 from podsim.specs import load_scenario
-from podsim.studies.mlperf import dgx_a100_minutes, mlperf_frame, mlperf_results
-from podsim.studies.speedups import samples_of_update, speedups
 from tests.validation.notebook_texts import states
 
 BOTH = ("", "measured_")

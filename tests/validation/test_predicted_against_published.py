@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from notebooks.predicted_against_published import BLIND, KINDS, ROLES, WHOLE_RUNS, published_frame
 from podsim.report.reference_data import rows
-from podsim.studies.published import BLIND, KINDS, ROLES, WHOLE_RUNS, published_frame
 from podsim.validation.comparison import Validation
 from tests.validation.notebook_texts import states
 

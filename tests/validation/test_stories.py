@@ -7,12 +7,11 @@ from functools import lru_cache
 import pandas as pd
 import pytest
 
+from notebooks import bert_large, efficientnet_b4, llama2_7b, packing
+from notebooks.figures import published_figure, published_row, samples_of_update, throughput_frame
 from podsim.report.reference_data import rows
 from podsim.report.result import RunResult
 from podsim.specs import TrainingScenario, load_scenario
-from podsim.studies import bert_large, efficientnet, packing, pods
-from podsim.studies.figures import figure, figure_row, throughput_frame
-from podsim.studies.speedups import samples_of_update
 from tests.validation.notebook_texts import states
 
 BERT, EFFICIENTNET, PACKING, LLAMA = "bert_large", "efficientnet_b4", "packing", "llama2_7b"
@@ -25,7 +24,7 @@ def bert() -> dict[str, RunResult]:
 
 @lru_cache
 def networks() -> dict[str, RunResult]:
-    return efficientnet.pods_results()
+    return efficientnet_b4.pods_results()
 
 
 @lru_cache
@@ -35,7 +34,7 @@ def packs() -> pd.DataFrame:
 
 @lru_cache
 def rates() -> dict[int, float]:
-    return pods.recomputed_rates()
+    return llama2_7b.recomputed_rates()
 
 
 def ipu_time_s(result: RunResult, *kinds: str) -> float:
@@ -100,10 +99,10 @@ def test_throughputs_of_both_phases() -> None:
 
 def test_hours_of_bert_large() -> None:
     parts = bert_large.hours(bert(), 64)
-    ours, published, gpus = sum(parts.values()), figure("BLOG-001"), figure("BLOG-002")
+    ours, published, gpus = sum(parts.values()), published_figure("BLOG-001"), published_figure("BLOG-002")
     states(BERT, "13.2 h on an IPU-POD64 with SDK 1.4 and 69.5 h on a DGX A100, 5.3 times as long")
     assert (published, gpus, round(gpus / published, 1)) == (13.2, 69.5, 5.3)
-    assert figure_row("BLOG-001")["sdk"] == "SDK 1.4"
+    assert published_row("BLOG-001")["sdk"] == "SDK 1.4"
     states(BERT, "podsim predicts 10.8 h, 18 % too fast")
     states(BERT, "podsim predicts 10.8 h for both phases on an IPU-POD64, 18 % less than published")
     assert (round(ours, 1), round(1 - ours / published, 2)) == (10.8, 0.18)
@@ -123,8 +122,8 @@ def test_hours_of_bert_large() -> None:
 
 
 def test_hours_of_efficientnet() -> None:
-    published = figure(efficientnet.HOURS)
-    hours = {name: efficientnet.hours(result) for name, result in efficientnet.assumed_results().items()}
+    published = published_figure(efficientnet_b4.HOURS)
+    hours = {name: efficientnet_b4.hours(result) for name, result in efficientnet_b4.assumed_results().items()}
     plain, every, both = hours[""], hours["checkpoint and validation\nafter each epoch"], hours["all three"]
     states(EFFICIENTNET, "The scenario predicts 1.38 h, 23 % less than published")
     states(EFFICIENTNET, "1.38 h on an IPU-POD256, 23 % less than the published 1.8 h")
@@ -133,11 +132,11 @@ def test_hours_of_efficientnet() -> None:
     states(EFFICIENTNET, "and both, 1.71 h, which leaves 5 %")
     assert (round(every, 2), round(both, 2), round(1 - both / published, 2)) == (1.68, 1.71, 0.05)
     resnet = load_scenario("resnet50_v1.1_pod256").of(TrainingScenario).run
-    assert (f"run.session_calls_per_epoch={getattr(resnet, 'session_calls_per_epoch', None)}",) == efficientnet.CALLS
+    assert (f"run.session_calls_per_epoch={getattr(resnet, 'session_calls_per_epoch', None)}",) == efficientnet_b4.CALLS
 
 
 def test_images_of_efficientnet_beside_the_published_throughput() -> None:
-    frame = throughput_frame({}, efficientnet.THROUGHPUTS)
+    frame = throughput_frame({}, efficientnet_b4.THROUGHPUTS)
     states(EFFICIENTNET, "the prediction is 3 % below it")
     assert [round(1 - error, 2) for error in frame["predicted"] / frame["published"]] == [0.03]
 
@@ -145,7 +144,7 @@ def test_images_of_efficientnet_beside_the_published_throughput() -> None:
 def test_what_scaling_costs_efficientnet() -> None:
     small, large = networks()["efficientnet_b4_pod16"], networks()["efficientnet_b4_pod256"]
     states(EFFICIENTNET, "A POD256 trains 14.3 times as fast as a POD16.")
-    assert round(efficientnet.hours(small) / efficientnet.hours(large), 1) == 14.3
+    assert round(efficientnet_b4.hours(small) / efficientnet_b4.hours(large), 1) == 14.3
     states(EFFICIENTNET, "16 micro-batches instead of 256: an IPU loses 10 % of its speed, half of it to bubbles")
     factors = [load_scenario(name).of(TrainingScenario).parallelism.accumulation_factor for name in networks()]
     assert (factors[0], factors[-1]) == (256, 16)
@@ -162,13 +161,13 @@ def test_speed_ups_by_packing() -> None:
     assert round(errors.max(), 2) <= 0.02
     assert (round(frame["predicted"].min(), 2), round(frame["predicted"].max(), 2)) == (1.16, 1.95)
     for case, factor in zip(packing.CASES, frame["factor"], strict=True):
-        assert f"packing factor {round(factor, 2)}" in figure_row(case.row)["notes"]
+        assert f"packing factor {round(factor, 2)}" in published_row(case.row)["notes"]
 
 
 def test_costs_of_packing() -> None:
     frame = packs()
     states(PACKING, "4.29 % at 512 tokens, is 1.8 percentage points more than predicted")
-    assert "overhead 4.29% at SL512" in figure_row("PACK-001")["notes"]
+    assert "overhead 4.29% at SL512" in published_row("PACK-001")["notes"]
     assert round(4.29 - 100 * frame["cost"].iloc[0], 1) == 1.8
     states(PACKING, "It hardly differs from that of a cycle")
     assert (frame["update"] / frame["predicted"] - 1).abs().max() < 0.001
@@ -179,15 +178,15 @@ def test_costs_of_packing() -> None:
 
 
 def test_rates_of_llama() -> None:
-    published = pods.published_rates()
+    published = llama2_7b.published_rates()
     states(LLAMA, "Published are 7.0, 7.02 and 7.55 tokens per second on 16 IPUs")
     assert published == [(16, 7.0), (16, 7.02), (16, 7.55)]
     states(LLAMA, "On 16 IPUs 6.92 tokens per second are predicted, 1.2 and 1.5 % below the first two")
     errors = [round(100 * (1 - rates()[16] / rate), 1) for _, rate in published[:2]]
     assert (round(rates()[16], 2), errors) == (6.92, [1.2, 1.5])
-    assert all(figure_row(identity)["role"] == "calibration" for identity in ("LLM-001", "LLM-002"))
+    assert all(published_row(identity)["role"] == "calibration" for identity in ("LLM-001", "LLM-002"))
     states(LLAMA, "From 4 to 16 IPUs the rate grows 3.8 times")
-    kept = pods.kept_rates(pods.rows_of_pods(("pod4", "pod16", "pod64")))
+    kept = llama2_7b.kept_rates(llama2_7b.rows_of_pods(("pod4", "pod16", "pod64")))
     assert sorted(kept) == [4, 16]
     assert [round(found[16] / found[4], 1) for found in (kept, rates())] == [3.8, 3.8]
     states(LLAMA, "Recomputing costs next to nothing")

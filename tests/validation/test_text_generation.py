@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import podsim
-from podsim.studies.pods import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
+from notebooks.llama2_7b import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.validation.comparison import Comparison, Validation
 from podsim.validation.sensitivity import Sensitivity, published_rates, sensitivity
 from podsim.validation.show import show

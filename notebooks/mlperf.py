@@ -1,14 +1,13 @@
-"""Charts of MLPerf submissions, predicted beside measured: times to train, gains between rounds, errors."""
+"""MLPerf submissions beside their replays: a frame of them, times to train, gains between rounds, errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.axes import Axes
 
-from podsim.report.result import RunResult
-from podsim.studies.chart import (
+from notebooks.charts import (
     BAR,
     MEASURED_INK,
     OTHER,
@@ -19,10 +18,97 @@ from podsim.studies.chart import (
     draw_pairs,
     write_value,
 )
-from podsim.studies.speedups import speedups
+from notebooks.figures import samples_of_update
+from podsim.activity import simulate
+from podsim.report import reference_data
+from podsim.report.reference_data import scenario_name
+from podsim.report.result import RunResult
+from podsim.validation.reference_data import role_of_update, submissions
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
+
+
+_BENCHMARKS = {"resnet": "ResNet-50", "bert": "BERT"}
+_MS_PER_S, _S_PER_MIN = 1000, 60
+
+
+def mlperf_results(rounds: Collection[str]) -> dict[str, RunResult]:
+    """Every submission of these rounds on IPUs replayed, by name of its scenario."""
+    names = [scenario_name(row) for benchmark in _BENCHMARKS for row in submissions(benchmark, rounds)]
+    return {name: simulate(name) for name in names}
+
+
+def mlperf_frame(results: Mapping[str, RunResult]) -> DataFrame:
+    """One row per submission whose replay is among the results.
+
+    Columns: benchmark, round, division, ipus, role of the weight update, `update_ms` and `measured_update_ms`,
+    `train_min` and `measured_train_min`, `samples_per_s`, `shortest_run_min` and `longest_run_min` of the runs logged,
+    and `scenario` as the index.
+    """
+    import pandas as pd
+
+    known = [row for benchmark in _BENCHMARKS for row in submissions(benchmark) if scenario_name(row) in results]
+    records = [_record(row, results[scenario_name(row)]) for row in known]
+    return pd.DataFrame(records).set_index("scenario").sort_values(["benchmark", "round", "ipus", "division"])
+
+
+def _record(row: dict[str, str], result: RunResult) -> dict[str, str | float]:
+    runs = _logged_runs_min(row)
+    return {
+        "scenario": scenario_name(row),
+        "benchmark": _BENCHMARKS[row["benchmark"]],
+        "round": row["round"],
+        "division": row["division"],
+        "ipus": int(row["ipus"]),
+        "role": role_of_update(row),
+        "update_ms": result.weight_update_s * _MS_PER_S,
+        "measured_update_ms": float(row["step_ms_pure"] or row["step_ms_median"]),
+        "train_min": (result.time_to_train_s or float("nan")) / _S_PER_MIN,
+        "measured_train_min": float(row["score_physical_min"]),
+        "samples_per_s": result.throughput_samples_per_s,
+        "shortest_run_min": min(runs, default=float("nan")),
+        "longest_run_min": max(runs, default=float("nan")),
+    }
+
+
+def _logged_runs_min(submission: dict[str, str]) -> list[float]:
+    """Times to train of the single runs, if they are at hand. [min]"""
+    keys = ("round", "division", "benchmark", "ipus", "framework", "submitter")
+    wanted = [submission[key] for key in keys]
+    return [
+        float(run["ttt_physical_min"])
+        for run in reference_data.rows("mlperf_runs")
+        if [run[key] for key in keys] == wanted
+    ]
+
+
+def dgx_a100_minutes(round_name: str) -> dict[str, float]:
+    """Time to train on one DGX A100 (8 GPUs) in the same round, by benchmark. [min]"""
+    found = (row for row in reference_data.rows("mlperf_gpu_reference") if row["round"] == round_name)
+    return {_BENCHMARKS[row["benchmark"]]: float(row["score_min"]) for row in found if row["benchmark"] in _BENCHMARKS}
+
+
+def speedups(frame: DataFrame, results: Mapping[str, RunResult], prefix: str) -> list[float]:
+    """Ratios of the last row to the first: IPUs, samples per second, time in weight updates, time to train.
+
+    Args:
+        frame: Scenarios as index; columns `ipus`, and `update_ms` and `train_min` behind the prefix.
+        results: Runs by scenario; the number of samples comes from them.
+        prefix: Of the columns: nothing or `measured_`.
+    """
+    small, large = frame.index[0], frame.index[-1]
+    updates, trains = frame[f"{prefix}update_ms"], frame[f"{prefix}train_min"]
+    samples = samples_of_update(results[large]) / samples_of_update(results[small])
+    rate = samples * updates[small] / updates[large]
+    work = samples_of_run(results[large]) / samples_of_run(results[small])
+    return [frame["ipus"][large] / frame["ipus"][small], rate, rate / work, trains[small] / trains[large]]
+
+
+def samples_of_run(result: RunResult) -> float:
+    """Samples of all weight updates of a run."""
+    return result.throughput_samples_per_s * result.run_breakdown["training"]
+
 
 _BANDS: Final = ((0.10, "#f2f2f2"), (0.05, "#e2e2e2"))
 _MINUTES: Final = (5, 10, 20, 40)

@@ -1,18 +1,126 @@
-"""The page "LLaMa2-7B on more and more IPUs": weights streamed, weights on the chips, other bandwidths."""
+"""Pages of docs/reference that are written from simulations: "Bow over GC200" and "LLaMa2-7B on more and more IPUs"."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from textwrap import fill
 
+from notebooks.bow_over_gc200 import (
+    CLOCK,
+    HOST,
+    LINK,
+    PIPELINE,
+    PUBLISHED_MEAN,
+    STREAMING,
+    UPDATES,
+    BowRow,
+    bow_over_gc200,
+    mean_ratio,
+)
+from notebooks.llama2_7b import BOUNDS, RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.specs import load_scenario
-from podsim.studies.markdown import SIMULATED_NOTE, paragraph, table
-from podsim.studies.pods import BOUNDS, RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.validation.sensitivity import SCENARIO, sensitivity
 from podsim.validation.show import sensitivity_cells
 
+_NOTE = "<!-- written by tools/make_reference.py from simulations; run `./dev docs` -->"
+_WIDTH = 120
 _MS_PER_S, _GIGA = 1e3, 1e9
 
-_INTRO = """
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], text_columns: Collection[int]) -> str:
+    """A table whose columns are aligned to the right, apart from those of text."""
+    ruler = ["---" if column in text_columns else "--:" for column in range(len(header))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ruler, *rows))
+
+
+def _paragraph(text: str) -> str:
+    """Text in lines of the width of a page."""
+    return fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+_SHARES = {
+    CLOCK: "clock",
+    PIPELINE: "pipeline",
+    LINK: "links",
+    HOST: "hosts",
+    STREAMING: "streaming",
+    UPDATES: "updates",
+}
+
+_BOW_INTRO = """
+# Bow over GC200
+
+Bow is a GC200 at a higher clock. What does it make of each training workload that podsim ships?
+
+Every scenario in a folder of `scenarios/` other than `scenarios/what_if/` that trains on GC200 is run on its pod and
+on the same pod with Bow chips; of scenarios whose weight updates are equal to the picosecond, the first one. One row by
+hand:
+
+```console
+$ podsim run bert_large_phase1_pod16
+$ podsim run bert_large_phase1_pod16 --set system=bow_pod16
+```
+
+Shares are those of a weight update on GC200, on the IPU that sets the pace:
+
+- **clock**: compute of tiles, the exchange on the chip, supersteps and sync. All of it is counted in cycles.
+- **pipeline**: bubbles, and waiting for a slower stage. What is waited for is mostly counted in cycles, too.
+- **links**: IPU-Links and GW-Links. **hosts**: session calls and data. **streaming**: memory behind the gateway.
+- **updates**: waiting while another IPU updates its weights, which is mostly links and memory.
+
+*Shares give* is what they let one expect, 1 ÷ (s ÷ clock ratio + 1 - s), where s is the share of the clock and of the
+pipeline together [amdahl1967]. *Simulated* is the ratio of the two runs.
+"""
+
+
+def bow_page() -> str:
+    """Every training workload on both chips."""
+    rows = bow_over_gc200()
+    return "\n".join([_NOTE, _BOW_INTRO, _bow_table(rows), "", _bow_conclusion(rows)])
+
+
+def _bow_table(rows: Sequence[BowRow]) -> str:
+    header = ["scenario", "GC200", "Bow", "simulated", "shares give", *_SHARES.values(), "held back by"]
+    return _table(header, (_bow_cells(row) for row in rows), text_columns={0, len(header) - 1})
+
+
+def _bow_cells(row: BowRow) -> list[str]:
+    rates = [f"{row.gc200_per_s:,.0f}/s", f"{row.bow_per_s:,.0f}/s"]
+    ratios = [f"**{row.ratio:.3f}**", f"{row.ratio_of_shares:.3f}"]
+    return [f"`{row.name}`", *rates, *ratios, *(f"{row.shares[each]:.1%}" for each in _SHARES), row.held_back_by]
+
+
+def _bow_conclusion(rows: Sequence[BowRow]) -> str:
+    mean, clock = mean_ratio(rows), rows[0].clock_ratio
+    least, most = (each(row.ratio for row in rows) for each in (min, max))
+    by_model = "\n".join(f"| mean of `{model}` | {mean_ratio(own):.3f} |" for model, own in _by_model(rows).items())
+    spec = load_scenario(rows[0].name).spec
+    gc200_ghz = spec.system.machine.ipu.clock_hz / _GIGA
+    needed_ghz = gc200_ghz * clock / PUBLISHED_MEAN
+    text = f"""**The published mean exceeds the ratio of the clocks, so it cannot come from the clock alone.** A
+    workload that does nothing but compute gains {clock - 1:.1%}, and every link, host and memory takes from that.
+    No workload here gains more than {most - 1:.1%}. For a mean of {PUBLISHED_MEAN - 1:.0%}, something else must have
+    made the Bow runs faster: by {PUBLISHED_MEAN / clock - 1:.1%} if all of their time followed the clock, by
+    {PUBLISHED_MEAN / mean - 1:.1%} if their shares were those of the workloads here. A later SDK, other hosts or
+    batch sizes, or GC200 chips below {needed_ghz:.2f} GHz would do it; which of them did, podsim cannot
+    tell. None of these is in the two runs of a row: they differ in the clock and in nothing else."""
+    return f"""| over {len(rows)} workloads | Bow over GC200 |
+|---|--:|
+| mean, simulated | {mean:.3f} |
+{by_model}
+| least, most | {least:.3f}, {most:.3f} |
+| ratio of the clocks, {gc200_ghz * clock:g} over {gc200_ghz:g} GHz | {clock:.3f} |
+| mean, published [conductivity2024] | {PUBLISHED_MEAN:.2f} |
+
+{_paragraph(text)}
+"""
+
+
+def _by_model(rows: Sequence[BowRow]) -> dict[str, list[BowRow]]:
+    return {model: [row for row in rows if row.model == model] for model in sorted({row.model for row in rows})}
+
+
+_LLAMA_INTRO = """
 # LLaMa2-7B on more and more IPUs
 
 Each row is a variant of `llama2_7b_pods`: 512 tokens of prompt, 512 of output, keys and values on the chip. One row by
@@ -49,8 +157,8 @@ def llama_page() -> str:
     streamed, resident = rows_of_pods(STREAMED), rows_of_pods(RESIDENT)
     return "\n".join(
         [
-            SIMULATED_NOTE,
-            _INTRO,
+            _NOTE,
+            _LLAMA_INTRO,
             "## Weights streamed\n",
             _pod_table(streamed),
             "",
@@ -60,7 +168,7 @@ def llama_page() -> str:
             "",
             _resident_conclusion(resident),
             _SENSITIVITY_INTRO,
-            table(*_header_and_rows(sensitivity_cells(sensitivity())), text_columns=()),
+            _table(*_header_and_rows(sensitivity_cells(sensitivity())), text_columns=()),
             "",
             _sensitivity_conclusion(),
             "",
@@ -71,7 +179,7 @@ def llama_page() -> str:
 def _sensitivity_conclusion() -> str:
     machine = load_scenario(SCENARIO).spec.system.machine
     shared, own = machine.streaming_memory.machine_bytes_per_s, machine.streaming_memory.read_bytes_per_s
-    return paragraph(
+    return _paragraph(
         f"""The {machine.ipu_count} IPUs of a machine share that memory, {shared / machine.ipu_count / _GIGA:.3g} GB/s
         for each. The {own / _GIGA:g} GB/s that one IPU can read alone do not act here. The table begins at the least
         that the run can have needed, all weights at 7.02 tokens/s."""
@@ -81,7 +189,7 @@ def _sensitivity_conclusion() -> str:
 def _pod_table(rows: Sequence[PodRow]) -> str:
     header = ["variant", "IPUs", "shards x stages", "sequences", "tokens/s", "on Bow", "per token", "first token"]
     header += [*BOUNDS, "bound"]
-    return table(header, map(_pod_cells, rows), text_columns={0, len(header) - 1})
+    return _table(header, map(_pod_cells, rows), text_columns={0, len(header) - 1})
 
 
 def _pod_cells(row: PodRow) -> list[str]:
@@ -107,7 +215,7 @@ def _streamed_conclusion(rows: Sequence[PodRow]) -> str:
     growth = pod16.gc200.tokens_per_s / first.gc200.tokens_per_s
     step_ms = last.gc200.decode.time_s * _MS_PER_S
     second = last.gc200.tokens_per_s / widest.gc200.tokens_per_s - 1
-    return paragraph(
+    return _paragraph(
         f"""Streaming memory binds every row: all weights pass through it for every token, and each IPU brings its own
         share of it. From POD4 to POD16 throughput grows {growth:.2f} times and a token takes that much less time, as
         published: linear growth, falling latency [conductivity2024]. From {links.shards if links else "no"} shards on,
@@ -128,7 +236,7 @@ def _resident_conclusion(rows: Sequence[PodRow]) -> str:
     few, wide = rows[0], _widest_one(rows)
     links_ms = [_part_ms(row, ["links"]) for row in (few, wide)]
     tiles_ms = [_part_ms(row, ["compute", "exchange"]) for row in (few, wide)]
-    return paragraph(
+    return _paragraph(
         f"""Without streaming, the call of the host binds: no single batch makes more than
         {1 / few.step_parts_s["host"]:.0f} steps/s, whatever the IPUs. What is left to gain is lost to links: from
         {few.shards} to {wide.shards} shards, compute and exchange go from {tiles_ms[0]:.1f} to {tiles_ms[1]:.1f} ms of

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def figure_row(identity: str) -> dict[str, str]:
+def published_row(identity: str) -> dict[str, str]:
     """The row of a published figure."""
     return next(row for row in rows("published_throughput") if row["id"] == identity)
 
 
-def figure(identity: str) -> float:
+def published_figure(identity: str) -> float:
     """A published figure in its own unit."""
-    return float(figure_row(identity)["value"])
+    return float(published_row(identity)["value"])
 
 
 def throughput_frame(results: Mapping[str, RunResult], identities: Mapping[str, str]) -> DataFrame:
@@ -34,7 +34,7 @@ def throughput_frame(results: Mapping[str, RunResult], identities: Mapping[str, 
     """
     import pandas as pd
 
-    replayed = {name: _replayed(figure_row(identity)) for name, identity in identities.items()}
+    replayed = {name: _replayed(published_row(identity)) for name, identity in identities.items()}
     plain = {name: {"predicted": result.throughput_samples_per_s} for name, result in results.items()}
     return pd.DataFrame.from_dict(plain | replayed, orient="index", columns=["predicted", "published", "role"])
 
@@ -43,3 +43,8 @@ def _replayed(row: Mapping[str, str]) -> dict[str, str | float]:
     scenario, _, variant = row["scenario"].partition("@")
     predicted = simulate(scenario, variant=variant or None).throughput_samples_per_s
     return {"predicted": predicted, "published": float(row["value"]), "role": row["role"]}
+
+
+def samples_of_update(result: RunResult) -> float:
+    """Samples of one weight update."""
+    return result.throughput_samples_per_s * result.weight_update_s

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from notebooks.charts import HoursRow
+from notebooks.figures import published_figure
 from podsim.activity import simulate
 from podsim.report.result import RunResult
-from podsim.studies.figures import figure
-from podsim.studies.hours_chart import HoursRow
 
 PODS: Final = (16, 64, 256)
 HOURS: Final = "BLOG-011"
@@ -41,7 +41,7 @@ def hours_rows(pods: Mapping[str, RunResult], assumed: Mapping[str, RunResult]) 
     """For a chart: all pods but the smallest and the largest, the assumptions on the largest, the published time."""
     smaller = [_row(result.simulated.system, result) for result in list(pods.values())[1:-1]]
     largest = [_row(name or result.simulated.system, result) for name, result in assumed.items()]
-    return [*smaller, *largest, HoursRow("IPU-POD256, published", "published", {"": figure(HOURS)})]
+    return [*smaller, *largest, HoursRow("IPU-POD256, published", "published", {"": published_figure(HOURS)})]
 
 
 def hours(result: RunResult) -> float:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from notebooks.charts import Chart, chart_of_height, draw_pairs
+from notebooks.figures import published_figure, samples_of_update
 from podsim.activity import simulate
 from podsim.report.result import RunResult
-from podsim.studies.chart import Chart, chart_of_height, draw_pairs
-from podsim.studies.figures import figure
-from podsim.studies.speedups import samples_of_update
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -72,10 +71,10 @@ def _record(case: PackingCase) -> dict[str, str | float]:
         "name": case.name,
         "factor": factor,
         "predicted": factor / (1 + cost),
-        "published": figure(case.row),
+        "published": published_figure(case.row),
         "update": packed.throughput_samples_per_s / plain.throughput_samples_per_s,
         "cost": cost,
-        "published_cost": factor / figure(case.row) - 1,
+        "published_cost": factor / published_figure(case.row) - 1,
     }
 
 

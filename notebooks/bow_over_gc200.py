@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from matplotlib.axes import Axes
+
+from notebooks.charts import MEASURED_INK, PREDICTED, Chart, chart_of_height, stack_shares
 from podsim.activity import simulate
+from podsim.report.chart_frame import plain_frame
 from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.report.result import RunResult
 from podsim.specs import Activity, data_file, load_scenario
@@ -183,3 +187,49 @@ def group_of(row: BowRow) -> str:
     """Model and kind of run of a workload in words, for example `BERT, MLPerf`."""
     (path,) = data_file("scenarios").glob(f"*/{row.name}.yaml")
     return f"{_MODELS.get(row.model, row.model)}, {_RUNS.get(path.parent.name, path.parent.name)}"
+
+
+_ROW_INCHES: Final = 0.32
+_KEYS_IN_A_ROW: Final = 3
+_DASHED: Final = (0, (4, 2))
+
+
+def bow_chart(frame: DataFrame, published: float) -> Chart:
+    """Ratio of each workload in the row of its group, beside the mean shares that explain it; least first.
+
+    Args:
+        frame: Scenarios as index; columns `group`, `ratio`, `ratio_of_shares`, `clock_ratio`, then one for each share.
+        published: The published mean of the ratio.
+    """
+    means = frame.groupby("group").mean(numeric_only=True).sort_values("ratio")
+    figure = chart_of_height(1.9 + _ROW_INCHES * len(means))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
+    for place, group in enumerate(means.index):
+        _ratios(left, place, frame[frame["group"] == group])
+    left.set_title("Simulated (dots), from mean shares (ring)", loc="left", fontsize=10)
+    plain_frame(left)
+    clocks = float(frame["clock_ratio"].iloc[0])
+    _mark(left, clocks, f"clocks {clocks:.2f} ", "black", "right")
+    _mark(left, published, f" published\n mean {published:.2f}", MEASURED_INK, "left")
+    left.set(xlim=(0.98, published + 0.12), ylim=(len(means) - 0.4, -2.4))
+    left.set_xlabel("throughput on Bow ÷ on GC200", fontsize=9)
+    stack_shares(right, means, _KEYS_IN_A_ROW)
+    right.set_title("Mean shares of a weight update on GC200", loc="left", fontsize=10)
+    right.set_xlabel("share of a weight update [%]", fontsize=9)
+    counts = frame["group"].value_counts()
+    left.set_yticks(range(len(means)), [f"{group} ({counts[group]})" for group in means.index], fontsize=9)
+    left.tick_params(axis="y", length=0)
+    return figure
+
+
+def _ratios(axes: Axes, place: int, rows: DataFrame) -> None:
+    """The workloads of one group, and what their shares give on average."""
+    axes.plot([1, float(rows["ratio"].max())], [place, place], color=PREDICTED, linewidth=0.8, alpha=0.5, zorder=1)
+    shares = float(rows["ratio_of_shares"].mean())
+    axes.plot(shares, place, "o", color="black", markerfacecolor="none", markersize=11, zorder=2)
+    axes.plot(rows["ratio"], [place] * len(rows), "o", color=PREDICTED, markersize=5.5, alpha=0.6, zorder=3)
+
+
+def _mark(axes: Axes, value: float, text: str, colour: str, side: str) -> None:
+    axes.axvline(value, color=colour, linewidth=1, linestyle=_DASHED, zorder=0)
+    axes.text(value, -0.9, text, ha=side, va="bottom", fontsize=8.5, color=colour)
