@@ -1,4 +1,4 @@
-"""Logged runs beside predictions, phase by phase.
+"""Logged runs beside predictions, phase by phase; each with the shipped scenario that it belongs to.
 
 The predicted run goes on for as many evaluations, or epochs, as the logged one: when a network converges is no
 question to a simulator of machines.
@@ -6,6 +6,7 @@ question to a simulator of machines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,9 @@ from typing import Final
 
 from podsim.activity import simulate
 from podsim.errors import MissingDataError, PodsimError
-from podsim.mlperf.benchmark import batch_size, nominal_batch, section
-from podsim.mlperf.logged import Logged, logged
-from podsim.mlperf.match import matching_scenario
-from podsim.mlperf.read import read_log
+from podsim.mlperf.benchmark import batch_size, nominal_batch, nominal_sequences_per_pack, section
+from podsim.mlperf.logged import Logged, logged, read_log
+from podsim.report.reference_data import PADDLE, rows, scenario_name
 from podsim.report.result import RunResult
 from podsim.specs import Activity, LoadedScenario, TrainingScenario, load_scenario
 from podsim.training.convergence import mlperf_score
@@ -24,9 +24,73 @@ from podsim.training.epochs import EpochRun
 from podsim.training.run import run_of_updates, runs_to_convergence
 from podsim.training.timeline import Part, parts_of_epochs, parts_of_samples
 
+_POD: Final = re.compile(r"pod[\s_-]*(\d+)", re.IGNORECASE)
+_BOW: Final = re.compile(r"bow", re.IGNORECASE)
+_MONTHS: Final = {
+    "v1.0": ("2021-05", "2021-06"),
+    "v1.1": ("2021-10", "2021-11"),
+    "v2.0": ("2022-04", "2022-05"),
+}
+"""First and last month in which the runs of a round were logged. Source: [mlperf_logs]."""
+_NOMINAL: Final = nominal_sequences_per_pack({"data": {"packing": {"sequences_per_pack": 2.0}}})
+
+
+def matching_scenario(run: Logged) -> str:
+    """The shipped scenario of a logged run: by its benchmark, batch and pod, then by what else it says.
+
+    Raises:
+        PodsimError: None is, or several are.
+    """
+    known = [row for row in rows("mlperf_submissions") if _has_batch(row, run)]
+    # A submission of PaddlePaddle is meant where the log names it: its configurations are those of PopART.
+    of_batch = [row for row in known if row["framework"] != PADDLE or scenario_name(row) == run.simulated]
+    found = [row for row in of_batch if _has_pod(row, run)]
+    names = list(dict.fromkeys(scenario_name(row) for row in found if all(_details(row, run))))
+    if run.simulated in names:
+        return str(run.simulated)
+    if len(names) == 1:
+        return names[0]
+    about = f"{run.benchmark.title} at batch size {run.batch_size:,} on `{run.platform or 'no platform'}`"
+    candidates = names or list(dict.fromkeys(scenario_name(row) for row in found or of_batch))
+    cure = f"say which: `--scenario {candidates[0]}`" if candidates else "give one of your own: `--scenario FILE`"
+    if len(candidates) > 1:
+        cure += f", or one of {', '.join(candidates[1:])}"
+    what = f"{len(names)} shipped scenarios are of {about}" if names else f"no shipped scenario is of {about}"
+    raise PodsimError(what, where=run.name, do=cure)
+
+
+def logged_batch(row: dict[str, str]) -> int:
+    """The batch size that the result files of a submission have."""
+    if row["packs_per_step"]:
+        return int(row["packs_per_step"]) * _NOMINAL
+    return int(row["micro_batch_per_replica"]) * int(row["grad_accum"]) * int(row["replicas"])
+
+
+def _has_batch(row: dict[str, str], run: Logged) -> bool:
+    return row["benchmark"] == run.benchmark.name and logged_batch(row) == run.batch_size
+
+
+def _has_pod(row: dict[str, str], run: Logged) -> bool:
+    """Where the platform names a pod, it is this one."""
+    pod = _POD.search(run.platform)
+    return pod is None or pod[1] == row["ipus"]
+
+
+def _details(row: dict[str, str], run: Logged) -> Iterator[bool]:
+    """Agreement in each detail that a log may hold and submissions differ in."""
+    if run.division is not None:
+        yield row["division"] == run.division
+    if run.accumulation_factor is not None:
+        yield int(row["grad_accum"]) == run.accumulation_factor
+    if _BOW.search(run.platform):
+        yield bool(_BOW.search(row["system_name"]))
+    round_name = next((name for name, (first, last) in _MONTHS.items() if first <= run.month <= last), None)
+    if round_name is not None:
+        yield row["round"] == round_name
+
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LoggedPhase:
     """One phase of a run.
 
     Attributes:
@@ -48,7 +112,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRun:
     """A logged run beside its prediction.
 
     Attributes:
@@ -64,10 +128,10 @@ class Compared:
     scenario: str
     title: str
     update_count: int
-    phases: tuple[Phase, ...]
+    phases: tuple[LoggedPhase, ...]
     notes: tuple[str, ...]
 
-    def phase(self, name: str) -> Phase:
+    def phase(self, name: str) -> LoggedPhase:
         """The phase of a name."""
         return next(phase for phase in self.phases if phase.name == name)
 
@@ -78,7 +142,7 @@ _PERCENT: Final = 100
 
 def compare_logs(
     paths: Sequence[str | Path], scenario: str | None = None, overrides: Sequence[str] = ()
-) -> tuple[Compared, ...]:
+) -> tuple[ComparedRun, ...]:
     """Compare logged runs with a scenario, or each with the shipped one of its benchmark, batch and pod.
 
     Raises:
@@ -108,7 +172,7 @@ def _checked(run: Logged, name: str, overrides: Sequence[str]) -> LoadedScenario
     return loaded
 
 
-def compare(run: Logged, result: RunResult) -> Compared:
+def compare(run: Logged, result: RunResult) -> ComparedRun:
     """A logged run beside what a scenario predicts of it.
 
     Raises:
@@ -122,7 +186,7 @@ def compare(run: Logged, result: RunResult) -> Compared:
     counted = _counted(run, per_update, updates)
     phases = (*_phases(run, parts), *_totals(run, parts, counted or updates, updates))
     notes = tuple(_notes(run, counted, updates))
-    return Compared(run, result.name, result.title, counted or updates, phases, notes)
+    return ComparedRun(run, result.name, result.title, counted or updates, phases, notes)
 
 
 def _check_batch(run: Logged, result: RunResult) -> None:
@@ -171,9 +235,9 @@ def _counted(run: Logged, samples_per_update: float, predicted: int) -> int | No
     return counted if predicted / 2 <= counted <= predicted * 2 else None
 
 
-def _phases(run: Logged, parts: Sequence[Part]) -> Iterator[Phase]:
-    yield Phase("initialisation", run.init_s, None)
-    yield Phase("set-up", run.setup_s, sum(_times_s(parts, "setup")))
+def _phases(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
+    yield LoggedPhase("initialisation", run.init_s, None)
+    yield LoggedPhase("set-up", run.setup_s, sum(_times_s(parts, "setup")))
     training = _training(parts)
     evaluations = _times_s(parts, "evaluation")
     if run.counts_epochs:
@@ -183,15 +247,15 @@ def _phases(run: Logged, parts: Sequence[Part]) -> Iterator[Phase]:
         for index in range(max(len(run.training_s), len(training))):
             yield from _at(index, "block", run.training_s, training)
             yield from _at(index, "evaluation", run.evaluation_s, evaluations)
-    yield Phase("after the last evaluation", run.after_s, 0.0)
-    yield Phase("between phases", run.other_s, 0.0)
+    yield LoggedPhase("after the last evaluation", run.after_s, 0.0)
+    yield LoggedPhase("between phases", run.other_s, 0.0)
 
 
-def _validation(run: Logged, parts: Sequence[Part]) -> Iterator[Phase]:
+def _validation(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
     """The first evaluation together with its set-up, since it loads the program; then load and evaluation in turn."""
     sides = ((run.load_s, run.evaluation_s), (_times_s(parts, "load"), _times_s(parts, "evaluation")))
     first = [loads[0] + evaluations[0] if loads and evaluations else None for loads, evaluations in sides]
-    yield Phase("validation set-up, evaluation 1", *first)
+    yield LoggedPhase("validation set-up, evaluation 1", *first)
     (load_s, evaluation_s), (predicted_load_s, predicted_s) = sides
     for index in range(1, max(len(evaluation_s), len(predicted_s))):
         yield from _at(index, "load", load_s, predicted_load_s)
@@ -209,25 +273,25 @@ def _training(parts: Sequence[Part]) -> list[float]:
     return times
 
 
-def _each(name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[Phase]:
+def _each(name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
     for index in range(max(len(logged_s), len(predicted_s))):
         yield from _at(index, name, logged_s, predicted_s)
 
 
-def _at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[Phase]:
+def _at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
     """The phase of an index, if either side has it."""
     pair = [times[index] if index < len(times) else None for times in (logged_s, predicted_s)]
     if pair != [None, None]:
-        yield Phase(f"{name} {index + 1}", *pair)
+        yield LoggedPhase(f"{name} {index + 1}", *pair)
 
 
-def _totals(run: Logged, parts: Sequence[Part], counted: int, updates: int) -> Iterator[Phase]:
+def _totals(run: Logged, parts: Sequence[Part], counted: int, updates: int) -> Iterator[LoggedPhase]:
     """The time of training over its weight updates, checkpoints included, and the whole run."""
-    yield Phase(UPDATE, sum(run.training_s) / counted, sum(_training(parts)) / updates)
+    yield LoggedPhase(UPDATE, sum(run.training_s) / counted, sum(_training(parts)) / updates)
     total_s = sum(part.time_s for part in parts)
     if _ends_late(run):
-        yield Phase("run to its last evaluation", run.total_s - run.after_s, total_s)
-    yield Phase(RUN, run.total_s, total_s)
+        yield LoggedPhase("run to its last evaluation", run.total_s - run.after_s, total_s)
+    yield LoggedPhase(RUN, run.total_s, total_s)
 
 
 def _ends_late(run: Logged) -> bool:
@@ -254,10 +318,10 @@ def _notes(run: Logged, counted: int | None, updates: int) -> Iterator[str]:
         )
 
 
-def score_of(compared: Sequence[Compared]) -> Phase:
+def score_of(compared: Sequence[ComparedRun]) -> LoggedPhase:
     """MLPerf's score of several runs: without the best and the worst, the mean of the others."""
     found = [each.phase(RUN) for each in compared]
     logged_s, predicted_s = (
         mlperf_score([getattr(each, side) for each in found]) for side in ("logged_s", "predicted_s")
     )
-    return Phase("MLPerf's mean of the runs", logged_s, predicted_s)
+    return LoggedPhase("MLPerf's mean of the runs", logged_s, predicted_s)

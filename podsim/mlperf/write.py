@@ -1,14 +1,17 @@
 """Result files of a simulated training run, in the form of a submission to MLPerf Training.
 
 They follow the rules that MLPerf's checkers hold, and say in each file that nothing was measured: the
-submitter is `podsim (simulated)`, the status `research`, and `podsim_simulated` names the scenario.
+submitter is `podsim (simulated)`, the status `research`, and `podsim_simulated` names the scenario. What they say of
+the optimizer and a simulation does not know is taken from what was published, and never made up.
+
+Source: [mlperf_logs] for submissions, [mlperf_rcp] for MLPerf's reference runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import accumulate, cycle, groupby, islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +19,8 @@ from podsim.errors import MissingDataError
 from podsim.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
 from podsim.mlperf.events import Event
 from podsim.mlperf.folder import write_folder
-from podsim.mlperf.hyperparameters import Hyperparameters, hyperparameters
 from podsim.mlperf.rounds import reference_mean
-from podsim.mlperf.run_events import RunLog, run_events
+from podsim.report.reference_data import rows
 from podsim.report.result import RunResult
 from podsim.training import TrainingOutcome
 from podsim.training.convergence import mlperf_score
@@ -31,8 +33,8 @@ _NOT_SIMULATED: Final = ("initialisation", "accuracy", "initial weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What was written.
+class ResultFiles:
+    """The files that were written.
 
     Attributes:
         paths: The files.
@@ -45,7 +47,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """What all files of a submission say before their run starts."""
+    """Entries of all files of a submission, before their run starts."""
 
     result: RunResult
     benchmark: Benchmark
@@ -58,7 +60,7 @@ class _Submission:
 
 def write_result_files(
     result: RunResult, benchmark_name: str | None, folder: str | Path, round_name: str, division: str = "closed"
-) -> Written:
+) -> ResultFiles:
     """Write a result file for each run that MLPerf asks for: `result_0.txt`, `result_1.txt`, ….
 
     Args:
@@ -83,7 +85,7 @@ def write_result_files(
         texts.append("".join(event.text for event in (*_head(submission, log, index), *run_events(log))))
         start_ms = log.placed()[-1].stop_ms
         logs.append(log)
-    return Written(write_folder(Path(folder), texts), tuple(_notes(submission, logs)))
+    return ResultFiles(write_folder(Path(folder), texts), tuple(_notes(submission, logs)))
 
 
 def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[Part, ...]]:
@@ -161,7 +163,7 @@ def _norm_span(model: Mapping[str, Any], layout: Mapping[str, Any]) -> int | Non
 
 
 def _said(submission: _Submission) -> dict[str, object]:
-    """What a file says of itself: that it is no measurement, and where its values come from."""
+    """Statement of a file about itself: that it is no measurement, and where its values come from."""
     result = submission.result
     return {
         "statement": "Simulated by podsim; nothing in this file was measured, and it is no submission to MLPerf.",
@@ -175,7 +177,7 @@ def _said(submission: _Submission) -> dict[str, object]:
 
 
 def _notes(submission: _Submission, logs: list[RunLog]) -> Iterator[str]:
-    """What is told beside the files."""
+    """Notes for the reader of the files."""
     name, round_name = submission.benchmark.title, submission.round_name
     yield f"{name} by the rules of MLPerf Training {round_name}, {submission.division} division"
     yield f"learning rates are those of {submission.optimizer.origin}"
@@ -195,3 +197,206 @@ def _notes(submission: _Submission, logs: list[RunLog]) -> Iterator[str]:
 
 def _converged(log: RunLog) -> int:
     return max(part.epoch for part in log.parts) if log.counts_epochs else log.sample_count
+
+
+_BERT: Final = {
+    "opt_base_learning_rate": "base_learning_rate",
+    "opt_epsilon": "epsilon",
+    "opt_learning_rate_training_steps": "decay_steps",
+    "opt_learning_rate_warmup_steps": "warmup",
+    "num_warmup_steps": "warmup",
+    "start_warmup_step": "start_warmup_step",
+    "opt_lamb_learning_rate_decay_poly_power": "decay_power",
+    "opt_lamb_beta_1": "beta_1",
+    "opt_lamb_beta_2": "beta_2",
+    "opt_lamb_weight_decay_rate": "weight_decay",
+}
+_RESNET: Final = {
+    "lars_opt_base_learning_rate": "base_learning_rate",
+    "lars_opt_end_learning_rate": "end_learning_rate",
+    "lars_opt_learning_rate_decay_poly_power": "decay_power",
+    "lars_opt_learning_rate_decay_steps": "decay_steps",
+    "lars_epsilon": "epsilon",
+    "lars_opt_learning_rate_warmup_epochs": "warmup",
+    "lars_opt_momentum": "momentum",
+    "lars_opt_weight_decay": "weight_decay",
+}
+_COLUMNS: Final = {"bert": _BERT, "resnet": _RESNET}
+"""Columns of `reference_data/mlperf_hyperparameters.csv` by key of a result file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """Entries of a result file about the optimizer.
+
+    Attributes:
+        values: Values by key, its name first.
+        origin: Whose they are.
+    """
+
+    values: tuple[tuple[str, str | float], ...]
+    origin: str
+
+
+def hyperparameters(
+    benchmark: str, batch_size: int, factor: int, optimizer: str, round_name: str, division: str, ipu_count: int
+) -> Hyperparameters:
+    """Those published for a batch size: of the same round, division and pod before others, of reference runs last.
+
+    Args:
+        benchmark: As result files call it.
+        batch_size: As result files have it.
+        factor: Micro-batches of each replica in it, to advise others.
+        optimizer: Kind of optimizer of the scenario.
+        round_name: `1.1` or `2.0`.
+        division: `closed` or `open`.
+        ipu_count: IPUs of the pod.
+
+    Raises:
+        MissingDataError: None are published for this batch and optimizer.
+    """
+    table = [row for row in rows("mlperf_hyperparameters") if row["benchmark"] == benchmark]
+    found = [row for row in table if int(row["gbs"]) == batch_size and row["optimizer"] == optimizer]
+    if not found:
+        raise _unknown(table, batch_size, factor, optimizer)
+
+    def distance(row: dict[str, str]) -> tuple[bool, ...]:
+        wanted = {"division": division, "round": f"v{round_name}", "ipus": str(ipu_count)}
+        return (row["division"] == "reference", *(row[name] != value for name, value in wanted.items()))
+
+    best = min(found, key=distance)
+    values = ((key, number(best[column])) for key, column in _COLUMNS[benchmark].items())
+    return Hyperparameters((("opt_name", optimizer), *values), _origin(best))
+
+
+def number(text: str) -> float:
+    """A number as a table has it: whole where it is written so.
+
+    >>> number("700"), number("5e-05")
+    (700, 5e-05)
+    """
+    return float(text) if any(mark in text for mark in ".e") else int(text)
+
+
+def _origin(row: dict[str, str]) -> str:
+    if row["division"] == "reference":
+        return f"MLPerf's reference runs at batch size {row['gbs']}"
+    return f"Graphcore's submission to MLPerf Training {row['round']}, {row['division']} division, {row['ipus']} IPUs"
+
+
+def _unknown(table: list[dict[str, str]], batch_size: int, factor: int, optimizer: str) -> MissingDataError:
+    name = table[0]["optimizer"]
+    if optimizer != name:
+        what = f"learning rates are published for `{name}`, not for `{optimizer}`"
+        return MissingDataError(what, key="optimizer.kind", do=f"use `--set optimizer.kind={name}`")
+    known = sorted({int(row["gbs"]) for row in table}, key=lambda size: abs(size - batch_size))
+    what = f"no learning rates are published for {batch_size:,} samples per weight update"
+    unit = batch_size // factor
+    near = next((size for size in known if size % unit == 0), None)
+    if near is not None:
+        cure = f"use `--set parallelism.accumulation_factor={near // unit}` for {near:,}"
+        return MissingDataError(what, do=cure)
+    sizes = ", ".join(f"{each:,}" for each in sorted(known))
+    return MissingDataError(what, do=f"change micro_batch_size or replication_factor so that it can be one of {sizes}")
+
+
+_MS_PER_S: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A part of a run with the times at which it begins and ends. [ms]"""
+
+    part: Part
+    start_ms: int
+    stop_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """A run that is to be logged.
+
+    Attributes:
+        benchmark: What is trained.
+        parts: The run, part by part.
+        samples_per_update: Samples trained by one weight update.
+        start_ms: When it begins. [ms]
+    """
+
+    benchmark: Benchmark
+    parts: Sequence[Part]
+    samples_per_update: float
+    start_ms: int
+
+    @property
+    def counts_epochs(self) -> bool:
+        """True if it consists of epochs; otherwise its evaluations are told apart by the samples before them."""
+        return any(part.epoch for part in self.parts)
+
+    @property
+    def sample_count(self) -> int:
+        """Samples that it trains."""
+        return round(max(part.update_count for part in self.parts) * self.samples_per_update)
+
+    def placed(self) -> tuple[_Placed, ...]:
+        """The parts with their times; rounded after they are added up, so that errors do not grow."""
+        ends = [0.0, *accumulate(part.time_s for part in self.parts)]
+        times = [self.start_ms + round(end_s * _MS_PER_S) for end_s in ends]
+        return tuple(
+            _Placed(part, start, stop) for part, (start, stop) in zip(self.parts, pairwise(times), strict=True)
+        )
+
+
+def run_events(run: RunLog) -> Iterator[Event]:
+    """From `run_start` to `run_stop`.
+
+    Only the last evaluation has an accuracy, the target of the benchmark: a simulation knows that a run
+    reaches it, and nothing of the evaluations before.
+    """
+    placed = run.placed()
+    yield Event("run_start", run.start_ms)
+    yield from _epochs(run, placed) if run.counts_epochs else _blocks(run, placed)
+    yield Event("run_stop", placed[-1].stop_ms, None, {"status": "success"})
+
+
+def _blocks(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
+    """Blocks of training, numbered from 1, with an evaluation behind each."""
+    index, last = 0, _last_evaluation(placed)
+    for each in placed:
+        samples = round(each.part.update_count * run.samples_per_update)
+        if each.part.kind == "training":
+            index += 1
+            about = {"first_epoch_num": index}
+            yield Event("block_start", each.start_ms, None, about | {"epoch_count": 1})
+            yield Event("block_stop", each.stop_ms, None, about | {"samples_count": samples})
+        elif each.part.kind == "evaluation":
+            yield from _evaluation(run, each, samples, is_last=each is last)
+
+
+def _evaluation(run: RunLog, each: _Placed, epoch: int, *, is_last: bool) -> Iterator[Event]:
+    """One evaluation; where there are no epochs, samples tell how far the training is."""
+    about = {"epoch_num": epoch}
+    yield Event("eval_start", each.start_ms, None, about)
+    if is_last:
+        yield Event("eval_accuracy", each.stop_ms, run.benchmark.target, about)
+    yield Event("eval_stop", each.stop_ms, None, about)
+
+
+def _last_evaluation(placed: Sequence[_Placed]) -> _Placed:
+    return [each for each in placed if each.part.kind == "evaluation"][-1]
+
+
+def _epochs(run: RunLog, placed: Sequence[_Placed]) -> Iterator[Event]:
+    """One block of all epochs, then all evaluations; a checkpoint is part of the epoch that it follows."""
+    training = [each for each in placed if each.part.kind in ("training", "checkpoint")]
+    about = {"first_epoch_num": 1}
+    yield Event("block_start", training[0].start_ms, None, about | {"epoch_count": training[-1].part.epoch})
+    for epoch, placed_in_it in groupby(training, lambda each: each.part.epoch):
+        own = list(placed_in_it)
+        yield Event("epoch_start", own[0].start_ms, None, {"epoch_num": epoch})
+        yield Event("epoch_stop", own[-1].stop_ms, None, {"epoch_num": epoch})
+    yield Event("block_stop", training[-1].stop_ms, None, about)
+    last = _last_evaluation(placed)
+    for each in placed:
+        if each.part.kind == "evaluation":
+            yield from _evaluation(run, each, each.part.epoch, is_last=each is last)

@@ -19,8 +19,7 @@ from podsim.capacity import find_systems, read_goal
 from podsim.checks.baseline import Baseline, read_baseline
 from podsim.checks.verdict import check
 from podsim.errors import BadValueError, PodsimError, SpecError
-from podsim.mlperf.logged import logged
-from podsim.mlperf.read import read_log
+from podsim.mlperf.logged import logged, read_log
 from podsim.specs import load_scenario
 from podsim.specs.document import Document
 from podsim.specs.expectations import expectation

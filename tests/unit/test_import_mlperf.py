@@ -12,10 +12,8 @@ import pytest
 
 from podsim import simulate
 from podsim.cli import main
-from podsim.mlperf.compare import compare_logs
-from podsim.mlperf.logged import Logged, logged
-from podsim.mlperf.match import matching_scenario
-from podsim.mlperf.read import read_log
+from podsim.mlperf.compare import compare_logs, matching_scenario
+from podsim.mlperf.logged import Logged, logged, read_log
 from podsim.mlperf.write import write_result_files
 from tests.unit.mlperf_logs import BERT, HEAD, RESNET, Line, changed, text, without
 

@@ -11,10 +11,8 @@ import pytest
 
 from podsim.cli import main
 from podsim.errors import PodsimError
-from podsim.mlperf.compare import compare_logs
-from podsim.mlperf.logged import logged
-from podsim.mlperf.match import matching_scenario
-from podsim.mlperf.read import read_log
+from podsim.mlperf.compare import compare_logs, matching_scenario
+from podsim.mlperf.logged import logged, read_log
 from tests.unit.mlperf_logs import BERT, RESNET, changed, line, text, without
 
 GOOD = text(BERT)
