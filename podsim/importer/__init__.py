@@ -26,7 +26,7 @@ def import_model(
 
     Args:
         path: The file; one whose name ends in `.onnx` is read as such.
-        request: What is asked of the model.
+        request: Options.
         warn: Takes what a reader must know, such as what is not modelled; the comments say it too.
         watch: Passes on the names of portions of a graph, or of the divisions that are tried.
 
@@ -56,8 +56,8 @@ def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple
     if request.dimensions:
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
-    from podsim.importer.asked import activity_of
     from podsim.importer.huggingface import imported
+    from podsim.importer.scenarios import activity_of, forward_scenario, generation_scenario, training_scenario
     from podsim.specs import Activity
     from podsim.specs.families import family
 
@@ -65,9 +65,8 @@ def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple
     can, usual = family(model.kind).sections, Activity.GENERATION if model.kind == "decoder" else Activity.TRAINING
     match activity_of(request, can, usual, model.family, model.config.name):
         case Activity.GENERATION:
-            from podsim.importer.decoder import decoder_scenario as scenario
+            return generation_scenario(model, request, watch)
         case Activity.TRAINING:
-            from podsim.importer.training import training_scenario as scenario
+            return training_scenario(model, request, watch)
         case Activity.FORWARD:
-            from podsim.importer.forward import forward_scenario as scenario
-    return scenario(model, request, watch)
+            return forward_scenario(model, request, watch)

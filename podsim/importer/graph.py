@@ -8,12 +8,12 @@ from pathlib import Path
 
 from podsim.errors import PodsimError
 from podsim.graph import Graph, read_graph
-from podsim.importer.asked import activity_of, precision
 from podsim.importer.config_file import printable
-from podsim.importer.forward_fit import division, fitted
+from podsim.importer.divisions import fitted_pipeline, pipeline_section
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request
 from podsim.importer.scenario_text import Section, as_mapping, scenario_text
+from podsim.importer.scenarios import activity_of, precision
 from podsim.specs import Activity, ForwardScenario, load_scenario
 from podsim.specs.wording import counted
 from podsim.watch import Watch, silent
@@ -42,8 +42,8 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
         *formats,
     ]
     spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
-    fit = fitted(spec, graph.workload, graph.source[0], _smaller(graph))
-    text = scenario_text(_header(graph), [*sections, division(fit), _data(graph)])
+    fit = fitted_pipeline(spec, graph.workload, graph.source[0], _smaller(graph))
+    text = scenario_text(_header(graph), [*sections, pipeline_section(fit), _data(graph)])
     return text, graph.warnings
 
 

@@ -1,4 +1,4 @@
-"""Architectures of Hugging Face Transformers: which one a file describes, and who reads it.
+"""Architectures of Hugging Face Transformers: which one a file describes, who reads it, and what no model has.
 
 Source: [hf_transformers] for names and defaults.
 """
@@ -6,16 +6,16 @@ Source: [hf_transformers] for names and defaults.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from podsim.errors import Problem, SpecError
-from podsim.importer import encoder_config, gpt_config, llama_config, t5_config
+from podsim.importer import decoder_config, encoder_config
 from podsim.importer.config_file import ConfigFile, printable
 from podsim.importer.imported import Imported, architectures
-from podsim.importer.left_out import note_left_out
 from podsim.importer.reader import Reader
 from podsim.specs.wording import shown
 
-_FAMILIES = llama_config.FAMILIES | gpt_config.FAMILIES | encoder_config.FAMILIES | t5_config.FAMILIES
+_FAMILIES = decoder_config.FAMILIES | encoder_config.FAMILIES
 _BY_CLASS = {each.class_name: name for name, each in _FAMILIES.items()}
 _CLASS = re.compile(rf"({'|'.join(_BY_CLASS)})(?:For|Model|LMHead|DoubleHeads|Encoder)")
 
@@ -79,3 +79,38 @@ def _refuse_encoder_decoder(reader: Reader) -> None:
     for name in ("is_encoder_decoder", "add_cross_attention"):
         if reader.config.data.get(name) is True:
             reader.complain(name, "decoders that read an encoder are not modelled", "import another model")
+
+
+_OBJECT, _NUMBER = "an object", "a number above zero"
+_LEFT_OUT = {
+    "rope_scaling": ("rope scaling", _OBJECT),
+    "attention_chunk_size": ("attention in chunks", _NUMBER),
+    "attn_logit_softcapping": ("soft-capping of attention scores", _NUMBER),
+    "final_logit_softcapping": ("soft-capping of logits", _NUMBER),
+    "quantization_config": ("narrow weights as in the file; `precision: {weights: int4}` simulates some", _OBJECT),
+}
+"""Keys of any family, what they ask for, and what has to stand there."""
+_PLAIN_ROPE = "default"
+
+
+def note_left_out(reader: Reader) -> None:
+    """Note what the file asks for and is not modelled, whatever the family."""
+    for key, (words, needed) in _LEFT_OUT.items():
+        value = reader.config.data.get(key)
+        if value is None or (key == "rope_scaling" and _is_plain(value)):
+            continue
+        if not _is(value, needed):
+            reader.refuse(key, f"needs {needed}, or `null`", "write `null`")
+        else:
+            reader.notes.append(f"not modelled: {words} ({key})")
+
+
+def _is(value: Any, needed: str) -> bool:
+    if needed == _OBJECT:
+        return isinstance(value, dict)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _is_plain(value: Any) -> bool:
+    """True for rotary positions as they were published first."""
+    return isinstance(value, dict) and value.get("rope_type", value.get("type")) == _PLAIN_ROPE

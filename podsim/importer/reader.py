@@ -72,7 +72,7 @@ class Reader:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was noted."""
+        """True as long as nothing was noted."""
         return not self._problems
 
     def given(self, *names: str) -> str | None:

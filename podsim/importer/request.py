@@ -1,4 +1,4 @@
-"""What is asked of an imported model, and the lines that every imported scenario starts with."""
+"""Options of an imported model, and the lines that every imported scenario starts with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the model.
+    """Options of an import.
 
     Attributes:
         system: A pod, by name or path.

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import podsim as package
 from podsim.errors import PodsimError
 from podsim.importer import Request, import_model
-from podsim.importer.asked import ACTIVITIES
 from podsim.importer.huggingface import known_families
+from podsim.importer.scenarios import ACTIVITIES
 from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
 from podsim.specs import Activity, load_scenario

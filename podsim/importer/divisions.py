@@ -1,0 +1,355 @@
+"""Divisions of imported models: the fastest that the search finds, or the first that fits, and where else it would fit.
+
+Of training, layers are divided evenly: few IPUs first, then the largest micro-batch on them. Of forward passes, few
+pipeline stages are tried first, then as many replicas as the pod holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from podsim.errors import DoesNotFitError, InfeasibleError, MissingMethodError
+from podsim.importer.imported import Imported
+from podsim.importer.reader import Entry
+from podsim.importer.scenario_text import Section, as_mapping, comment_lines
+from podsim.parallelism.auto import choose
+from podsim.parallelism.choice import Choice
+from podsim.parallelism.factors import accumulation, divisors
+from podsim.plan import Job, make_plan
+from podsim.plan.changes import with_stages
+from podsim.plan.fit import HELPS
+from podsim.plan.forward_job import forward_job
+from podsim.plan.job import training_job
+from podsim.plan.memory import IpuMemory
+from podsim.plan.plan import cost_model, job_memory
+from podsim.report.choice_text import choice_yaml, division_words
+from podsim.specs import ForwardScenario, LoadedScenario, System, load_scenario
+from podsim.specs.division import ParallelismSpec
+from podsim.specs.pods import larger_pods
+from podsim.specs.training import TrainingLayoutSpec, TrainingScenario
+from podsim.specs.wording import counted
+from podsim.units import format_bytes
+from podsim.watch import Watch
+from podsim.workload import Workload
+
+_RUNNERS_UP = 2
+_KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
+
+
+def chosen_division(
+    model: Imported, sections: Sequence[Section], batch: dict[str, int], watch: Watch
+) -> tuple[LoadedScenario, Choice]:
+    """The fastest division that fits.
+
+    Args:
+        model: The model.
+        sections: The scenario so far.
+        batch: `batch_size` of a training run.
+        watch: Passes on the names of the divisions that are tried.
+
+    Raises:
+        SpecError: The pod is not known, or a number is beyond reason.
+        InfeasibleError: No division fits, or the batch cannot be divided.
+    """
+    loaded = load_scenario(as_mapping(sections) | {"parallelism": "auto"} | batch)
+    try:
+        return choose(loaded, watch)
+    except InfeasibleError as error:
+        raise type(error)(error.message, do=_with_options(error.do)).at(model.config.name) from None
+
+
+def _with_options(cure: str | None) -> str | None:
+    """Keys of a scenario as the options that stand for them."""
+    return cure and _KEY_OF_AN_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
+
+
+def _option(match: re.Match[str]) -> str:
+    return f"`--{match[1].replace('_', '-')} "
+
+
+def division_lines(choice: Choice, first: str) -> Iterator[str]:
+    """The keys of the division under a comment with what it was weighed against.
+
+    Args:
+        choice: The outcome of the search.
+        first: The first line of the comment.
+    """
+    yield ""
+    yield from comment_lines(first)
+    others = [each for each in choice.candidates[1:] if each.fits][:_RUNNERS_UP]
+    if others:
+        words = "; ".join(f"{division_words(each)}: {each.verdict}" for each in others)
+        yield from comment_lines(f"Next: {words}.")
+    misfit = next((each for each in choice.candidates if not each.fits), None)
+    if misfit is not None:
+        yield from comment_lines(f"Too large: {division_words(misfit)}: {misfit.verdict}.")
+    yield choice_yaml(choice.chosen)
+
+
+_IPU_COUNTS = (1, 2, 4, 8)
+_MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+_MEMORY = Section(
+    "memory",
+    (
+        Entry("optimizer_state.storage", "streaming_memory", "leaves the chip to weights and activations"),
+        Entry("optimizer_state.replicated_tensor_sharding", True, "each replica keeps a shard"),
+    ),
+)
+
+
+def pipeline_sections(
+    model: Imported, sections: list[Section], batch: Entry, why: str
+) -> tuple[TrainingScenario, list[Section]]:
+    """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so.
+
+    Args:
+        model: The model.
+        sections: The scenario so far.
+        batch: Samples per weight update.
+        why: Why the fastest division is not searched for.
+
+    Raises:
+        SpecError: The pod is not known.
+        DoesNotFitError: No division fits.
+    """
+    spec = _undivided(sections)
+
+    def fits(pod: System) -> bool:
+        return _first_that_fits(spec.model_copy(update={"system": pod}), batch.whole, []) is not None
+
+    def failure(pod: System) -> InfeasibleError:
+        return _largest_failure(spec.model_copy(update={"system": pod}), batch.whole)
+
+    tried: list[str] = []
+    found = _first_that_fits(spec, batch.whole, tried)
+    if found is None:
+        divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
+        raise fits_elsewhere(spec.system, divided, fits, failure).at(model.config.name)
+    first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
+    return found, [Section("parallelism", _entries(found.parallelism), (first, *tried)), _MEMORY]
+
+
+def _undivided(sections: list[Section]) -> TrainingScenario:
+    """The scenario on a single IPU, whether or not it fits."""
+    model = sections[1].entries
+    layers = sum(entry.whole for entry in model if entry.key in ("layer_count", "decoder_layer_count"))
+    single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, "layers_per_ipu": [layers]}
+    return load_scenario(as_mapping([*sections, _MEMORY]) | {"parallelism": single}).of(TrainingScenario)
+
+
+def _entries(parallelism: TrainingLayoutSpec) -> tuple[Entry, ...]:
+    assert isinstance(parallelism, ParallelismSpec)
+    return (
+        Entry("micro_batch_size", parallelism.micro_batch_size, "the largest power of two that fits"),
+        Entry("accumulation_factor", parallelism.accumulation_factor, "the rest of the batch"),
+        Entry("replication_factor", parallelism.replication_factor, "as many as pod and batch allow"),
+        Entry("layers_per_ipu", tuple(parallelism.layers_per_ipu or ()), "evenly"),
+    )
+
+
+def _first_that_fits(spec: TrainingScenario, batch: int, tried: list[str]) -> TrainingScenario | None:
+    for count in _ipu_counts(spec):
+        found = None
+        for divided in _divisions(spec, batch, count) if _weights_fit(spec, count) else ():
+            if not _fits(divided):
+                break
+            found = divided
+        words = f"{counted(count, 'IPU')} per replica"
+        if found is not None:
+            tried.append(f"{words}: fits")
+            return found
+        tried.append(f"{words}: too little memory for one sample at a time, or too few samples for a pipeline")
+    return None
+
+
+def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
+    for count in _IPU_COUNTS:
+        if not spec.system.domain_ipu_count % count and count <= spec.model.placed_layers:
+            yield count
+
+
+def _weights_fit(spec: TrainingScenario, count: int) -> bool:
+    """True if half-precision weights with their accumulated gradients fit, evenly spread."""
+    job = training_job(spec)
+    return 4 * job.workload_of(1).parameter_count <= count * job.system.machine.ipu.memory_bytes
+
+
+def _divisions(spec: TrainingScenario, batch: int, count: int) -> Iterator[TrainingScenario]:
+    """As many replicas as batch and pod allow; one sample at a time first."""
+    for replicas in reversed(divisors(batch, spec.system.ipu_count // count)):
+        if _divided(spec, batch, count, replicas, 1) is not None:
+            sizes = (_divided(spec, batch, count, replicas, size) for size in _MICRO_BATCHES)
+            yield from (each for each in sizes if each is not None)
+            return
+
+
+def _divided(spec: TrainingScenario, batch: int, count: int, replicas: int, size: int) -> TrainingScenario | None:
+    """None where it would not be legal."""
+    share, more = divmod(spec.model.placed_layers, count)
+    stages = count + (spec.model.shares_embedding and count > 1)
+    factor = accumulation(batch, replicas, size, stage_count=stages)
+    if factor is None:
+        return None
+    parallelism = ParallelismSpec(
+        micro_batch_size=size,
+        accumulation_factor=factor,
+        replication_factor=replicas,
+        # The first IPU has the embedding as well.
+        layers_per_ipu=[share + (place >= count - more) for place in range(count)],
+    )
+    divided = spec.model_copy(update={"parallelism": parallelism})
+    return None if any(divided.division_findings()) else divided
+
+
+def _fits(divided: TrainingScenario) -> bool:
+    try:
+        make_plan(replace(training_job(divided), changes=()))
+    except InfeasibleError:
+        return False
+    return True
+
+
+def _largest_failure(spec: TrainingScenario, batch: int) -> InfeasibleError:
+    """Why the pipeline over the most IPUs does not fit."""
+    try:
+        for divided in _divisions(spec, batch, max(_ipu_counts(spec))):
+            make_plan(training_job(divided))
+    except InfeasibleError as error:
+        return error
+    return DoesNotFitError("the batch has too few samples for a pipeline", do="use a larger --batch-size")
+
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardFit:
+    """The first pipeline that fits, with those tried before it.
+
+    Attributes:
+        stages: IPUs of one replica.
+        replicas: Copies of the model.
+        tried: A line for each number of stages.
+    """
+
+    stages: int
+    replicas: int
+    tried: tuple[str, ...]
+
+
+def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smaller: str) -> ForwardFit:
+    """The first of 1, 2, 4, … pipeline stages that fit.
+
+    Args:
+        spec: The scenario, whatever its pipeline_section.
+        workload: Its model, for one batch.
+        name: The file that it comes from.
+        smaller: What to do if it fits no pod.
+
+    Raises:
+        DoesNotFitError: It does not fit; names the smallest shipped pod on which it does.
+    """
+
+    def job_on(pod: System) -> Job:
+        return forward_job(spec.model_copy(update={"system": pod}), workload)
+
+    fit = _pipeline_that_fits(job_on(spec.system))
+    if fit is None:
+        error = fits_elsewhere(
+            spec.system,
+            f"cut into up to {counted(len(workload.order), 'part')}",
+            lambda pod: _pipeline_that_fits(job_on(pod)) is not None,
+            lambda pod: _longest_failure(job_on(pod)),
+            smaller,
+        )
+        raise error.at(name)
+    return fit
+
+
+def pipeline_section(fit: ForwardFit) -> Section:
+    """The keys of the pipeline_section, under what was tried."""
+    entries = (
+        Entry("pipeline_stages", fit.stages, "IPUs of one copy of the model"),
+        Entry("replication_factor", fit.replicas, "as many as the pod holds"),
+    )
+    return Section("parallelism", entries, ("Tried in this order; the first that fits is taken.", *fit.tried))
+
+
+def _pipeline_that_fits(job: Job) -> ForwardFit | None:
+    """Try 1, 2, 4, … pipeline stages; None if none of them fits."""
+    tried, model = list[str](), cost_model(job)
+    for divided in _pipelines(job):
+        stages = divided.layout.ipus_per_replica
+        try:
+            memory = job_memory(divided, model)
+        except InfeasibleError:
+            return None
+        fits = all(ipu.fits for ipu in memory)
+        outcome = "fits" if fits else "too little memory"
+        tried.append(f"{counted(stages, 'stage')}: {outcome} ({_fullest(memory)})")
+        if fits:
+            return ForwardFit(stages, divided.layout.replication_factor, tuple(tried))
+    return None
+
+
+def _longest_failure(job: Job) -> InfeasibleError:
+    """Why the pipeline over the most IPUs does not fit either."""
+    *_, most = _pipelines(job)
+    try:
+        make_plan(most)
+    except InfeasibleError as error:
+        return error
+    return DoesNotFitError("the pipelines that were tried do not fit", do="use a smaller model, or a larger pod")
+
+
+def _pipelines(job: Job) -> Iterator[Job]:
+    stages, most = 1, min(job.system.domain_ipu_count, len(job.workload.order))
+    while stages <= most:
+        layout = with_stages(job.layout, job.system, stages, job.system.ipu_count // stages)
+        yield replace(job, layout=layout)
+        stages *= 2
+
+
+def _fullest(memory: Sequence[IpuMemory]) -> str:
+    ipu = max(memory, key=lambda each: each.used_bytes())
+    return f"{format_bytes(ipu.used_bytes(), _DIGITS)} of {format_bytes(ipu.capacity_bytes, _DIGITS)}"
+
+
+_SMALLER = "import a smaller model, or ask for fewer tokens or a smaller batch"
+
+
+def fits_elsewhere(
+    system: System,
+    divided: str,
+    fits: Callable[[System], bool],
+    failure: Callable[[System], InfeasibleError],
+    smaller: str = _SMALLER,
+) -> DoesNotFitError:
+    """The smallest shipped pod on which the model fits, or what is too large.
+
+    Args:
+        system: The pod on which it does not fit.
+        divided: How it was divided, in words.
+        fits: Whether it fits another pod.
+        failure: Why it does not fit a pod.
+        smaller: What to do if it fits none.
+    """
+    pods = dict(larger_pods(system))
+    for name, pod in pods.items():
+        if fits(pod):
+            what = f"the model does not fit {system.name}, {divided}"
+            return DoesNotFitError(what, do=f"use `--system {name}`, the smallest shipped pod on which it fits")
+    largest = max([system, *pods.values()], key=lambda pod: pod.domain_ipu_count)
+    error = failure(largest)
+    what = f"the model fits no shipped pod, {divided}; on {largest.name}, {error.message}"
+    if isinstance(error, MissingMethodError):
+        return MissingMethodError(what, do=error.do)
+    return DoesNotFitError(what, do=_cure(error, smaller))
+
+
+def _cure(error: InfeasibleError, smaller: str) -> str:
+    if error.do and error.do.startswith(HELPS):
+        return f"{smaller}; in a scenario of your own, {error.do}"
+    return smaller

@@ -1,0 +1,225 @@
+"""Imported models as scenarios: of training, of text generation and of forward passes, as options ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from podsim.errors import PodsimError
+from podsim.importer.divisions import (
+    chosen_division,
+    division_lines,
+    fitted_pipeline,
+    pipeline_section,
+    pipeline_sections,
+)
+from podsim.importer.imported import Imported
+from podsim.importer.reader import Entry
+from podsim.importer.request import Request, header, option, top
+from podsim.importer.scenario_text import Section, as_mapping, scenario_text
+from podsim.parallelism.choice import Choice
+from podsim.plan.generation_job import generation_job
+from podsim.plan.job import training_job
+from podsim.specs import Activity, ForwardScenario, GenerationScenario, load_scenario
+from podsim.specs.training import TrainingScenario
+from podsim.specs.wording import shown
+from podsim.watch import Watch
+
+ACTIVITIES = {"train": Activity.TRAINING, "forward": Activity.FORWARD, "generate": Activity.GENERATION}
+"""Activities by the words that options have for them."""
+_PLAIN = ("fp16", "fp32")
+_FORMATS = {
+    Activity.TRAINING: (_PLAIN, ("weights", "activations", "gradient_accumulation", "matmul_partials")),
+    Activity.FORWARD: (_PLAIN, ("weights", "activations", "matmul_partials")),
+    # Narrow weights are unpacked for the matrix unit; all else stays in half precision.
+    Activity.GENERATION: (("fp16", "fp8", "int4"), ("weights",)),
+}
+"""Number formats of an activity, and the keys of `precision` that an option sets."""
+
+
+def activity_of(request: Request, can: Collection[Activity], otherwise: Activity, family: str, where: str) -> Activity:
+    """The activity that options ask of a model.
+
+    Args:
+        request: The options.
+        can: What makes sense for the model.
+        otherwise: What is done if nothing is asked.
+        family: What the model is called.
+        where: The file that it comes from.
+
+    Raises:
+        PodsimError: That makes no sense for the model.
+    """
+    if request.activity is None:
+        return otherwise
+    words = " or ".join(f"`--activity {word}`" for word, activity in ACTIVITIES.items() if activity in can)
+    activity = ACTIVITIES.get(request.activity)
+    if activity is None:
+        raise PodsimError(f"{shown(request.activity)} is not an activity", where=where, do=f"use {words}")
+    if activity not in can:
+        what = f"--activity {request.activity} means nothing for a {family}"
+        raise PodsimError(what, where=where, do=f"use {words}")
+    return activity
+
+
+def precision(request: Request, activity: Activity, where: str) -> Iterator[Section]:
+    """The number formats, if they are asked for.
+
+    Raises:
+        PodsimError: The activity has no such format.
+    """
+    if request.precision is None:
+        return
+    formats, keys = _FORMATS[activity]
+    if (request.precision, activity) == ("fp8", Activity.FORWARD):
+        what = "--precision is of all numbers in forward passes, of which only operands of products can be fp8"
+        raise PodsimError(what, where=where, do="leave it out, and write `precision: {products: fp8}` for a c600")
+    if request.precision not in formats:
+        what = f"--precision {request.precision} is not modelled in {activity.words}"
+        raise PodsimError(what, where=where, do=f"use one of: {', '.join(formats)}")
+    yield Section("precision", tuple(Entry(key, request.precision, "--precision") for key in keys))
+
+
+def refuse_tokens(request: Request, activity: Activity, where: str) -> None:
+    """Refuse options of text generation.
+
+    Raises:
+        PodsimError: One is given.
+    """
+    for name in ("prompt_tokens", "output_tokens"):
+        if getattr(request, name) is not None:
+            what = f"--{name.replace('_', '-')} means nothing in {activity.words}"
+            raise PodsimError(what, where=where, do="leave it out")
+
+
+_PRETRAINING, _FINE_TUNING = 1024, 256
+# The search takes seconds for a hundred layers, and minutes for five hundred.
+_MOST_SEARCHED_LAYERS = 48
+_TOO_DEEP = "`--set parallelism=auto` finds the fastest, which takes long for so many layers"
+_PRETRAINED_BERT = ("popart_sdk_2.3", "lamb")
+_OTHERS = ("pytorch_sdk_3.1", "adamw")
+
+
+def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
+    """The scenario as commented YAML, and its notes; divided as is fastest, a T5 or a deep model as fits first.
+
+    Raises:
+        SpecError: The pod is not known.
+        PodsimError: Something is asked that only a decoder can do.
+        InfeasibleError: The model does not fit the pod, or its batch cannot be divided.
+    """
+    where = model.config.name
+    refuse_tokens(request, Activity.TRAINING, where)
+    tuned = model.purpose.startswith("fine-tuning")
+    software, optimizer = _PRETRAINED_BERT if model.kind == "bert" and not tuned else _OTHERS
+    batch = option("batch_size", request.batch_size, _FINE_TUNING if tuned else _PRETRAINING)
+    sections = [
+        top(model, request, software, model.purpose),
+        Section("model", (Entry("kind", model.kind), *model.model)),
+        Section("data", model.data),
+        Section("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
+        *precision(request, Activity.TRAINING, where),
+    ]
+    lines: Iterable[str] = ()
+    if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
+        why = "`auto` does not cover t5" if model.kind == "t5" else _TOO_DEEP
+        spec, division = pipeline_sections(model, sections, batch, why)
+        sections += division
+    else:
+        loaded, choice = chosen_division(model, sections, {"batch_size": batch.whole}, watch)
+        spec, lines = loaded.of(TrainingScenario), division_lines(choice, _reason(model, batch, choice))
+    parameters = training_job(spec).workload_of(1).parameter_count
+    return scenario_text(header(model, parameters, model.notes), sections, lines), model.notes
+
+
+def _layers(model: Imported) -> int:
+    return next(entry.whole for entry in model.model if entry.key == "layer_count")
+
+
+def _reason(model: Imported, batch: Entry, choice: Choice) -> str:
+    samples = "images" if model.kind == "vit" else "sequences"
+    rate = f"{choice.chosen.throughput_samples_per_s or 0:,.0f} {samples}/s"
+    counts = f"{choice.considered_count} considered, {choice.simulated_count} simulated"
+    return f"The fastest division of {batch.value} {samples} ({batch.origin}) that fits: {rate}; {counts}."
+
+
+_TOKENS, _SEQUENCES = 512, 1
+_SOFTWARE_OF_DECODERS = "popxl_sdk_3.3"
+_MS_PER_S = 1000
+
+
+def generation_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
+    """The scenario as commented YAML, with the division that has the shortest time per output token, and its notes.
+
+    Raises:
+        SpecError: The pod is not known, or a number is beyond reason.
+        PodsimError: The model has too few positions.
+        InfeasibleError: The model does not fit the pod.
+    """
+    notes = list(model.notes)
+    sections = [
+        top(model, request, _SOFTWARE_OF_DECODERS, Activity.GENERATION.words),
+        Section("model", (Entry("kind", "decoder"), *model.model)),
+        Section("generation", _generation(model, request, notes)),
+        *precision(request, Activity.GENERATION, model.config.name),
+    ]
+    loaded, choice = chosen_division(model, sections, {}, watch)
+    parameters = generation_job(loaded.of(GenerationScenario)).shape.parameter_count
+    token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S
+    words = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
+    lines = division_lines(choice, f"{words} that were considered: IPUs that share every layer x pipeline stages.")
+    return scenario_text(header(model, parameters, notes), sections, lines), tuple(notes)
+
+
+def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[Entry, Entry, Entry]:
+    """Batch, prompt and output: within learned positions; beyond rotary ones with a note."""
+    limit, binding = model.positions.whole, model.positions_bind
+    given = request.output_tokens if request.prompt_tokens is None else request.prompt_tokens
+    room = limit // 2 if given is None else limit - given
+    default = max(1, min(_TOKENS, room)) if binding else _TOKENS
+    prompt = option("prompt_tokens", request.prompt_tokens, default)
+    output = option("output_tokens", request.output_tokens, default)
+    total = prompt.whole + output.whole
+    if total > limit and binding:
+        what = f"{prompt.whole} + {output.whole} tokens; the model has {limit} positions"
+        where = model.config.where(model.positions.origin)
+        raise PodsimError(what, where=where, do="lower --prompt-tokens or --output-tokens")
+    if total > limit:
+        notes.append(f"{total} tokens are more than the {limit} that the model was made for (max_position_embeddings)")
+    return option("batch_size", request.batch_size, _SEQUENCES), prompt, output
+
+
+_SOFTWARE_OF_FORWARD = "pytorch_sdk_3.1"
+_DROPOUT = ("dropout", "attention_dropout")
+_BATCHES_PER_CALL = 64
+_SMALLER = "import a smaller model, or ask for a smaller batch"
+
+
+def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
+    """The scenario as commented YAML, and its notes.
+
+    Raises:
+        SpecError: The pod is not known.
+        PodsimError: Something is asked that only text generation can do.
+        DoesNotFitError: The model does not fit the pod.
+    """
+    where = model.config.name
+    refuse_tokens(request, Activity.FORWARD, where)
+    passes = (
+        option("batch_size", request.batch_size, 1),
+        Entry("batches_per_call", _BATCHES_PER_CALL, "batches of each replica that one session call runs"),
+    )
+    sections = [
+        top(model, request, _SOFTWARE_OF_FORWARD, Activity.FORWARD.words),
+        Section("model", (Entry("kind", model.kind), *model.model)),
+        Section("data", tuple(entry for entry in model.data if entry.key not in _DROPOUT)),
+        Section("forward", passes),
+        *precision(request, Activity.FORWARD, where),
+    ]
+    # A family whose data has nothing but dropout has no such section.
+    sections = [section for section in sections if section.entries]
+    spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
+    workload = spec.model.read(spec, Path(), watch).workload
+    fit = fitted_pipeline(spec, workload, where, _SMALLER)
+    text = scenario_text(header(model, workload.parameter_count, model.notes), [*sections, pipeline_section(fit)])
+    return text, model.notes
