@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from notebooks.charts import MEASURED_INK, Chart, chart_of_height
 from podsim.report.reference_data import PADDLE
 from podsim.validation.comparison import Comparison, NotRun, Validation
-from podsim.validation.published import KEPT_ASIDE
 from podsim.validation.reference_data import CALIBRATION
+from podsim.validation.runs import KEPT_ASIDE
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -2,10 +2,112 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from podsim.cost.noise import latest_of
+from podsim.program.noise import late_table
+from podsim.specs.noise import Noise
+from podsim.units import PS_PER_S
+from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of
 from podsim.validation.noise_fit import noise_fits
 from podsim.validation.show_fits import show_fits
-from podsim.validation.show_noise import logged_cells, predicted_cells, rows_of_noise
-from podsim.validation.tables import markdown
+from podsim.validation.tables import Cells, markdown
+
+Row = tuple[Spread, Noise]
+_LOGGED = (
+    *("submission", "update [ms]", "calls", "blocks differ", "updates would", "lag 1", "skew"),
+    *("first block [s]", "slowest first [s]", "drift", "between runs"),
+)
+_PREDICTED = (
+    *("submission", "hosts", "machines", "usual [ms]", "in evaluations [ms]", "call [ms]", "predicted [ms]"),
+    *("blocks differ", "predicted", "late evaluations", "predicted", "waits [ms]"),
+)
+_NOTHING = ("–", "–")
+
+
+def rows_of_noise() -> tuple[Row, ...]:
+    """All submissions with the noise of their software stack."""
+    return tuple(
+        (spread_of(each), each.spec.software.noise) for each in logged_runs() if each.spec.software.noise is not None
+    )
+
+
+def logged_cells(rows: Sequence[Row]) -> Cells:
+    """A header, and how much the blocks of each submission differ.
+
+    Args:
+        rows: Submissions.
+    """
+    return [_LOGGED, *(tuple(_logged(row)) for row, _ in rows)]
+
+
+def predicted_cells(rows: Sequence[Row]) -> Cells:
+    """A header, and how much calls and neighbouring blocks of each submission differ, beside what is predicted.
+
+    Args:
+        rows: Submissions.
+    """
+    return [_PREDICTED, *(tuple(_predicted(row, noise)) for row, noise in rows)]
+
+
+def _logged(row: Spread) -> Iterator[str]:
+    yield from (row.scenario, _ms(row.update_s), f"{row.calls:.0f}", f"{row.variation:.2%}")
+    yield from (f"{row.variation * math.sqrt(row.updates):.1%}", f"{row.correlation:+.2f}", f"{row.skewness:+.1f}")
+    yield from (f"{row.first_s:+.1f}", f"{row.worst_first_s:+.1f}") if row.evaluation_calls else _NOTHING
+    yield from (f"{row.drift:+.1%}", f"{row.between_runs:.2%}")
+
+
+def _predicted(row: Spread, noise: Noise) -> Iterator[str]:
+    say = expected(row, noise)
+    differ = row.call_s * math.sqrt(row.calls) / (row.update_s * row.updates)
+    name = f"{row.scenario} *" if row.role == "calibration" else row.scenario
+    yield from (name, str(row.hosts), str(row.machines), _ms(row.usual_call_s))
+    yield from (_ms(row.usual_evaluation_s) if row.evaluation_calls else "–", _ms(row.call_s), _ms(say.call_s))
+    yield from (f"{differ:.2%}", f"{say.block_variation:.2%}")
+    yield from (f"{row.late_calls}", f"{say.late_calls:.1f}") if row.evaluation_calls else _NOTHING
+    yield _ms(say.wait_s)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Spread of a submission that follows from constants of noise.
+
+    Attributes:
+        call_s: Standard deviation of a call. [s]
+        block_variation: Standard deviation of a block over its mean, drift left out.
+        wait_s: What a call takes longer, on average, since machines wait for the latest. [s]
+        late_calls: Evaluations that meet a late call.
+    """
+
+    call_s: float
+    block_variation: float
+    wait_s: float
+    late_calls: float
+
+
+def expected(row: Spread, noise: Noise) -> Expected:
+    """The predicted spread of a submission.
+
+    Args:
+        row: Its blocks and machines.
+        noise: That of its software stack.
+    """
+    table = late_table(noise, 1.0)
+    mean, deviation = (each / PS_PER_S for each in latest_of(table, row.machines))
+    call_s = math.hypot(noise.call_spread_s, deviation)
+    share, mean_s = noise.late_call_share or 0.0, noise.late_call_time_s or 1.0
+    return Expected(
+        call_s,
+        call_s * math.sqrt(row.calls) / (row.update_s * row.updates),
+        mean - float(table.mean()) / PS_PER_S,
+        row.evaluation_calls * (1 - (1 - share * math.exp(-LATE_S / mean_s)) ** row.machines),
+    )
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What differs between results: metrics and why they moved, time by kind, and inputs."""
+"""Differences between results: metrics and why they moved, time by kind, and inputs."""
 
 from podsim.comparisons.comparison import Comparison, compare
 

@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """Whether a metric of any of them is worse than that of the first, beyond their ranges."""
+        """True if a metric of any of them is worse than that of the first, beyond their ranges."""
         return any(each.worse for each in self.differences)
 
     @property

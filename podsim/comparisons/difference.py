@@ -67,12 +67,12 @@ class Row:
 
     @property
     def ranged(self) -> bool:
-        """Whether both have a range."""
+        """True if both have a range."""
         return self.a_range is not None and self.b_range is not None
 
     @property
     def within_ranges(self) -> bool:
-        """Whether each value lies within the range of the other."""
+        """True if each value lies within the range of the other."""
         if self.a is None or self.b is None or self.a_range is None or self.b_range is None:
             return False
         return _within(self.a, self.b_range) and _within(self.b, self.a_range)

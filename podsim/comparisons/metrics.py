@@ -53,7 +53,7 @@ class Metric:
     of_batch: bool = False
 
     def cost(self, value: float) -> float:
-        """What a value costs: more is worse."""
+        """Cost of a value: more is worse."""
         if self.better == LESS:
             return value
         return 1 / value if value else 0.0

@@ -24,7 +24,7 @@ _MOST_PARTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a word stands for.
+    """A word of the command line, and its meaning.
 
     Attributes:
         label: The word.
@@ -44,12 +44,12 @@ class Named:
 
     @property
     def is_result(self) -> bool:
-        """Whether it is a result in a file, rather than something to simulate."""
+        """True for a result in a file, rather than something to simulate."""
         return Path(self.path).suffix.lower() == SUFFIX
 
 
 def named(word: str) -> Named:
-    """What a word stands for; nothing of it is simulated or read yet.
+    """The meaning of a word; nothing of it is simulated or read yet.
 
     A file of this name comes first, then a variant, then a revision.
 

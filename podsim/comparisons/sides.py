@@ -132,7 +132,7 @@ def _working_folder(revision: Revision, folder: Path) -> Path:
 
 
 def _elsewhere(folder: Path, function: Callable[..., Subject], *arguments: Any) -> Subject:
-    """What a function says in another working folder, which only a process of its own may have."""
+    """Value of a function in another working folder, which only a process of its own may have."""
     with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(folder,)) as pool:
         return pool.submit(function, *arguments).result()
 

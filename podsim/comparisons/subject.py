@@ -58,6 +58,6 @@ class Subject:
 
     @property
     def about(self) -> str:
-        """What it is, in a line: what was given, the machine, and the ranges of its figures."""
+        """Description in a line: what was given, the machine, and the ranges of its figures."""
         sure = ranges_line({name: draws.Range(*ends) for name, ends in self.sure.items()})
         return f"{self.label} ({self.taken}): {self.machine}{f'; {sure}' if sure else ''}"

@@ -8,31 +8,32 @@ one run of a convolutional network. The session call of PyTorch and the stacking
 fitted together to the published weight updates that are declared for it, by least squares of relative misses. That of
 an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of
 TensorFlow and what the host does for a logit are fitted by least squares to several rows each. What forward
-passes pay beside their work, `forward_call` and `forward_exchange`, is read off runs of a C600.
+passes pay beside their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`,
+is read off runs of a C600: in a row of queued calls only the answer is left, so that the published rate gives the
+answer; least latencies of single calls, less the answer and modelled work, give the call.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
 
-from podsim.activity import simulate
+from podsim.activity import generate, infer, simulate
 from podsim.cost import MatMulShape
 from podsim.cost.matmul import plan_matmul
 from podsim.errors import InfeasibleError, MissingDataError
+from podsim.report.forward import ForwardResult
 from podsim.report.reference_data import rows, scenario_name
 from podsim.specs import load_ipu, load_scenario
 from podsim.specs.assumptions import with_value
 from podsim.specs.ipu import Ipu
 from podsim.specs.software import Software
 from podsim.validation.compare import Progress
-from podsim.validation.fit import Fit, correlated
-from podsim.validation.forward_calls import forward_fits
-from podsim.validation.least_squares import Solution, least_squares
-from podsim.validation.points import Point, best_shift, call_points, streaming_and_sampling
-from podsim.validation.reference_data import CALIBRATION, EVALUATED, calibration_rows, submissions
+from podsim.validation.fit import Fit, Solution, correlated, least_squares
+from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
@@ -86,7 +87,7 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     )
 
 
-def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[Point]) -> Fit:
+def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[PublishedTime]) -> Fit:
     software = load_scenario(points[0].title.partition("@")[0]).spec.software
     committed = committed_in(software)
     if committed is None:
@@ -97,7 +98,7 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
 
 
 def _generation_fits() -> tuple[Fit, ...]:
-    """What a machine's streaming memory delivers and what the host takes for a logit, fitted together."""
+    """Bandwidth of a machine's streaming memory and the host's time for a logit, fitted together."""
     titles, found, (byte_s, sampling_s) = streaming_and_sampling()
     where, fitted_byte_s = " and ".join(titles), byte_s + found.values[0]
     error = found.standard_errors[0]
@@ -117,7 +118,7 @@ def _generation_fits() -> tuple[Fit, ...]:
 
 
 def _evaluation_call() -> Fit:
-    """What an evaluation of forward passes costs, less those passes; mean over the submissions that fit."""
+    """Cost of an evaluation of forward passes, less those passes; mean over the submissions that fit."""
     found = {scenario_name(row): row for row in submissions("bert", [EVALUATED])}
     software = load_scenario(next(iter(found))).spec.software
     committed = software.evaluation_call_s
@@ -130,7 +131,7 @@ def _evaluation_call() -> Fit:
 
 
 def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
-    """What the logged median takes longer than predicted, per call; None for a run that does not fit. [s]"""
+    """Time that the logged median takes longer than predicted, per call; None for a run that does not fit. [s]"""
     try:
         evaluations_s = simulate(name).run_breakdown["evaluation"]
     except InfeasibleError:
@@ -140,7 +141,7 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
 
 
 def _pytorch_fits() -> tuple[Fit, ...]:
-    """What a session call of PyTorch takes and the stacking of a sample before it, over all declared runs."""
+    """Time of a session call of PyTorch and of stacking a sample before it, over all declared runs."""
     declared = [row for row in rows("published_throughput") if row["role"] == CALIBRATION]
     trained = [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(_PYTORCH)]
     names = [row["scenario"] for row in trained]
@@ -242,3 +243,142 @@ def _rms(ipu: Ipu) -> float:
             rate = shape.flop * ipu.clock_hz / plan_matmul(ipu, shape, row["dtype"], row["dtype"]).account.cycles
             errors.append(rate / _TERA / float(row["measured_tflops_digitised"]) - 1)
     return math.sqrt(statistics.fmean(error**2 for error in errors))
+
+
+_NS_PER_S, _MORE = 1e9, 1.02
+_TOKEN_TIME = "batched token time"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTime:
+    """A published time and its prediction.
+
+    Attributes:
+        title: The scenario.
+        published_s: The published time. [s]
+        predicted_s: The prediction with the committed constant. [s]
+        slope: What one more unit of the constant adds to it, in seconds.
+    """
+
+    title: str
+    published_s: float
+    predicted_s: float
+    slope: float
+
+
+def best_shift(points: Iterable[PublishedTime]) -> tuple[float, float | None]:
+    """The amount to add to a constant, and its standard error.
+
+    >>> add, error = best_shift([PublishedTime("a", 10.0, 9.0, 1.0), PublishedTime("b", 10.0, 7.0, 1.0)])
+    >>> round(add, 6), round(error, 6)
+    (2.0, 1.0)
+    """
+    chosen = list(points)
+    found = least_squares(
+        [[each.slope] for each in chosen],
+        [each.published_s - each.predicted_s for each in chosen],
+        [1 / each.published_s for each in chosen],
+    )
+    return found.values[0], found.standard_errors[0]
+
+
+def call_points() -> tuple[PublishedTime, ...]:
+    """Weight updates of convolutional networks; the more of them in a session call, the less of it each bears."""
+    chosen = ((scenario_name(row), float(row["step_ms_pure"]) / _MS_PER_S) for row in submissions("resnet", CALLED))
+    return tuple(point for title, published_s in chosen if (point := _call_point(title, published_s)))
+
+
+def _call_point(title: str, published_s: float) -> PublishedTime | None:
+    """None for a run that does not fit."""
+    committed_s = float(load_scenario(title).spec.software.host_call_s)
+
+    def predict(call_s: float) -> float:
+        return simulate(title, overrides=[f"software.{_CALL}={call_s * _MS_PER_S} ms"]).weight_update_s
+
+    try:
+        return _point(title, published_s, committed_s, predict)
+    except InfeasibleError:
+        return None
+
+
+def streaming_and_sampling() -> tuple[tuple[str, ...], Solution, tuple[float, float]]:
+    """Decode steps whose weights are streamed and whose sequences are computed anew.
+
+    Returns:
+        The scenarios; what to add to the time that the streaming memory of a machine takes per byte, and to the time
+        that the host takes per logit; and the committed values of both. [s]
+    """
+    declared = [r for r in rows("published_throughput") if r["role"] == CALIBRATION and r["framework"] == "PopXL"]
+    published = [_step_s(row) for row in declared]
+    titles = tuple(row["scenario"] for row in declared)
+    spec = load_scenario(titles[0].partition("@")[0]).spec
+    byte_s = 1 / spec.system.machine.streaming_memory.machine_bytes_per_s
+    committed = byte_s, float(spec.software.sampling_per_logit_s or 0)
+    slopes, misses = [], []
+    for title, published_s in zip(titles, published, strict=True):
+        here = _decode_s(title, *committed)
+        changed = (
+            _decode_s(title, committed[0] * _MORE, committed[1]),
+            _decode_s(title, committed[0], committed[1] * _MORE),
+        )
+        slopes.append([(each - here) / (value * (_MORE - 1)) for each, value in zip(changed, committed, strict=True)])
+        misses.append(published_s - here)
+    return titles, least_squares(slopes, misses, [1 / each for each in published]), committed
+
+
+def _decode_s(title: str, byte_s: float, sampling_s: float) -> float:
+    name, _, variant = title.partition("@")
+    bandwidth = f"system.machine.streaming_memory.bandwidth_per_machine={1 / byte_s / _GIGA} GB/s"
+    sampling = f"software.sampling_per_logit={sampling_s * _NS_PER_S} ns"
+    return generate(name, variant=variant or None, overrides=[bandwidth, sampling]).decode.time_s
+
+
+def _step_s(row: dict[str, str]) -> float:
+    """Time of a step of all sequences. [s]"""
+    if row["metric"] == _TOKEN_TIME:
+        return float(row["value"]) * float(row["global_batch"]) / _MS_PER_S
+    return 1 / float(row["value"])
+
+
+def _point(title: str, published_s: float, committed: float, predict: Callable[[float], float]) -> PublishedTime:
+    """A constant that acts linearly: the prediction with it, and with twice as much."""
+    once_s, twice_s = predict(committed), predict(2 * committed)
+    return PublishedTime(title, published_s, once_s, (twice_s - once_s) / committed)
+
+
+def forward_fits() -> tuple[Fit, ...]:
+    """`forward_call` and `forward_exchange`."""
+    chosen = [row for row in rows("forward_calls") if row["role"] == CALIBRATION]
+    software = load_scenario(chosen[0]["scenario"]).spec.software
+    call_s, answer_s = software.forward_call_s, software.forward_exchange_s
+    if call_s is None or answer_s is None:
+        what = f"{software.name} has no forward_call or forward_exchange to compare with"
+        raise MissingDataError(what, do="add both to the software stack; any value will do before they are fitted")
+    fitted_answer_s = answer_s + mean(_interval_gap_s(row, call_s) for row in chosen if row["quantity"] == "throughput")
+    late = [
+        float(row["value"]) / _MS_PER_S - _simulated(row).latency_s for row in chosen if row["quantity"] == "latency"
+    ]
+    fitted_call_s = call_s + answer_s - fitted_answer_s + mean(late)
+    where = " and ".join(dict.fromkeys(row["id"] for row in chosen))
+    # A rate tells the answer, a latency the sum of both.
+    slopes = [[0.0, 1.0] if row["quantity"] == "throughput" else [1.0, 1.0] for row in chosen]
+    together = least_squares(slopes, [0.0] * len(slopes), [1.0] * len(slopes))
+    return correlated(
+        (
+            Fit("software.forward_call", call_s, fitted_call_s, "s", where),
+            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where),
+        ),
+        together,
+    )
+
+
+def _interval_gap_s(row: Mapping[str, str], call_s: float) -> float:
+    """How much longer a batch takes in a row of queued calls than it is modelled to, the call apart. [s]"""
+    result = _simulated(row)
+    samples = result.samples_per_batch * result.replication_factor
+    modelled_s = samples / result.throughput_samples_per_s - call_s / result.batches_per_call
+    return samples / float(row["value"]) - modelled_s
+
+
+def _simulated(row: Mapping[str, str]) -> ForwardResult:
+    return infer(row["scenario"], variant=row["variant"] or None, overrides=row["overrides"].split())

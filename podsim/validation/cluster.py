@@ -22,8 +22,7 @@ from podsim.specs.assumptions import Assumption, assumptions, numbers, with_numb
 from podsim.specs.scenario import Scenario
 from podsim.specs.written import VARIANTS
 from podsim.uncertainty import off_by
-from podsim.validation.fit import Fit, correlated
-from podsim.validation.least_squares import Solution, least_squares
+from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.measurements import Measurement
 from podsim.watch import Watch
 
@@ -33,7 +32,7 @@ _STEPS = 3
 _FAR = 3
 """How many standard errors off a row is that the constants do not account for."""
 _TRIANGLE = 18
-"""What the squares of a triangle's ends and middle, less their products, are divided by for its variance."""
+"""Divisor of the squares of a triangle's ends and middle, less their products, that gives its variance."""
 _UNITS = {"s": "s", "bytes": "B", "bytes_per_s": "B/s"}
 _STEP = 0.1
 """How far a constant is moved to see what it does, in standard deviations."""
@@ -88,13 +87,13 @@ class Compared:
 
     @property
     def is_far(self) -> bool:
-        """Whether the constants do not account for it."""
+        """True if the constants do not account for it."""
         return abs(self.after) > _FAR * self.error
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What came of a fit.
+    """Outcome of a fit.
 
     Attributes:
         loaded: The first of the scenarios, whose stack all share.
@@ -160,7 +159,7 @@ def _modelled(measurements: Sequence[Measurement], progress: Watch) -> list[Mode
 
 
 def _at_its_row(measured: Measurement, error: PodsimError) -> Iterator[Problem]:
-    """What is wrong with the run of a measurement, with the value to blame in front."""
+    """Error of the run of a measurement, with the value to blame in front."""
     given = (
         error.problems if isinstance(error, SpecError) else (Problem(error.where or "", "", error.message, error.do),)
     )

@@ -52,7 +52,7 @@ def stack_of(found: Cluster, measured: Path, target: Path) -> str:
 
 
 def has_moved(fit: Fit) -> bool:
-    """Whether a constant reads otherwise than it did, to four digits."""
+    """True for a constant that reads otherwise than it did, to four digits."""
     return f"{fit.fitted:.{_DIGITS}g}" != f"{fit.committed:.{_DIGITS}g}"
 
 

@@ -14,7 +14,6 @@ from podsim.specs import load_ipu
 from podsim.specs.ipu import Ipu
 from podsim.validation.comparison import Comparison, NotRun, Validation
 from podsim.validation.configurations import same_runs
-from podsim.validation.published import published_rows, published_titles
 from podsim.validation.reference_data import (
     CALIBRATION,
     EVALUATED,
@@ -26,7 +25,7 @@ from podsim.validation.reference_data import (
     submissions,
     uncertainty_of,
 )
-from podsim.validation.runs import Noted, Results, Runs, held_against
+from podsim.validation.runs import Noted, Results, Runs, held_against, published_rows, published_titles
 from podsim.watch import Watch
 
 _TERA, _MS_PER_S, _S_PER_MIN = 1e12, 1000, 60
@@ -38,7 +37,7 @@ Progress = Watch
 
 
 def _logged(uncertainty: float) -> dict[str, str]:
-    """What is said of a figure made of several submissions."""
+    """Role, source and uncertainty of a figure made of several submissions."""
     return {"role": HOLD_OUT, "source": "mlperf_logs", "uncertainty": f"{uncertainty:%}"}
 
 
@@ -204,7 +203,7 @@ def _added_ms(runs: Results, before: str, after: str) -> float:
 
 
 def _scaling(runs: Results) -> Iterator[Comparison | NotRun]:
-    """What larger pods do for ResNet-50, and how it stands beside another machine."""
+    """Gain of ResNet-50 from larger pods, and how it stands beside another machine."""
     group = "ResNet-50 scaling"
     measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
     names = {ipus: scenario_name(row) for ipus, row in measured.items()}

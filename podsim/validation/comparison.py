@@ -64,7 +64,7 @@ class Comparison:
         return self.predicted / self.published - 1
 
     def is_beyond(self, of_inputs: float = 0.0) -> bool | None:
-        """Whether the error is more than what was measured, and the inputs, leave open, as in ASME V&V 20.
+        """True if the error is more than what was measured, and the inputs, leave open, as in ASME V&V 20.
 
         Args:
             of_inputs: Standard deviation that uncertain inputs give the prediction, as a share of it.
@@ -127,7 +127,7 @@ class Validation:
 
     @property
     def rows(self) -> tuple[Comparison | NotRun, ...]:
-        """All of them."""
+        """All rows: those with a prediction, then those without."""
         return (*self.comparisons, *self.not_run)
 
     def only(self, role: str | None = None, groups: Sequence[str] = ()) -> Validation:

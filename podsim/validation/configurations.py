@@ -1,4 +1,4 @@
-"""What was run for a row, whatever it is called: rows of one configuration say one thing about the model."""
+"""Configurations of rows: the run of a row, whatever it is called: rows of one configuration say one thing about the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_A_RUN: Final = frozenset({"samples_to_converge"})
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What was run, by what groups of rows are left out of a fit.
+    """The run of a row, by which groups of rows are left out of a fit.
 
     Attributes:
         activity: `training`, `forward` or `generation`.
@@ -38,7 +38,7 @@ class Described:
 
 
 def described(row: Comparison) -> Described | None:
-    """What the first scenario of a row runs; None for a vertex or a product."""
+    """Configuration of the first scenario of a row; None for a vertex or a product."""
     return _described(row.scenarios[0]) if row.scenarios else None
 
 

@@ -23,20 +23,20 @@ from podsim.uncertainty import Drawn, draw, drawing_of, off_by
 from podsim.validation.compare import compared
 from podsim.validation.comparison import Comparison, NotRun
 from podsim.validation.left_out import Held, held_by, shipped
-from podsim.validation.published import WHOLE_RUNS
+from podsim.validation.runs import WHOLE_RUNS
 from podsim.watch import Watch
 
 TARGET = (0.7, 0.9)
 """Share of rows that should lie in their middle 80 %: fewer, and ranges promise too much; more, and they say little."""
 _PUBLISHED = "published"
-"""What groups of rows are called that are not MLPerf's."""
+"""Name of all groups of rows that are not MLPerf's."""
 _TENTH = statistics.NormalDist().inv_cdf(0.9)
 """Standard deviations from the middle to the tenth and the nine tenths of a normal distribution."""
 _Draws = Sequence[Drawn | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class PredictedRange:
     """A published figure and the middle 80 % of the predictions for it.
 
     Attributes:
@@ -55,12 +55,12 @@ class Range:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the published figure lies in the range."""
+        """True if the published figure lies in the range."""
         return self.low <= self.row.published <= self.high
 
     @property
     def is_inside_bare(self) -> bool:
-        """Whether it lies in the range from uncertain inputs alone."""
+        """True if it lies in the range from uncertain inputs alone."""
         low, high = self.bare
         return low <= self.row.published <= high
 
@@ -72,7 +72,7 @@ class Range:
 
     @property
     def is_beyond(self) -> bool | None:
-        """Whether the error is more than data and inputs together leave open; None if the data's share is not known."""
+        """True if the error is more than data and inputs together leave open; None if the data's share is not known."""
         return self.row.is_beyond(self.of_inputs)
 
     @property
@@ -82,7 +82,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class GroupShare:
     """How many rows lie in their ranges.
 
     Attributes:
@@ -102,7 +102,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What came of all rows.
+    """Ranges of all rows.
 
     Attributes:
         draws: How often inputs were drawn, and the seed.
@@ -112,23 +112,23 @@ class Coverage:
     """
 
     draws: Draws
-    ranges: tuple[Range, ...]
+    ranges: tuple[PredictedRange, ...]
     held: tuple[Held, ...] = ()
     undrawn: tuple[str, ...] = ()
 
     @property
-    def groups(self) -> tuple[Share, ...]:
+    def groups(self) -> tuple[GroupShare, ...]:
         """The rows of each group."""
         names = dict.fromkeys(each.row.group for each in self.ranges)
         return tuple(_share(name, [each for each in self.ranges if each.row.group == name]) for name in names)
 
     @property
-    def total(self) -> Share:
+    def total(self) -> GroupShare:
         """All rows but averages of whole runs, which hold what no prediction does."""
         return _share("all but whole runs", [each for each in self.ranges if not each.row.group.startswith(WHOLE_RUNS)])
 
     @property
-    def outside_mlperf(self) -> Share:
+    def outside_mlperf(self) -> GroupShare:
         """The same without MLPerf, whose rows are many and whose runs constants were fitted to."""
         found = [
             r for r in self.ranges if not r.row.group.startswith(WHOLE_RUNS) and r.row.group.startswith(_PUBLISHED)
@@ -136,9 +136,9 @@ class Coverage:
         return _share("of these, outside of MLPerf", found)
 
 
-def _share(group: str, ranges: Sequence[Range]) -> Share:
+def _share(group: str, ranges: Sequence[PredictedRange]) -> GroupShare:
     inside, bare = (sum(flags) for flags in ([r.is_inside for r in ranges], [r.is_inside_bare for r in ranges]))
-    return Share(group, len(ranges), inside, bare, sum(each.is_beyond is True for each in ranges))
+    return GroupShare(group, len(ranges), inside, bare, sum(each.is_beyond is True for each in ranges))
 
 
 def coverage(comparisons: Sequence[Comparison], draws: Draws, watch: Watch) -> Coverage:
@@ -185,7 +185,7 @@ def _draws_of(title: str, draws: Draws) -> _Draws:
 def _predicted(
     found: Mapping[str, _Draws], number: int, wanted: Iterable[tuple[str, str]], *, with_form: bool
 ) -> dict[tuple[str, str], float]:
-    """What a draw says of each row whose runs are possible in it."""
+    """Predictions of a draw for each row whose runs are possible in it."""
     rows: Iterator[Comparison | NotRun] = compared(_OfDraw(found, number, with_form=with_form))
     made = {(row.group, row.name): row.predicted for row in rows if isinstance(row, Comparison)}
     return {key: made[key] for key in wanted if key in made}
@@ -193,14 +193,14 @@ def _predicted(
 
 def _range(
     row: Comparison, full: Sequence[Mapping[tuple[str, str], float]], bare: Sequence[Mapping[tuple[str, str], float]]
-) -> Range:
+) -> PredictedRange:
     key = row.group, row.name
     ends = []
     for draws in (full, bare):
         ranked = percentiles([draw[key] for draw in draws if key in draw])
         ends.append((ranked["p10"], ranked["p90"]))
     (low, high), inner = ends
-    return Range(row, low, high, inner, sum(key in draw for draw in full))
+    return PredictedRange(row, low, high, inner, sum(key in draw for draw in full))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class _OfDraw:
     generation = forward = training
 
 
-def far_outside(found: Coverage) -> tuple[Range, ...]:
+def far_outside(found: Coverage) -> tuple[PredictedRange, ...]:
     """Rows outside of their ranges, the furthest first."""
     outside = [each for each in found.ranges if not each.is_inside]
     return tuple(sorted(outside, key=lambda each: -abs(math.log1p(each.beyond) if each.beyond > -1 else math.inf)))

@@ -27,7 +27,7 @@ MOST_OF_NOISE = 6
 
 @dataclass(frozen=True, slots=True)
 class Freedom:
-    """What could have been chosen otherwise.
+    """Choices that could have been made otherwise.
 
     Attributes:
         fitted: Constants that are fitted to rows.

@@ -10,8 +10,8 @@ from podsim.validation.comparison import Comparison
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a limit is kept.
+class LimitVerdict:
+    """A limit, and the error that it is held against.
 
     Attributes:
         what: `mean error` or `worst error`.
@@ -27,7 +27,7 @@ class Verdict:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the error is within the limit."""
+        """True if the error is within the limit."""
         return abs(self.value) <= self.limit
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Verdict:
         return f"{self.what} {value} ({self.rows}): {verdict} {100 * self.limit:g}%"
 
 
-def verdicts_on(rows: Sequence[Comparison], mean: float | None, worst: float | None) -> tuple[Verdict, ...]:
+def verdicts_on(rows: Sequence[Comparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
     """Limits on the errors of all rows together.
 
     Args:
@@ -48,8 +48,8 @@ def verdicts_on(rows: Sequence[Comparison], mean: float | None, worst: float | N
     found = []
     if mean is not None:
         average = math.fsum(abs(row.error) for row in rows) / len(rows)
-        found.append(Verdict("mean error", average, mean, f"{len(rows)} rows"))
+        found.append(LimitVerdict("mean error", average, mean, f"{len(rows)} rows"))
     if worst is not None:
         largest = max(rows, key=lambda row: abs(row.error))
-        found.append(Verdict("worst error", largest.error, worst, f"{largest.group}, {largest.name}"))
+        found.append(LimitVerdict("worst error", largest.error, worst, f"{largest.group}, {largest.name}"))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Constants of noise fitted again to logged runs, and what they predict beside what was logged.
+"""Constants of noise fitted again to logged runs.
 
 A constant is fitted once, to rows marked `calibration` in `reference_data/mlperf_intervals.csv`. They move no time of a
 run without noise. Source: [mlperf_logs].
@@ -10,13 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.cost.noise import latest_of
-from podsim.program.noise import late_table
 from podsim.specs.noise import Noise
-from podsim.units import PS_PER_S
 from podsim.validation.fit import Fit
-from podsim.validation.intervals import LoggedRuns, logged_runs
-from podsim.validation.noise import LATE_S, Spread, spread_of
+from podsim.validation.noise import LATE_S, LoggedRuns, Spread, logged_runs, spread_of
 from podsim.validation.reference_data import CALIBRATION
 
 _KEYS = ("call_spread", "late_call_share", "late_call_time", "run_spread")
@@ -95,39 +91,3 @@ def fitted_late_calls(rows: Sequence[Spread], call_s: float) -> LateCalls:
 def fitted_run_s(rows: Sequence[Spread]) -> float:
     """Standard deviation from run to run of what a call takes. [s]"""
     return math.sqrt(sum((row.between_runs * row.update_s * row.updates / row.calls) ** 2 for row in rows) / len(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What constants of noise say of a submission.
-
-    Attributes:
-        call_s: Standard deviation of a call. [s]
-        block_variation: Standard deviation of a block over its mean, drift left out.
-        wait_s: What a call takes longer, on average, since machines wait for the latest. [s]
-        late_calls: Evaluations that meet a late call.
-    """
-
-    call_s: float
-    block_variation: float
-    wait_s: float
-    late_calls: float
-
-
-def expected(row: Spread, noise: Noise) -> Expected:
-    """What is predicted of a submission.
-
-    Args:
-        row: Its blocks and machines.
-        noise: That of its software stack.
-    """
-    table = late_table(noise, 1.0)
-    mean, deviation = (each / PS_PER_S for each in latest_of(table, row.machines))
-    call_s = math.hypot(noise.call_spread_s, deviation)
-    share, mean_s = noise.late_call_share or 0.0, noise.late_call_time_s or 1.0
-    return Expected(
-        call_s,
-        call_s * math.sqrt(row.calls) / (row.update_s * row.updates),
-        mean - float(table.mean()) / PS_PER_S,
-        row.evaluation_calls * (1 - (1 - share * math.exp(-LATE_S / mean_s)) ** row.machines),
-    )

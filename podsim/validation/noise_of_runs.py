@@ -19,8 +19,7 @@ from podsim.plan.plan import shared_cost_model
 from podsim.program.compile import compile_program
 from podsim.training.noisy_runs import all_runs, job_of
 from podsim.units import ps_to_seconds
-from podsim.validation.intervals import LoggedRuns, logged_runs
-from podsim.validation.noise import Spread, spread_of
+from podsim.validation.noise import LoggedRuns, Spread, logged_runs, spread_of
 from podsim.watch import Watch
 
 RUNS: Final = 20

@@ -29,17 +29,17 @@ def calibration_rows(benchmark: str) -> tuple[dict[str, str], ...]:
 
 
 def role_of_update(row: dict[str, str]) -> str:
-    """Whether a constant is fitted to the weight update of a submission."""
+    """Role of the weight update of a submission: `calibration` where a constant is fitted to it."""
     return CALIBRATION if row["benchmark"] == "resnet" and row["round"] in CALLED else row["role"]
 
 
 def blind_predictions(name: str) -> dict[str, float]:
-    """What the first version predicted of a row before its figures were known, by quantity."""
+    """Predictions of the first version for a row before its figures were known, by quantity."""
     return {row["quantity"]: float(row["predicted"]) for row in rows("first_predictions") if row["row"] == name}
 
 
 def later_blind(name: str, quantity: str) -> tuple[Blind, ...]:
-    """What version 0.6.0 predicted of a row before its figure was known, in one description of the run or several."""
+    """Predictions of version 0.6.0 for a row before its figure was known, in one description of the run or several."""
     found = (row for row in rows("second_predictions") if (row["row"], row["quantity"]) == (name, quantity))
     return tuple(Blind(name, float(row["predicted"]), row["described_as"]) for row in found)
 
@@ -50,6 +50,6 @@ def uncertainty_of(row: dict[str, str], column: str = "uncertainty") -> float:
 
 
 def blind_name(row: dict[str, str]) -> str:
-    """What the blind predictions call a submission; those of MLPerf v2.0 ran on Bow."""
+    """Name of a submission in the blind predictions; those of MLPerf v2.0 ran on Bow."""
     name = f"mlperf {row['round']} {_FIRST_NAMES[row['benchmark']]} bow{row['ipus']}"
     return f"{name} {PADDLE} {row['submitter']}" if row["framework"] == PADDLE else name

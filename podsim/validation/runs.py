@@ -1,18 +1,23 @@
-"""Scenarios that rows of published figures name, simulated once each."""
+"""Scenarios that rows of published figures name, simulated once each, and the figures beside them.
+
+Throughput, times to train, forward passes and text generation are here; those of MLPerf are in `compare`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 from podsim.activity import run
 from podsim.errors import InfeasibleError
 from podsim.report.forward import ForwardResult
 from podsim.report.generation import GenerationResult
+from podsim.report.reference_data import rows
 from podsim.report.result import RunResult
 from podsim.validation.comparison import Blind, Comparison, NotRun
-from podsim.validation.reference_data import uncertainty_of
+from podsim.validation.reference_data import blind_predictions, later_blind, uncertainty_of
 from podsim.watch import Watch
 
 Result = RunResult | GenerationResult | ForwardResult
@@ -20,7 +25,7 @@ _Kind = TypeVar("_Kind", bound=Result)
 
 
 class Training(Protocol):
-    """What is compared of a run of training."""
+    """Figures of a run of training that are compared."""
 
     @property
     def weight_update_s(self) -> float:
@@ -40,7 +45,7 @@ class Training(Protocol):
 
 
 class Generated(Protocol):
-    """What is compared of text generation."""
+    """Figures of text generation that are compared."""
 
     @property
     def steps_per_s(self) -> float:
@@ -51,8 +56,8 @@ class Generated(Protocol):
         """Tokens of all sequences per second. [1/s]"""
 
 
-class Passes(Protocol):
-    """What is compared of forward passes."""
+class ForwardPasses(Protocol):
+    """Figures of forward passes that are compared."""
 
     @property
     def throughput_samples_per_s(self) -> float:
@@ -68,7 +73,7 @@ class Results(Protocol):
     def generation(self, title: str) -> Generated:
         """The result of a scenario that generates text."""
 
-    def forward(self, title: str) -> Passes:
+    def forward(self, title: str) -> ForwardPasses:
         """The result of a scenario of forward passes."""
 
 
@@ -96,7 +101,7 @@ class Noted:
         self._titles.append(title)
         return self._results.generation(title)
 
-    def forward(self, title: str) -> Passes:
+    def forward(self, title: str) -> ForwardPasses:
         """The result of a scenario of forward passes."""
         self._titles.append(title)
         return self._results.forward(title)
@@ -172,3 +177,68 @@ def held_against(
     except InfeasibleError as error:
         found = NotRun(group, name, published, unit, role, source, error.message, blind)
     return replace(found, uncertainty=uncertainty_of(row), later_blind=later)
+
+
+_MS_PER_S = 1000
+_SECONDS = {"h": 3600, "min": 60}
+_FORWARD, _TOKEN_TIME = "forward pass", "batched token time"
+WHOLE_RUNS = "published averages of whole runs"
+"""Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
+KEPT_ASIDE = "kept aside until 0.7"
+"""Rows that nobody who built a version before 0.7 had seen: groups of their own, whose errors were not mended yet."""
+_THROUGHPUT = {
+    "": "published throughput",
+    "whole run": WHOLE_RUNS,
+    _FORWARD: "published forward passes",
+}
+_GROUPS = {
+    "generation rate": "published text generation",
+    _TOKEN_TIME: "published text generation",
+    "time-to-train": "published time to train",
+    "latency": "published latency",
+    "realized packing speed-up": "published ratios",
+    "scaling POD16->POD256": "published ratios",
+    "throughput gain Bow/MK2": "published ratios",
+    "training steps per second": "published averages of whole runs",
+}
+
+
+def published_titles() -> tuple[str, ...]:
+    """Scenarios that the rows name."""
+    return tuple(title for row in rows("published_throughput") for title in row["scenario"].split())
+
+
+def published_rows(runs: Results) -> Iterator[Comparison | NotRun]:
+    """Every row; several scenarios are phases of one run."""
+    for row in rows("published_throughput"):
+        group = _GROUPS.get(row["metric"]) or _THROUGHPUT.get(row["scope"], "")
+        if row["kept_aside_until"]:
+            group = f"{group}, {KEPT_ASIDE}"
+        later = later_blind(row["id"], row["metric"])
+        blind = next(iter(blind_predictions(row["id"]).values()), None)
+        titles, unit, published = row["scenario"].split(), row["unit"], float(row["value"])
+        if row["metric"] == _TOKEN_TIME:
+            # The time of a step, spread over the sequences of its batch.
+            unit, published = "ms/step", published * float(row["global_batch"])
+        if titles:
+            name = f"{row['id']}: {' + '.join(titles)}"
+            yield held_against(group, name, partial(_predicted, row, runs), published, unit, row, blind, later)
+        else:
+            name = f"{row['id']}: {row['model']}"
+            role, source, uncertainty = row["role"], row["source_url"], uncertainty_of(row)
+            reason = row["not_run"]
+            yield NotRun(group, name, published, unit, role, source, reason, blind, (), uncertainty, later)
+
+
+def _predicted(row: dict[str, str], runs: Results) -> float:
+    titles = row["scenario"].split()
+    match row["metric"], row["scope"]:
+        case "generation rate", _:
+            return runs.generation(titles[0]).steps_per_s
+        case "batched token time", _:
+            return _MS_PER_S / runs.generation(titles[0]).steps_per_s
+        case "throughput", "forward pass":
+            return runs.forward(titles[0]).throughput_samples_per_s
+        case "throughput", _:
+            return runs.training(titles[0]).throughput_samples_per_s
+    return sum(runs.training(title).time_to_train_s or 0.0 for title in titles) / _SECONDS[row["unit"]]

@@ -12,7 +12,7 @@ from podsim.report.reference_data import rows as reference_rows
 from podsim.validation.comparison import BEYOND, Comparison, NotRun, Summary, Validation, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.left_out import FreedomLeft, freedom_left, shipped
-from podsim.validation.limits import Verdict
+from podsim.validation.limits import LimitVerdict
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 from podsim.validation.tables import Cells, figure, markdown, plain
 
@@ -42,7 +42,7 @@ def show(
     found: Validation,
     output_format: str,
     sensitivities: Sequence[Sensitivity] = (),
-    verdicts: Sequence[Verdict] = (),
+    verdicts: Sequence[LimitVerdict] = (),
     *,
     summary_only: bool = False,
     chosen: Freedom | None = None,
@@ -78,7 +78,7 @@ def show(
 def _as_json(
     found: Validation,
     sensitivities: Sequence[Sensitivity],
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[LimitVerdict],
     *,
     summary_only: bool,
     chosen: Freedom | None,

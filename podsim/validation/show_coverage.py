@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 
-from podsim.validation.coverage import TARGET, Coverage, Range, Share, far_outside
+from podsim.validation.coverage import TARGET, Coverage, GroupShare, PredictedRange, far_outside
 from podsim.validation.show_left_out import TITLE, plain_held, show_held
 from podsim.validation.tables import figure, markdown, plain
 
@@ -16,7 +16,7 @@ _TITLE = "Rows inside their middle 80 % (P10 to P90)"
 
 
 def show_coverage(found: Coverage, output_format: str) -> str:
-    """What came of the draws as `table`, `markdown` or `json`.
+    """Outcome of the draws as `table`, `markdown` or `json`.
 
     Args:
         found: The rows with their ranges.
@@ -34,7 +34,7 @@ def show_coverage(found: Coverage, output_format: str) -> str:
     return "\n".join((*blocks, *(f"{line}\n" for line in _notes(found))))
 
 
-def _share(each: Share) -> tuple[str, ...]:
+def _share(each: GroupShare) -> tuple[str, ...]:
     shares = (f"{count / each.rows:.0%}" if each.rows else "" for count in (each.inside, each.inside_bare))
     return each.group, str(each.rows), str(each.inside), *shares, str(each.beyond)
 
@@ -68,7 +68,7 @@ def _plain(found: Coverage) -> dict[str, object]:
     }
 
 
-def _plain_share(each: Share) -> dict[str, object]:
+def _plain_share(each: GroupShare) -> dict[str, object]:
     return {
         "group": each.group,
         "rows": each.rows,
@@ -78,7 +78,7 @@ def _plain_share(each: Share) -> dict[str, object]:
     }
 
 
-def _plain_range(each: Range) -> dict[str, object]:
+def _plain_range(each: PredictedRange) -> dict[str, object]:
     return {
         "group": each.row.group,
         "name": each.row.name,

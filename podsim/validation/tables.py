@@ -41,7 +41,7 @@ def _full(row: Sequence[str], columns: int) -> Sequence[str]:
 
 
 def _widths(rows: Cells) -> list[int]:
-    """What each column needs; the widest gives way if they are too many together."""
+    """Width that each column needs; the widest gives way if they are too many together."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - WIDTH
     while excess > 0:

@@ -20,8 +20,7 @@ from podsim.specs.scenario import Scenario
 from podsim.specs.training import TrainingScenario
 from podsim.validation import calibrate, cluster, noise_fit
 from podsim.validation.cluster import Modelled, fit_cluster
-from podsim.validation.fit import Fit, alike, correlated
-from podsim.validation.least_squares import least_squares
+from podsim.validation.fit import Fit, alike, correlated, least_squares
 from podsim.validation.measurements import Measurement, read_measurements
 
 POD16, POD64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"

@@ -18,9 +18,9 @@ from podsim.specs import load_scenario
 from podsim.uncertainty import Drawn
 from podsim.validation import compare, coverage
 from podsim.validation.comparison import Comparison, Validation
-from podsim.validation.coverage import Coverage, Range, draw_all, far_outside
+from podsim.validation.coverage import Coverage, PredictedRange, draw_all, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
-from podsim.validation.published import WHOLE_RUNS
+from podsim.validation.runs import WHOLE_RUNS
 from podsim.validation.show_coverage import show_coverage
 
 POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
@@ -87,8 +87,8 @@ def test_rows_without_any_draw_are_not_counted_but_told(
     assert "without any draw that is possible, and not counted: POD64 to POD128, open" in text
 
 
-def of(group: str, published: float) -> Range:
-    return Range(Comparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40)
+def of(group: str, published: float) -> PredictedRange:
+    return PredictedRange(Comparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40)
 
 
 def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
@@ -196,9 +196,9 @@ def test_an_error_is_explained_by_data_and_inputs_together() -> None:
 
     def beyond(published: float, uncertainty: float | None = 0.01) -> bool | None:
         row = Comparison("A", "row", 1.0, published, "s", "hold-out", "logs", uncertainty=uncertainty)
-        return Range(row, 0.9, 1.1, (0.98, 1.02), 40).is_beyond
+        return PredictedRange(row, 0.9, 1.1, (0.98, 1.02), 40).is_beyond
 
-    assert Range(UPDATE, 0.9, 1.1, (0.98, 1.02), 40).of_inputs == pytest.approx(0.01561, abs=1e-5)
+    assert PredictedRange(UPDATE, 0.9, 1.1, (0.98, 1.02), 40).of_inputs == pytest.approx(0.01561, abs=1e-5)
     assert (beyond(1 / 1.037), beyond(1 / 1.0372)) == (False, True)
     assert (beyond(1 / 0.963), beyond(1 / 0.9628)) == (False, True)
     assert beyond(0.5, None) is None
@@ -211,7 +211,9 @@ def test_averages_of_whole_runs_that_came_later_are_apart_from_the_total_too() -
 
 def test_how_many_errors_are_beyond_data_and_inputs_is_shown() -> None:
     row = Comparison("A", "row", 1.0, 0.9, "s", "hold-out", "logs", uncertainty=0.01)
-    found = Coverage(Draws(40), (Range(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), Residuals(19, 5, 0.026))
+    found = Coverage(
+        Draws(40), (PredictedRange(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), Residuals(19, 5, 0.026)
+    )
     report = json.loads(show_coverage(found, "json"))
     assert report["total"]["beyond_data_and_inputs"] == 1
     assert [each["is_beyond_data_and_inputs"] for each in report["rows"]] == [True, None]

@@ -7,7 +7,7 @@ import pytest
 from podsim import run, serve
 from podsim.report.envelope import FILE, Envelope, envelope_of
 from podsim.specs import data_file, load_scenario
-from podsim.validation.envelope import compared_titles, covered
+from tools.make_envelope import compared_titles, covered
 
 
 def test_the_file_is_that_of_the_rows() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from podsim.validation.least_squares import least_squares
+from podsim.validation.fit import least_squares
 
 
 def test_a_line_through_three_points_by_hand() -> None:

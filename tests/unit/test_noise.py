@@ -16,8 +16,7 @@ from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions
 from podsim.specs.noise import Noise
 from podsim.validation.freedom import MOST_OF_NOISE
-from podsim.validation.intervals import LoggedRun, logged_runs, updates_at_nominal_marks, updates_of_samples
-from podsim.validation.noise import spread_of
+from podsim.validation.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples
 from podsim.validation.noise_fit import fitted_late_calls, fitted_run_s, noise_fits
 
 MS = 10**9

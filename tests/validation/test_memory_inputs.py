@@ -15,8 +15,8 @@ from podsim.plan.plan import make_plan
 from podsim.specs import ForwardScenario, GenerationScenario, LoadedScenario, TrainingScenario, load_scenario
 from podsim.specs.assumptions import assumptions, with_number
 from podsim.specs.scenario import Scenario
-from podsim.validation.envelope import compared_titles
 from podsim.watch import silent
+from tools.make_envelope import compared_titles
 
 _CODE = ("software.code_memory_per_tile", "software.inference_code_memory_per_tile")
 

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from podsim.specs.noise import Noise
-from podsim.validation.intervals import logged_runs
-from podsim.validation.noise import Spread, spread_of
-from podsim.validation.noise_fit import Expected, expected
-from podsim.validation.show_noise import logged_cells, predicted_cells, rows_of_noise
+from podsim.validation.noise import Spread, logged_runs, spread_of
 from podsim.validation.tables import markdown
+from tools.noise_of_logs import Expected, expected, logged_cells, predicted_cells, rows_of_noise
 
 Row = tuple[Spread, Expected]
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/background/noise.md"

@@ -13,10 +13,10 @@ import pytest
 from podsim.cli import main
 from podsim.specs import TrainingScenario, load_scenario
 from podsim.specs.noise import Noise
-from podsim.validation.noise_fit import expected
 from podsim.validation.noise_of_runs import RUNS, NoisyRow, mean_factor, noisy_rows
 from podsim.validation.show_noisy import show_noisy
 from podsim.watch import silent
+from tools.noise_of_logs import expected
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guides" / "noise.md"
 
