@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from podsim.comparisons.difference import Row, Step, Waterfall
-from podsim.comparisons.inputs import Differing
+from podsim.comparisons.difference import Differing, Row, Step, Waterfall
 from podsim.comparisons.wording import change_of_row, duration_of_ps, value_of, verdict_of, why
 from podsim.report.kinds import kind_of
 from podsim.validation.tables import Cells

@@ -33,7 +33,7 @@ _MEDIAN, _DRAWN_RUN = "time_to_train_percentiles.p50", "time_to_train_s"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PlainResult:
     """A result as plain data.
 
     Attributes:
@@ -99,7 +99,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
     Raises:
         PodsimError: It is no result, one of another schema version, or does not add up.
     """
-    record = Record(data, label)
+    record = PlainResult(data, label)
     activity = _activity(record)
     metrics = dict(_metrics(record, activity))
     memory = {} if activity == SERVING else _memory(record)
@@ -126,7 +126,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
     )
 
 
-def _activity(record: Record) -> str:
+def _activity(record: PlainResult) -> str:
     written = record.data.get("schema_version", SCHEMA_VERSION)
     if written != SCHEMA_VERSION:
         what = f"this result has schema version {shown(written)}, this podsim reads {SCHEMA_VERSION}"
@@ -137,7 +137,7 @@ def _activity(record: Record) -> str:
     return found
 
 
-def _metrics(record: Record, activity: str) -> Iterator[tuple[str, float]]:
+def _metrics(record: PlainResult, activity: str) -> Iterator[tuple[str, float]]:
     for metric in METRICS[activity]:
         value = record.maybe(metric.name) if metric.unit != "B" else None
         if value is not None:
@@ -146,7 +146,7 @@ def _metrics(record: Record, activity: str) -> Iterator[tuple[str, float]]:
         record.number(name)  # no result is without it
 
 
-def _spans(record: Record, activity: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+def _spans(record: PlainResult, activity: str) -> Iterator[tuple[str, Mapping[str, int]]]:
     if activity == TRAINING:
         times_ps = {kind: record.whole(f"breakdown_ps.{kind}") for kind in record.at("breakdown_ps", Mapping)}
         yield UPDATE, _adding_up(record, UPDATE, times_ps, record.whole("weight_update_ps"), 0)
@@ -160,7 +160,7 @@ def _spans(record: Record, activity: str) -> Iterator[tuple[str, Mapping[str, in
 
 
 def _adding_up(
-    record: Record, name: str, times_ps: Mapping[str, int], total_ps: int, rounding_ps: int
+    record: PlainResult, name: str, times_ps: Mapping[str, int], total_ps: int, rounding_ps: int
 ) -> Mapping[str, int]:
     """Times that add up to their total exactly; they come in seconds that were rounded, if at all."""
     sum_ps = sum(times_ps.values())
@@ -169,11 +169,11 @@ def _adding_up(
     return apportion(total_ps, times_ps)
 
 
-def _parts(record: Record) -> dict[str, float]:
+def _parts(record: PlainResult) -> dict[str, float]:
     return {name: record.number(f"run_breakdown.{name}") for name in record.at("run_breakdown", Mapping)}
 
 
-def _memory(record: Record) -> dict[str, Mapping[str, int]]:
+def _memory(record: PlainResult) -> dict[str, Mapping[str, int]]:
     """Tenants of the fullest IPU, by memory."""
     rows = tuple(
         MemoryRow(
@@ -189,7 +189,7 @@ def _memory(record: Record) -> dict[str, Mapping[str, int]]:
     return {where: report.tenants(ipu, where) for where, ipu in fullest.items() if ipu is not None}
 
 
-def _ranges(record: Record) -> Iterator[tuple[str, Range]]:
+def _ranges(record: PlainResult) -> Iterator[tuple[str, Range]]:
     if record.data.get("uncertainty") is None:
         return
     for name in record.at("uncertainty.metrics", Mapping):
@@ -199,7 +199,7 @@ def _ranges(record: Record) -> Iterator[tuple[str, Range]]:
             yield _MEDIAN, (low, high)
 
 
-def _sure(record: Record) -> Iterator[tuple[str, Range]]:
+def _sure(record: PlainResult) -> Iterator[tuple[str, Range]]:
     """Ranges of a single run; results of older versions have none."""
     for name in record.at("ranges", Mapping) if record.data.get("ranges") else ():
         bounds = record.data["ranges"][name]
@@ -207,7 +207,7 @@ def _sure(record: Record) -> Iterator[tuple[str, Range]]:
         yield name, (low, high)
 
 
-def _simulated(record: Record) -> Simulated:
+def _simulated(record: PlainResult) -> Simulated:
     return Simulated(
         system=record.at("simulated.system", str),
         ipu=record.at("simulated.ipu", str),
@@ -218,7 +218,7 @@ def _simulated(record: Record) -> Simulated:
     )
 
 
-def _hardware(record: Record, about: Simulated) -> Iterator[tuple[str, Value]]:
+def _hardware(record: PlainResult, about: Simulated) -> Iterator[tuple[str, Value]]:
     """All keys of pod and stack; of results that do not hold them, those that they name elsewhere."""
     if record.data.get(_HARDWARE):
         texts = record.at(_HARDWARE, Mapping)
@@ -234,6 +234,6 @@ def _hardware(record: Record, about: Simulated) -> Iterator[tuple[str, Value]]:
     yield "software.name", Value(about.software, about.software)
 
 
-def _list(record: Record, key: str) -> list[Any]:
+def _list(record: PlainResult, key: str) -> list[Any]:
     found: list[Any] = record.at(key, list)
     return found

@@ -1,4 +1,4 @@
-"""Configurations of rows: the run of a row, whatever it is called: rows of one configuration say one thing about the model."""
+"""Configurations of rows, whatever a row is called: rows of one configuration say one thing about the model."""
 
 from __future__ import annotations
 

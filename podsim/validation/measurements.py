@@ -26,7 +26,7 @@ _METRICS: Final[dict[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
     "time_per_output_token": (("time_per_output_token_s", _TIME),),
     "throughput": (("throughput_samples_per_s", _SAMPLES), ("tokens_per_s", {"tokens/s": 1.0})),
 }
-"""Figures that can be measured: the figure of a result that it is held against, by unit, and the factor of each unit."""
+"""Figures that can be measured: the figure of a result that each is held against, its units and their factors."""
 _EXAMPLE: Final = {"weight_update": "ms", "time_to_train": "min", "time_per_output_token": "ms"}
 _EMPTY: Final[Field] = (1, "")
 

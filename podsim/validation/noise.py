@@ -295,7 +295,7 @@ def _steady(run: LoggedRun) -> LoggedRun:
 
 
 def _first_s(run: LoggedRun) -> float:
-    """Time that the first block takes longer than others; nothing is said of epochs, which may hold a checkpoint. [s]"""
+    """Time the first block takes beyond others; nothing is said of epochs, which may hold a checkpoint. [s]"""
     if not len(run.evaluation_s):
         return 0.0
     return float(run.block_s[0] - run.updates[0] * np.median(run.update_s[1:]))
