@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 import podsim
+from podsim.comparisons.comparison import compare
+from podsim.comparisons.show import as_text
 from podsim.draws import Draws, Range
 from podsim.influence import Measure, StandsOn
 from podsim.pages.html import as_html
@@ -131,6 +133,20 @@ def test_the_json_has_them(bert: podsim.RunResult) -> None:
         assert each["share"] == 0.8
     assert data["verdict"] == []
     assert ranges_of(bert) == {name: Range(**each) for name, each in data["ranges"].items()}
+
+
+def test_a_comparison_names_the_ranges_of_its_sides(bert: podsim.RunResult) -> None:
+    """As they are printed alone; they do not say whether a change is real, so that no row has one."""
+    found = compare(bert, bert.to_dict())
+    expected = {name: {"low": each.low, "high": each.high} for name, each in bert.ranges.items()}
+    data = found.to_dict()
+    assert [side["ranges"] for side in data["sides"]] == [expected, expected]  # type: ignore[index, attr-defined]
+    low, high = (
+        f"{end * 1e3:.0f} ms" for end in (expected["weight_update_s"]["low"], expected["weight_update_s"]["high"])
+    )
+    told = f"weight update {low} to {high}"
+    assert " ".join(as_text(found, unchanged=False, precision=3).split()).count(told) == 2
+    assert {row.a_range for row in found.differences[0].rows} == {None}
 
 
 def test_without_all_influences_there_is_no_range_and_the_output_says_so() -> None:
