@@ -209,7 +209,7 @@ class Dice:
                 )
                 if lane in meetings[number]:
                     drawn.append(Barrier(f"meeting {number}", "wait"))
-            meets = self.together or warm and number == 0
+            meets = self.together or (warm and number == 0)
             return (*drawn, Barrier("everyone", "wait")) if meets else tuple(drawn)
 
         made = [
