@@ -21,6 +21,7 @@ from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
+from podsim.specs.noise import Noise
 from podsim.units import seconds_to_ps
 
 WorksOf = Callable[[int], tuple[Work, ...]]
@@ -191,3 +192,37 @@ class _Turn:
             for way in ("read", "write")
         )
         return [load, *update, store]
+
+
+def machines_of(plan: Plan) -> int:
+    """Machines with an IPU of the run."""
+    return -(-plan.layout.replication_factor * plan.layout.ipus_per_replica // plan.system.machine.ipu_count)
+
+
+def waiting_s(noise: Noise | None, plan: Plan) -> float:
+    """What a weight update takes longer, on average, since all machines wait for the latest; 0 without known noise. [s]
+
+    Args:
+        noise: That of the software stack.
+        plan: Its stages, update and layout.
+    """
+    if noise is None or not noise.late_call_share or not noise.late_call_time_s:
+        return 0.0
+    share, time_s = float(noise.late_call_share) / plan.layout.updates_per_session_call, float(noise.late_call_time_s)
+    return mean_of_latest(share, time_s, machines_of(plan)) - share * time_s
+
+
+def mean_of_latest(share: float, mean_s: float, count: int) -> float:
+    """Mean of the largest of some delays, each met rarely and then distributed exponentially. [s]
+
+    It is the integral of (1 - (1 - share · x)^count) / x from 0 to 1, times the mean: a sum of as many terms.
+
+    Args:
+        share: How often one is met, from 0 to 1.
+        mean_s: Its mean when it is. [s]
+        count: Delays, each by itself.
+
+    >>> mean_of_latest(1.0, 6.0, 3), mean_of_latest(0.5, 4.0, 1)
+    (11.0, 2.0)
+    """
+    return mean_s * sum((1 - (1 - share) ** number) / number for number in range(1, count + 1))
