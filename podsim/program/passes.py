@@ -93,9 +93,15 @@ class Timetable:
         )
         self.patterns: list[_Rounds] = []
         self._numbers: dict[_Rounds, int] = {}
+        self._known: dict[bool, tuple[Cycle, ...]] = {}
 
-    def cycles(self, *, alike: bool) -> Iterator[Cycle]:
+    def cycles(self, *, alike: bool) -> tuple[Cycle, ...]:
         """All pipeline cycles in order; those of the main phase as one with repetitions if they are alike."""
+        if alike not in self._known:
+            self._known[alike] = tuple(self._cycles(alike=alike))
+        return self._known[alike]
+
+    def _cycles(self, *, alike: bool) -> Iterator[Cycle]:
         factor, ramp = self._factor, 2 * self._last if self._trains else self._last
         for cycle in range(min(ramp, factor)):
             yield self._cycle(f"fill {cycle}", cycle, 1, BUBBLE)
