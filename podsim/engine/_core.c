@@ -72,6 +72,9 @@ typedef struct {
 
 typedef struct { i64 time; int32_t lane; } Wake;
 
+/* Lanes that began a repetition at one instant, with as many to go, one after the other. */
+typedef struct { i64 time, left, count; } Together;
+
 typedef struct {
     Program *p;
     i64 now, events, settled_at;
@@ -91,6 +94,8 @@ typedef struct {
     int32_t most_flows, most_links;
     i64 next_fault;
     u64 stamp;
+    Together begun, before;
+    i64 live, *round_events; /* lanes that have not ended; events of a round of each sequence, or 0 if rounds may differ */
     int settle, error;
 } Engine;
 
@@ -499,12 +504,42 @@ static const i64 *sequence_of(Engine *e, int32_t lane) {
     return e->p->sequences + e->p->of_lane[row] * SEQUENCE_COLUMNS;
 }
 
+/* Run the next repetition for all that are left: nobody is in the middle of one. */
+static void leap(Engine *e, i64 left) {
+    i64 events = 0;
+    for (i64 i = 0; i < e->p->lane_count; i++) {
+        if (e->lanes[i].ended) continue;
+        i64 more = e->round_events[(sequence_of(e, (int32_t)i) - e->p->sequences) / SEQUENCE_COLUMNS];
+        if (!more) return;
+        events = plus(e, events, more);
+    }
+    e->events = plus(e, e->events, times(e, left - 1, events));
+    e->begun.count = 0; /* what begins next belongs to another phase */
+    for (i64 i = 0; i < e->p->lane_count; i++) {
+        e->lanes[i].weight = left;
+        e->lanes[i].round = 1;
+    }
+}
+
+/* All lanes began a repetition together, and now begin the next one together: so they will the others, since nothing is
+ * under way and nothing depends on the time. What some have begun at this instant has taken no time as yet. */
+static void together(Engine *e, i64 left) {
+    if (e->begun.time != e->now || e->begun.left != left) {
+        e->before = e->begun;
+        e->begun.time = e->now;
+        e->begun.left = left;
+        e->begun.count = 0;
+    }
+    if (++e->begun.count == e->live && left > 1 && e->before.count == e->live && e->before.left == left + 1) leap(e, left);
+}
+
 static void begin_round(Engine *e, int32_t lane) {
     const i64 *sequence = sequence_of(e, lane);
     Lane *l = e->lanes + lane;
     l->op = (int32_t)sequence[0];
     l->op_end = (int32_t)(sequence[0] + sequence[1]);
     l->begin = e->now;
+    together(e, l->round);
 }
 
 static void begin_phase(Engine *e, int32_t lane) {
@@ -538,6 +573,7 @@ static void end_phase(Engine *e, int32_t lane) {
         l->phase = 0;
         if (++l->turn == group[6]) {
             l->ended = 1;
+            e->live--;
             e->p->where[lane] = -3;
             if (e->now > e->p->summary[1]) e->p->summary[1] = e->now;
             return;
@@ -590,7 +626,7 @@ static void run_lane(Engine *e, int32_t lane) {
                 begin_round(e, lane);
             } else if (l->weight > 1) {
                 l->state = RESTED;
-                i64 rest = times(e, l->weight - 1, e->now - l->phase_begin);
+                i64 rest = times(e, l->weight - 1, e->now - l->begin);
                 if (rest) {
                     wake_push(e, plus(e, e->now, rest), lane);
                     return;
@@ -679,10 +715,10 @@ static int ended(Engine *e) {
     return 1;
 }
 
-static int told(PyObject *watch, i64 events) {
+static int told(PyObject *watch, i64 intervals) {
     if (PyErr_CheckSignals()) return 0;
     if (watch == Py_None) return 1;
-    PyObject *answer = PyObject_CallFunction(watch, "L", (long long)events);
+    PyObject *answer = PyObject_CallFunction(watch, "L", (long long)intervals);
     Py_XDECREF(answer);
     return answer != NULL;
 }
@@ -697,8 +733,9 @@ static void loop(Engine *e, PyObject *watch, i64 interval) {
         }
         if (e->error) return;
         if (e->events >= next) {
-            next = e->events + interval;
-            if (!told(watch, e->events)) {
+            i64 passed = (e->events - next) / interval + 1;
+            next = plus(e, next, passed * interval);
+            if (!told(watch, passed)) {
                 e->error = INTERRUPTED;
                 return;
             }
@@ -709,6 +746,17 @@ static void loop(Engine *e, PyObject *watch, i64 interval) {
 }
 
 static void *rows(size_t count, size_t size) { return calloc(count ? count : 1, size); }
+
+/* Steps, transfers and the meeting at the end; 0 if what is drawn, tokens or slow parts may make rounds differ. */
+static i64 events_of(Program *p, const i64 *sequence) {
+    i64 events = 1 + sequence[1];
+    if (p->slow_lane_count || p->slow_channel_count) return 0;
+    for (const i64 *op = p->ops + 3 * sequence[0]; op < p->ops + 3 * (sequence[0] + sequence[1]); op += 3) {
+        if (op[0] == TAKE || op[0] == GIVE || op[0] == NOISY || op[0] == STEADY_NOISY) return 0;
+        if (op[0] == SEND) events += op[2];
+    }
+    return events;
+}
 
 static void prepare(Engine *e) {
     Program *p = e->p;
@@ -745,8 +793,9 @@ static void prepare(Engine *e) {
     e->taker = rows((size_t)p->semaphore_count, sizeof(int32_t));
     e->tokens = rows((size_t)p->semaphore_count, sizeof(i64));
     e->visits = rows((size_t)(p->lane_count * p->noise_count), sizeof(i64));
+    e->round_events = rows((size_t)p->summary[4], sizeof(i64));
     if (!e->lanes || !e->flows || !e->links || !e->channels || !e->heap || !e->wakes || !e->ready || !e->changed || !e->near ||
-        !e->affected || !e->due || !e->meet_first || !e->meet_count || !e->taker || !e->tokens || !e->visits) {
+        !e->affected || !e->due || !e->meet_first || !e->meet_count || !e->taker || !e->tokens || !e->visits || !e->round_events) {
         e->error = NO_MEMORY;
         return;
     }
@@ -766,6 +815,9 @@ static void prepare(Engine *e) {
     }
     for (i64 i = 0; i < p->lane_count; i++) e->lanes[i].slow_from = e->lanes[i].sent = -1;
     for (i64 i = p->slow_lane_count - 1; i >= 0; i--) e->lanes[p->slow_lanes[5 * i]].slow_from = (int32_t)i;
+    for (i64 s = 0; s < p->summary[4]; s++) e->round_events[s] = events_of(p, p->sequences + s * SEQUENCE_COLUMNS);
+    e->begun.time = -1;
+    for (i64 g = 0; g < p->group_count; g++) e->live += p->groups[g * GROUP_COLUMNS + 3] ? p->groups[g * GROUP_COLUMNS + 1] : 0;
     for (i64 g = 0; g < p->group_count; g++) {
         const i64 *group = p->groups + g * GROUP_COLUMNS;
         for (i64 i = group[0]; i < group[0] + group[1]; i++) {
@@ -784,7 +836,7 @@ static void prepare(Engine *e) {
 
 static void release(Engine *e) {
     void *all[] = {e->lanes, e->flows, e->links, e->channels, e->heap, e->wakes, e->ready, e->changed, e->near, e->affected,
-                   e->due, e->meet_first, e->meet_count, e->taker, e->tokens, e->visits};
+                   e->due, e->meet_first, e->meet_count, e->taker, e->tokens, e->visits, e->round_events};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
