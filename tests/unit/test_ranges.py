@@ -205,7 +205,7 @@ def test_draws_agree_with_ranges(title: str) -> None:
 
 
 def test_waiting_for_late_machines_lies_in_the_range(tmp_path: Path) -> None:
-    """On 256 machines an update is 12 % longer on average, as runs with noise have it, and the range holds that mean."""
+    """On 256 machines an update is 12 % longer on average: the mean of runs with noise lies in the range."""
     path = tmp_path / "large.yaml"
     path.write_text(
         "base: bert_v1.1_pod64_open\n"
