@@ -10,7 +10,7 @@ Source: [popart_pipelining], [tensorflow_pipelining] for the grouped schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
