@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
 from podsim.report.base import more_is_better
-from podsim.report.ranges import CONVERGENCE, MODEL, Doubt, Part, of_triangle, of_values
+from podsim.report.ranges import CONVERGENCE, LATE, MODEL, Doubt, Part, of_triangle, of_uniform, of_values
 from podsim.scatter import Scatter, scatter_of
 from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.reads import watched
@@ -41,6 +41,7 @@ class Measure:
         metrics: The headline and the figures beside it, by the names that results have for them.
         times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
         parts: Mean times of the parts of a run; empty without an end of the run. [s]
+        longer: What times are longer on average, as a share, where machines are late now and then and all wait.
     """
 
     headline: float | None
@@ -48,6 +49,7 @@ class Measure:
     metrics: Mapping[str, float] = field(default_factory=dict)
     times_to_train_s: Sequence[float] = ()
     parts: Mapping[str, float] = field(default_factory=dict)
+    longer: float = 0.0
 
 
 _Spec = TypeVar("_Spec", bound=Scenario)
@@ -148,6 +150,8 @@ class StandsOn(Deferred[_Row]):
         for name in sorted(figures, key=lambda each: each != metric):
             parts = {MODEL: Part(0.0, self.scatter.sigma**2)}
             parts |= {each.key: _part(each, ends, name, figures[name], metric) for each, ends in self._moving}
+            if base.longer:
+                parts[LATE] = of_uniform(math.log1p(base.longer))
             if name == TIME_TO_TRAIN and base.times_to_train_s:
                 parts[CONVERGENCE] = of_values([math.log(each / figures[name]) for each in base.times_to_train_s])
             yield name, Doubt(parts)

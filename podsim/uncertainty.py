@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from podsim.draws import Draws, Uncertainty, percentiles
 from podsim.errors import PodsimError
 from podsim.influence import TIME_TO_TRAIN, Probe, StandsOn
+from podsim.report.ranges import LATE
 from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.scenario import Scenario
 from podsim.watch import Watch, in_portions
@@ -141,6 +142,8 @@ def draw(task: Task, seed: int, number: int) -> Drawn | None:
     if measure is None or measure.headline is None:
         return None
     factor = factor_drawn(task.scatter, seed, number)
+    if measure.longer:
+        factor *= (1 + measure.longer) ** float(_generator(seed, number, LATE).random())
     times_s = measure.times_to_train_s
     chosen = float(_generator(seed, number, TIME_TO_TRAIN).choice(times_s)) if times_s else None
     return Drawn(dict(measure.metrics), dict(measure.parts), factor, chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from podsim.activity.probes import BaseProbe, Traces
+from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, placed
 from podsim.cost.model import CostModel
 from podsim.deferred import Deferred
@@ -138,11 +138,6 @@ class ForwardProbe(BaseProbe):
         """
         super().__init__(model)
         self._workload, self._fit = workload, fit
-        self._alone = Traces()
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without traces."""
-        return super().__getstate__() | {"_alone": Traces()}
 
     def __call__(self, spec: ForwardScenario, *, anew: bool) -> Measure | None:
         """Run one batch, and a session call of many."""
@@ -156,5 +151,5 @@ class ForwardProbe(BaseProbe):
         others = (batch, call, plan.memory)
         batches = plan.layout.accumulation_factor * plan.layout.replication_factor
         rate = batches * plan.workload.samples_per_micro_batch / ps_to_seconds(trace.makespan_ps)
-        latency_s = ps_to_seconds(self._alone.of(batch).makespan_ps)
+        latency_s = ps_to_seconds(self._second.of(batch).makespan_ps)
         return Measure(rate, others, {self.metric: rate, "latency_s": latency_s})

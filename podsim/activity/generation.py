@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from podsim.activity.probes import BaseProbe, Traces
+from podsim.activity.probes import BaseProbe
 from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
@@ -101,11 +101,6 @@ class GenerationProbe(BaseProbe):
         """
         super().__init__(model)
         self._job_of = job_of
-        self._first = Traces()
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without traces."""
-        return super().__getstate__() | {"_first": Traces()}
 
     def __call__(self, spec: GenerationScenario, *, anew: bool) -> Measure | None:
         """Run both kinds of step."""
@@ -121,7 +116,7 @@ class GenerationProbe(BaseProbe):
         interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
         interval_s = ps_to_seconds(interval_ps)
         rate = in_flight * asked.layout.micro_batch_size / interval_s
-        first_s = ps_to_seconds(self._first.of(prefill).makespan_ps)
+        first_s = ps_to_seconds(self._second.of(prefill).makespan_ps)
         metrics = {
             self.metric: rate,
             "time_per_output_token_s": interval_s,

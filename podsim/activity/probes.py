@@ -16,7 +16,7 @@ from podsim.report.breakdown import mean_account
 
 
 @dataclass
-class Traces:
+class _Traces:
     """Traces of programs that differ little: most are equal to the first, or in most of their pieces."""
 
     first: tuple[Program, Trace] | None = None
@@ -50,11 +50,12 @@ class BaseProbe:
     _KEPT: tuple[str, ...] = ()
 
     def __init__(self, model: CostModel | None) -> None:
-        self._model, self._traces = model, Traces()
+        self._model = model
+        self._traces, self._second = _Traces(), _Traces()  # of the program of the headline, and of another beside it
 
     def __getstate__(self) -> dict[str, object]:
         kept = {name: self.__dict__[name] for name in self._KEPT}
-        return kept | {"_model": None, "_traces": Traces()}
+        return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces()}
 
     def _costs(self, fresh: CostModel, *, anew: bool) -> CostModel | None:
         """Costs for other inputs, with the splits of the products that are known."""

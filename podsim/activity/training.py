@@ -22,6 +22,7 @@ from podsim.program.passes_in_order import training_passes
 from podsim.program.prices import Prices, task_prices, training_calls
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
+from podsim.program.update import waiting_s
 from podsim.report.breakdown import mean_account
 from podsim.report.memory import memory_report
 from podsim.report.phases import phase_times
@@ -230,4 +231,5 @@ class TrainingProbe(BaseProbe):
         if outcome.time_to_train_s is not None:
             metrics["time_to_train_s"] = outcome.time_to_train_s
         others = figures(trace), plan.memory, outcome
-        return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown)
+        longer = waiting_s(spec.software.noise, plan) / update_s
+        return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)

@@ -20,10 +20,6 @@ class Neighbours:
     bandwidth_bytes_per_s: float
     clock_hz: float
 
-    def sum_cycles(self, byte_count: int, group_size: int) -> float:
-        """Tile cycles that pass meanwhile. [cycles]"""
-        return self.sum_s(byte_count, group_size) * self.clock_hz
-
     def sum_s(self, byte_count: int, group_size: int) -> float:
         """Reduce-scatter and all-gather by halving: log2(n) steps each, (n - 1)/n of the bytes each. [s]
 

@@ -185,7 +185,8 @@ class CostModel:
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
             case ReplicaSum() if self.neighbours:
-                return OpCost(op, Account(all_reduce=self.neighbours.sum_cycles(op.byte_count, op.group_size)))
+                seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
+                return OpCost(op, Account(all_reduce=seconds * self.neighbours.clock_hz))
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/cost/model.py")
 

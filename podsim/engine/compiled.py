@@ -91,7 +91,11 @@ class _Execution:
             *(flat.kinds[JITTER], flat.kinds[SLOWED]),
         ]
         outputs = self._accounts, self._begins, self._marks, self._summary, self._where
-        return (*(array("q", rows) for rows in inputs), *outputs, array("q", sizes))
+        return (
+            *(rows if isinstance(rows, array) else array("q", rows) for rows in inputs),
+            *outputs,
+            array("q", sizes),
+        )
 
     def _stuck(self) -> Iterator[tuple[str, str]]:
         """(lane, what it waits for)."""
@@ -138,7 +142,7 @@ class _Execution:
 
 def _asks(numbers: Iterator[int]) -> Callable[[int], None]:
     def look(parts: int) -> None:
-        for _ in zip(range(parts), numbers):
+        for _ in zip(range(parts), numbers, strict=False):
             pass
 
     return look

@@ -27,7 +27,8 @@ def execute(
 
     Args:
         program: Groups of lanes with their phases.
-        explicit: Run every repetition of every phase; otherwise each repeated phase is run once and its time
+        explicit: Run every repetition of every phase, but for those that are seen to be like the one before, whose
+            outcome is the same; otherwise each repeated phase is run once and its time
             multiplied. That gives the same answer if all repetitions are alike: the lanes of a group start each of
             them together, and groups that share a channel or a barrier must too.
         record: Keep a timeline, which only SimPy does.

@@ -6,6 +6,7 @@ in the program, they share here as well: a row is made once for each object.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 from podsim.engine.sharing import capacities, weight_of
@@ -60,14 +61,14 @@ class Flat:
 
     def __init__(self) -> None:
         """Nothing is laid out yet."""
-        self.ops: list[int] = []
-        self.sequences: list[int] = []
-        self.charges: list[int] = []
-        self.transfers: list[int] = []
-        self.loads: list[int] = []
+        self.ops = array("q")
+        self.sequences = array("q")
+        self.charges = array("q")
+        self.transfers = array("q")
+        self.loads = array("q")
         self.groups: list[int] = []
         self.phases: list[int] = []
-        self.of_lane: list[int] = []
+        self.of_lane = array("q")
         self.bases: list[int] = []
         self.noises: list[int] = []
         self.tables: list[int] = []
@@ -90,8 +91,9 @@ class _Layout:
         self._program = program
         self._sequences: dict[int, int] = {}
         self._ops: dict[int, tuple[int, int, int]] = {}
+        self._works: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
         self._transfers: dict[int, tuple[int, ...]] = {}
-        self._met: dict[int, set[int]] = {}
+        self._met: dict[int, int] = {}
         self._barriers: list[set[int]] = []
         self._noises = {name: number for number, name in enumerate(program.jitters)}
         flat.kinds.update({JITTER: 0, SLOWED: 1})
@@ -103,7 +105,7 @@ class _Layout:
         for group in self._program.groups:
             self._group(group)
         flat = self.flat
-        flat.parties.extend(len(self._met[number]) for number in range(len(flat.barriers)))
+        flat.parties.extend(self._met[number] for number in range(len(flat.barriers)))
         flat.parties.extend(flat.groups[1::PER_GROUP])
         self._vary()
         return flat
@@ -124,55 +126,59 @@ class _Layout:
             flat.phases += phase.count, self._kind(phase.wait_kind)
         flat.bases.append(len(flat.of_lane))
         known, of_lane, steps = self._sequences, flat.of_lane, [phase.steps for phase in group.phases]
-        for number, lane in enumerate(group.lanes, first):
+        for lane in group.lanes:
             begin = len(of_lane)
             for each in steps:
                 sequence = each.get(lane, ())
                 row = known.get(id(sequence))
                 of_lane.append(self._sequence(sequence) if row is None else row)
             for barrier in {barrier for row in set(of_lane[begin:]) for barrier in self._barriers[row]}:
-                self._met.setdefault(barrier, set()).add(number)
+                self._met[barrier] = self._met.get(barrier, 0) + 1
 
     def _sequence(self, steps: Sequence[Step]) -> int:
         flat = self.flat
         number = self._sequences[id(steps)] = len(flat.sequences) // PER_SEQUENCE
         first_op, first_charge = len(flat.ops), len(flat.charges)
         charges: dict[int, int] = {}
-        self._barriers.append({self._op(step)[1] for step in steps if type(step) is Barrier})
+        barriers: set[int] = set()
         busy, steady = -1, False
         for step in steps:
             if type(step) is Work:
-                duration = 0
-                for kind, time in step.parts:
-                    place = self._kind(kind)
+                duration, parts = self._works.get(id(step)) or self._work(step)
+                for place, time in parts:
                     charges[place] = charges.get(place, 0) + time
-                    duration += time
                 if not step.jitter:
                     if busy >= 0 and step.steady != steady:
-                        flat.ops += STEADY if steady else WORK, busy, 0
+                        flat.ops.extend((STEADY if steady else WORK, busy, 0))
                         busy = -1
                     busy, steady = duration + max(busy, 0), step.steady
                     continue
                 op = STEADY_NOISY if step.steady else NOISY, duration, self._noises[step.jitter]
             else:
-                op = self._op(step)
+                op = self._ops.get(id(step)) or self._op(step)
+                if op[0] == MEET:
+                    barriers.add(op[1])
             if busy >= 0:
-                flat.ops += STEADY if steady else WORK, busy, 0
+                flat.ops.extend((STEADY if steady else WORK, busy, 0))
                 busy = -1
             if op[0] >= 0:
-                flat.ops += op
+                flat.ops.extend(op)
         if busy >= 0:
-            flat.ops += STEADY if steady else WORK, busy, 0
-        for place, time in charges.items():
-            flat.charges += place, time
+            flat.ops.extend((STEADY if steady else WORK, busy, 0))
+        for row in charges.items():
+            flat.charges.extend(row)
         ops, rows = len(flat.ops) - first_op, len(flat.charges) - first_charge
-        flat.sequences += first_op // PER_OP, ops // PER_OP, first_charge // PER_CHARGE, rows // PER_CHARGE
+        flat.sequences.extend((first_op // PER_OP, ops // PER_OP, first_charge // PER_CHARGE, rows // PER_CHARGE))
+        self._barriers.append(barriers)
         return number
 
+    def _work(self, work: Work) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Its time, and that of each kind."""
+        parts = tuple((self._kind(kind), time) for kind, time in work.parts)
+        found = self._works[id(work)] = sum(time for _, time in parts), parts
+        return found
+
     def _op(self, step: Step) -> tuple[int, int, int]:
-        known = self._ops.get(id(step))
-        if known is not None:
-            return known
         flat = self.flat
         if isinstance(step, Exchange):
             op = (SEND, self._exchange(step), len(step.transfers)) if step.transfers else (-1, 0, 0)
@@ -197,7 +203,7 @@ class _Layout:
             row = self._transfers.get(id(each))
             if row is None:
                 row = self._transfers[id(each)] = self._transfer(each)
-            flat.transfers += row
+            flat.transfers.extend(row)
         return first
 
     def _transfer(self, transfer: Transfer) -> tuple[int, ...]:
@@ -209,7 +215,7 @@ class _Layout:
                 if time >= _LONGEST or size >= _LARGEST or weight >= _HEAVIEST:
                     raise TooLargeError
                 high, low = divmod(weight, 1 << _HALF_BITS)
-                flat.loads += channels.setdefault(name, len(channels)), time, high, low
+                flat.loads.extend((channels.setdefault(name, len(channels)), time, high, low))
         count = (len(flat.loads) - first) // PER_LOAD
         return transfer.latency_ps, self._kind(transfer.kind), size, first // PER_LOAD, count
 

@@ -61,7 +61,8 @@ class Trace:
         records: The timeline, if it was asked for, with the channels as lanes of their own.
         channels: Names among the records' lanes that are channels.
         phases: When each phase of each group ran.
-        event_count: Steps that lanes took, meetings at the ends of phases and transfers: the same on every engine.
+        event_count: Steps that lanes took, meetings at the ends of phases and transfers, those of repetitions included
+            that an engine need not step through: the same on every engine.
         helpers: Time by kind of the lanes that are not accounted, after their warm-up. [ps]
         turns: When each turn of each accounted group ended. [ps]
         engine: Which engine ran the program, `simpy` or `compiled`.

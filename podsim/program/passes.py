@@ -10,7 +10,7 @@ Source: [popart_pipelining], [tensorflow_pipelining] for the grouped schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
@@ -94,15 +94,20 @@ class Timetable:
         )
         self.patterns: list[_Rounds] = []
         self._numbers: dict[_Rounds, int] = {}
+        self._known: dict[bool, tuple[Cycle, ...]] = {}
 
-    def cycles(self, *, alike: bool) -> Iterable[Cycle]:
+    def cycles(self, *, alike: bool) -> tuple[Cycle, ...]:
         """All pipeline cycles in order; those of the main phase as one with repetitions if they are alike."""
-        if not alike:
-            return self._cycles(alike=False)
-        held = tuple(tuple(each.stage.index for each in stages) for stages in self.held)
-        key = held, self._last, self._factor, self._trains, self._grouped
-        cycles, self.patterns = memo.TIMETABLES.get(key, lambda: (tuple(self._cycles(alike=True)), self.patterns))
-        return cycles
+        if alike in self._known:
+            return self._known[alike]
+        if alike:
+            held = tuple(tuple(each.stage.index for each in stages) for stages in self.held)
+            key = held, self._last, self._factor, self._trains, self._grouped
+            found, self.patterns = memo.TIMETABLES.get(key, lambda: (tuple(self._cycles(alike=True)), self.patterns))
+        else:
+            found = tuple(self._cycles(alike=False))
+        self._known[alike] = found
+        return found
 
     def _cycles(self, *, alike: bool) -> Iterator[Cycle]:
         factor, ramp = self._factor, 2 * self._last if self._trains else self._last

@@ -92,9 +92,7 @@ class Replicas:
             return members
         return ring_of(self.system, members)
 
-    def peers_in_domains(self, replica: int, local: int) -> tuple[int, ...]:
-        """The corresponding IPU of every link domain that takes part."""
+    def peers_in_domains(self, replica: int) -> range:
+        """The corresponding replica of every link domain that takes part."""
         per_domain = self.layout.replicas_per_domain
-        offset = replica % per_domain
-        numbers = range(offset, self.layout.replication_factor, per_domain)
-        return tuple(self.ipu(number, local) for number in numbers)
+        return range(replica % per_domain, self.layout.replication_factor, per_domain)

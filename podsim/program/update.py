@@ -21,6 +21,7 @@ from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
+from podsim.specs.noise import Noise
 from podsim.units import seconds_to_ps
 
 WorksOf = Callable[[int], tuple[Work, ...]]
@@ -35,6 +36,13 @@ class Rings:
         """No ring is known yet."""
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
+        self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
+
+    def alike(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
+        """Steps that are the same in every replica, made once."""
+        if key not in self._works:
+            self._works[key] = tuple(make())
+        return self._works[key]
 
     def of(self, replica: int, local: int) -> Ring:
         """The ring of an IPU of a replica, which it shares with those of the same place in its link domain."""
@@ -109,7 +117,7 @@ class _Turn:
     def phases(self) -> Iterator[Phase]:
         """All phases of the turn, in order."""
         layout, precision = self._plan.layout, self._plan.precision
-        yield self._phase("gather gradients", lambda cost: [self._work("gather", cost.gather)])
+        yield self._phase("gather gradients", lambda cost: self._alike("gather", cost.gather))
         yield from self._ring("reduce-scatter gradients", precision.accumulator_bytes)
         yield from self._across_domains()
         if not layout.replicated_tensor_sharding:
@@ -118,7 +126,7 @@ class _Turn:
         yield self._phase("optimizer", self._optimizer)
         if layout.replicated_tensor_sharding:
             yield from self._ring("all-gather weights", precision.weight_bytes(1))
-        yield self._phase("scatter weights", lambda cost: [self._work("scatter", cost.scatter)])
+        yield self._phase("scatter weights", lambda cost: self._alike("scatter", cost.scatter))
 
     def _phase(self, name: str, steps_of: Callable[[UpdateCost], Sequence[Step]], count: int = 1) -> Phase:
         steps = {self._replicas.lane(self._replica, cost.ipu): tuple(steps_of(cost)) for cost in self._members}
@@ -128,6 +136,10 @@ class _Turn:
 
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz, OPTIMIZER)
+
+    def _alike(self, name: str, account: Account) -> tuple[Step, ...]:
+        """One work that all replicas do alike."""
+        return self._rings.alike((name, account), lambda: [self._work(name, account)])
 
     def _ring_of(self, cost: UpdateCost) -> Ring:
         return self._rings.of(self._replica, cost.ipu)
@@ -150,15 +162,15 @@ class _Turn:
             yield self._phase("all-reduce over GW-Links", self._gw_step, 2 * (domains - 1))
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
-        peers = self._replicas.peers_in_domains(self._replica, cost.ipu)
-        ipu = self._replicas.ipu(self._replica, cost.ipu)
-        target = peers[(peers.index(ipu) + 1) % len(peers)]
+        peers = self._replicas.peers_in_domains(self._replica)
+        following = peers[(peers.index(self._replica) + 1) % len(peers)]
+        first, ipu, target = (self._replicas.ipu(each, cost.ipu) for each in (peers[0], self._replica, following))
         shards = len(self._ring_of(cost).members)
         chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
         tensors = cost.collective_count + cost.small_tensor_count
         return [
             *(Exchange((hop,)) for hop in self._hops(ipu, target, chunk, tensors)),
-            Barrier(f"domains of ipu{peers[0]}", GW_LINK),
+            Barrier(f"domains of ipu{first}", GW_LINK),
         ]
 
     def _hops(self, ipu: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
@@ -166,23 +178,19 @@ class _Turn:
         hops = gw_path if self._plan.software.gateway_hops == "pipelined" else gw_hops
         return hops(self._plan.system, ipu, target, byte_count, tensor_count)
 
-    def _small_tensors(self, cost: UpdateCost) -> list[Step]:
+    def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:
         """Whole all-reduces of small tensors and of the shards' norms: latency only."""
         ring = self._ring_of(cost)
         if len(ring.members) == 1:
             return []
         passes = 2 * (len(ring.members) - 1) * (cost.small_tensor_count + cost.norm_count)
-        return [
-            Work(
-                "small all-reduces",
-                ((ALL_REDUCE, seconds_to_ps(passes * ring.step_latency_s)),),
-                steady=True,
-            )
-        ]
+        time_ps = seconds_to_ps(passes * ring.step_latency_s)
+        name = "small all-reduces"
+        return self._rings.alike((name, time_ps), lambda: [Work(name, ((ALL_REDUCE, time_ps),), steady=True)])
 
-    def _optimizer(self, cost: UpdateCost) -> list[Step]:
+    def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
         """Load the state, update the shard, store the state."""
-        update: list[Step] = [self._work("optimizer", cost.optimizer)]
+        update = self._alike("optimizer", cost.optimizer)
         if self._plan.layout.optimizer_storage == "in_processor_memory":
             return update
         ipu = self._replicas.ipu(self._replica, cost.ipu)
@@ -191,3 +199,37 @@ class _Turn:
             for way in ("read", "write")
         )
         return [load, *update, store]
+
+
+def machines_of(plan: Plan) -> int:
+    """Machines with an IPU of the run."""
+    return -(-plan.layout.replication_factor * plan.layout.ipus_per_replica // plan.system.machine.ipu_count)
+
+
+def waiting_s(noise: Noise | None, plan: Plan) -> float:
+    """What a weight update takes longer, on average, since all machines wait for the latest; 0 without known noise. [s]
+
+    Args:
+        noise: That of the software stack.
+        plan: Its stages, update and layout.
+    """
+    if noise is None or not noise.late_call_share or not noise.late_call_time_s:
+        return 0.0
+    share, time_s = float(noise.late_call_share) / plan.layout.updates_per_session_call, float(noise.late_call_time_s)
+    return mean_of_latest(share, time_s, machines_of(plan)) - share * time_s
+
+
+def mean_of_latest(share: float, mean_s: float, count: int) -> float:
+    """Mean of the largest of some delays, each met rarely and then distributed exponentially. [s]
+
+    It is the integral of (1 - (1 - share · x)^count) / x from 0 to 1, times the mean: a sum of as many terms.
+
+    Args:
+        share: How often one is met, from 0 to 1.
+        mean_s: Its mean when it is. [s]
+        count: Delays, each by itself.
+
+    >>> mean_of_latest(1.0, 6.0, 3), mean_of_latest(0.5, 4.0, 1)
+    (11.0, 2.0)
+    """
+    return mean_s * sum((1 - (1 - share) ** number) / number for number in range(1, count + 1))

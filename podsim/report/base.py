@@ -60,7 +60,7 @@ class Result:
         envelope: Whether published runs like this one have been compared with predictions.
         assumptions: Inputs that are neither published nor measured and move the result, by influence: `key`, `value`, …
         inputs: Path and SHA-256 of every file read.
-        event_count: Events that the engine handled, where one engine ran.
+        event_count: Events of all repetitions that were asked for, run one by one or not, where one engine ran.
         engine: Which one, `simpy` or `compiled`.
         scenario: The scenario as resolved.
         hardware: All keys of pod and stack, with their values as they were written.

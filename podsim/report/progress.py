@@ -40,6 +40,8 @@ def follow(event_count: int, say: Callable[[str], None], *, is_compiled: bool) -
     seconds = event_count / _EVENTS_PER_S[is_compiled]
     if seconds <= _LONG_S:
         return ()
-    say(f"simulating about {event_count:,} events, which takes about {format_duration_s(seconds, 2)}")
+    # The compiled engine spares itself what it sees to be alike.
+    about = "at most about" if is_compiled else "about"
+    say(f"simulating about {event_count:,} events, which takes {about} {format_duration_s(seconds, 2)}")
     parts = track([f"{part} %" for part in range(_PARTS)], "simulated")
     return (event_count // _PARTS for _ in parts)

@@ -30,6 +30,7 @@ _LEAST_SIGMA: Final = 0.01
 """Ranges that are narrower are those of an answer that no assumption makes unsure."""
 MODEL: Final = "the model itself"
 CONVERGENCE: Final = "samples to converge"
+LATE: Final = "waiting for late machines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,15 @@ class Doubt:
     def variance(self) -> float:
         """The sum of all variances."""
         return sum(each.variance for each in self.parts.values())
+
+
+def of_uniform(most: float) -> Part:
+    """What is anywhere between nothing and the most that it may be.
+
+    >>> of_uniform(6.0)
+    Part(mean=3.0, variance=3.0, third=0.0, basis='')
+    """
+    return Part(most / 2, most**2 / 12)
 
 
 def of_triangle(low: float, high: float, below: float, basis: str = "") -> Part:

@@ -17,9 +17,10 @@ from podsim.engine import Engine
 from podsim.plan import Plan
 from podsim.program.compile import unsteady_updates
 from podsim.program.size import Follow, unseen
+from podsim.program.update import machines_of
 from podsim.specs import TrainingScenario
 from podsim.training.epochs import EpochRun
-from podsim.training.noisy_runs import BEYOND, Floats, Updates, all_runs, generator_of, job_of, machines_of
+from podsim.training.noisy_runs import BEYOND, Floats, Updates, all_runs, generator_of, job_of
 from podsim.training.outcome import TrainingOutcome
 from podsim.training.run import TrainingRun
 

@@ -25,7 +25,7 @@ from podsim.program.compile import compile_noisy, in_turns, unsteady_updates
 from podsim.program.noise import NoisyCall
 from podsim.program.size import Follow, unseen
 from podsim.program.task import Program
-from podsim.program.update import call_s
+from podsim.program.update import call_s, machines_of
 from podsim.specs import TrainingScenario
 from podsim.units import PS_PER_S, seconds_to_ps
 
@@ -112,11 +112,6 @@ def job_of(
     call = NoisyCall(noise, seconds_to_ps(call_s(plan)), layout.updates_per_session_call, machines, apart=explicit)
     program = compile_noisy(plan, call.works, explicit=explicit)
     return Job(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
-
-
-def machines_of(plan: Plan) -> int:
-    """Machines with an IPU of the run."""
-    return -(-plan.layout.replication_factor * plan.layout.ipus_per_replica // plan.system.machine.ipu_count)
 
 
 def run_updates(job: Job, number: int) -> Updates:

@@ -17,6 +17,7 @@ from typing import Any
 from podsim.activity import run
 from podsim.errors import PodsimError, Problem, SpecError
 from podsim.influence import Probe, StandsOn
+from podsim.scatter import scatter_of
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.assumptions import Assumption, assumptions, numbers, with_number
 from podsim.specs.scenario import Scenario
@@ -66,7 +67,7 @@ class Modelled:
     @property
     def error(self) -> float:
         """Standard error of measurement and model together, as a share."""
-        return math.hypot(float(self.spec.software.model_scatter or 0.0), self.measured.error or 0.0)
+        return math.hypot(scatter_of(self.spec).sigma, self.measured.error or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

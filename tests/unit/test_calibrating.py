@@ -73,7 +73,7 @@ def test_a_measurement_moves_a_constant_by_what_both_are_worth(figure: str, monk
     """
     spread_s, time_s = 0.035 / math.sqrt(6), 1.235
     call = f"{CALL}={{value: 135 ms, source: estimate, basis: calibrated, range: [100 ms, 170 ms]}}"
-    loaded = load_scenario(POD64, overrides=[call, "software.model_scatter=null"])
+    loaded = load_scenario(POD64, overrides=[call, "software.model_scatter=0"])
     monkeypatch.setattr(cluster, "_model", lambda each: Modelled(each, loaded, loaded.spec, Call()))
     value = time_s if figure == "weight_update_s" else 1 / time_s
     found = fit_cluster([measured(figure, value, spread_s / time_s)], list)

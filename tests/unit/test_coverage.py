@@ -104,7 +104,7 @@ def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
 
 def test_a_scenario_is_drawn_as_a_run_is() -> None:
     (found,) = draw_all(["bert_base_c600"], Draws(2, 3), list).values()
-    assert all(each is not None and set(each.metrics) == {"throughput_samples_per_s"} for each in found)
+    assert all(each is not None and set(each.metrics) == {"throughput_samples_per_s", "latency_s"} for each in found)
 
 
 def fitted(group: str, errors: Sequence[float], role: str = "calibration") -> list[Comparison]:

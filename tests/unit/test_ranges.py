@@ -6,12 +6,15 @@ import io
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import podsim
-from podsim.draws import Draws, Range
+from podsim.comparisons.comparison import compare
+from podsim.comparisons.show import as_text
+from podsim.draws import Draws, Range, Seeds
 from podsim.influence import Measure, StandsOn
 from podsim.pages.html import as_html
 from podsim.pages.result_page import result_page
@@ -133,6 +136,20 @@ def test_the_json_has_them(bert: podsim.RunResult) -> None:
     assert ranges_of(bert) == {name: Range(**each) for name, each in data["ranges"].items()}
 
 
+def test_a_comparison_names_the_ranges_of_its_sides(bert: podsim.RunResult) -> None:
+    """As they are printed alone; they do not say whether a change is real, so that no row has one."""
+    found = compare(bert, bert.to_dict())
+    expected = {name: {"low": each.low, "high": each.high} for name, each in bert.ranges.items()}
+    data = found.to_dict()
+    assert [side["ranges"] for side in data["sides"]] == [expected, expected]  # type: ignore[index, attr-defined]
+    low, high = (
+        f"{end * 1e3:.0f} ms" for end in (expected["weight_update_s"]["low"], expected["weight_update_s"]["high"])
+    )
+    told = f"weight update {low} to {high}"
+    assert " ".join(as_text(found, unchanged=False, precision=3).split()).count(told) == 2
+    assert {row.a_range for row in found.differences[0].rows} == {None}
+
+
 def test_without_all_influences_there_is_no_range_and_the_output_says_so() -> None:
     plain = podsim.simulate("gpt2_small_pod4", overrides=[TILES])
     assert plain.ranges == {}
@@ -185,3 +202,17 @@ def test_draws_agree_with_ranges(title: str) -> None:
         found, fifth = result.ranges[metric], (drawn["p90"] - drawn["p10"]) / 5
         assert found.low == pytest.approx(drawn["p10"], abs=fifth), metric
         assert found.high == pytest.approx(drawn["p90"], abs=fifth), metric
+
+
+def test_waiting_for_late_machines_lies_in_the_range(tmp_path: Path) -> None:
+    """On 256 machines an update is 12 % longer on average: the mean of runs with noise lies in the range."""
+    path = tmp_path / "large.yaml"
+    path.write_text(
+        "base: bert_v1.1_pod64_open\n"
+        "system: {base: ipu_pod256, name: IPU-POD1024, machine_count: 256}\n"
+        "parallelism: {replication_factor: 128, accumulation_factor: 24}\n"
+    )
+    found = podsim.simulate(path, noise=Seeds(5))
+    sure = found.ranges["weight_update_s"]
+    assert found.noise is not None
+    assert sure.low < found.weight_update_s < found.noise.mean_weight_update_s < sure.high
