@@ -1,25 +1,24 @@
-"""`podsim validate --coverage`: rows inside of their ranges, by hand; what fits leave over; what was chosen."""
+"""`podsim validate --coverage`: rows inside of their ranges, by hand; what was chosen."""
 
 from __future__ import annotations
 
 import json
-import math
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from podsim.validation.scatter import Residuals, residuals
 from ruamel.yaml import YAML
 
 from podsim.cli import main
 from podsim.draws import Draws
-from podsim.specs import load_scenario
 from podsim.uncertainty import Drawn
 from podsim.validation import compare, coverage
 from podsim.validation.comparison import Comparison, Validation
 from podsim.validation.coverage import Coverage, PredictedRange, draw_all, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
+from podsim.validation.left_out import Held
 from podsim.validation.runs import WHOLE_RUNS
 from podsim.validation.show_coverage import show_coverage
 
@@ -41,7 +40,7 @@ def draws(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[Drawn | N
 
     def made(found: dict[str, list[Drawn | None]]) -> Coverage:
         monkeypatch.setattr(coverage, "draw_all", lambda titles, draws, watch: {each: found[each] for each in titles})
-        return coverage.coverage([UPDATE, ADDED, VERTEX], [], Draws(len(found[POD64])), list)
+        return coverage.coverage([UPDATE, ADDED, VERTEX], Draws(len(found[POD64])), list)
 
     return made
 
@@ -87,17 +86,31 @@ def test_rows_without_any_draw_are_not_counted_but_told(
     assert "without any draw that is possible, and not counted: POD64 to POD128, open" in text
 
 
+HELD = (Held("all of X", 4, 3, 2.5, 0.1, 0.05), Held("all of Y", 2, 1, 1.0, 0.2, 0.1))
+
+
 def of(group: str, published: float) -> PredictedRange:
     return PredictedRange(Comparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40)
 
 
+def test_rows_outside_of_mlperf_have_a_total_of_their_own() -> None:
+    """One of MLPerf inside, one of two published rows inside; averages of whole runs count in neither."""
+    rows = (of("BERT weight update", 1.0), of("published throughput", 1.0), of("published throughput, kept aside", 2.0))
+    found = Coverage(Draws(40), (*rows, of(WHOLE_RUNS, 1.0)))
+    assert (found.total.rows, found.total.inside) == (3, 2)
+    assert (found.outside_mlperf.rows, found.outside_mlperf.inside) == (2, 1)
+    assert "of these, outside of MLPerf" in show_coverage(found, "table")
+
+
 def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
-    found = Coverage(Draws(40), (of("A", 1.0), of("A", 1.05), of(WHOLE_RUNS, 2.0)), Residuals(19, 5, 0.026))
+    found = Coverage(Draws(40), (of("A", 1.0), of("A", 1.05), of(WHOLE_RUNS, 2.0)), HELD)
     assert (found.total.rows, found.total.inside, found.total.inside_bare) == (2, 2, 1)
     assert [(each.group, each.rows, each.inside) for each in found.groups] == [("A", 2, 2), (WHOLE_RUNS, 1, 0)]
     text, report = show_coverage(found, "table"), json.loads(show_coverage(found, "json"))
     assert f"{WHOLE_RUNS}, row" in text and "+81.8%" in text  # 2 over 1.1
-    assert "19 calibration rows, to which 5 constants are fitted, scatter by 2.6%" in text
+    assert re.search(r"all of X +4 +3 +2.5 +83% +10.0% +5.0%", text)
+    assert re.search(r"together +6 +4 +3.5 +88%", text)  # 3.5 of 4 configurations
+    assert report["left_out"][1] | {"rows": 2, "configurations": 1, "inside": 1.0} == report["left_out"][1]
     assert report["total"]["inside"] == 2 and report["rows"][2]["is_inside"] is False
     assert "| A | 2 | 2 | 100% | 50% |" in show_coverage(found, "markdown")
 
@@ -105,23 +118,6 @@ def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
 def test_a_scenario_is_drawn_as_a_run_is() -> None:
     (found,) = draw_all(["bert_base_c600"], Draws(2, 3), list).values()
     assert all(each is not None and set(each.metrics) == {"throughput_samples_per_s", "latency_s"} for each in found)
-
-
-def fitted(group: str, errors: Sequence[float], role: str = "calibration") -> list[Comparison]:
-    return [Comparison(group, str(each), math.exp(each), 1.0, "s", role, "logs") for each in errors]
-
-
-def test_the_scatter_of_what_fits_leave_over_by_hand() -> None:
-    """Median size 2 %, 0.6745 standard deviations; five rows with one constant leave four: times √(5/4)."""
-    rows = fitted("ResNet-50 weight update", [-0.01, 0.02, 0.02, -0.04, 0.0])
-    others = fitted("BERT weight update", [0.3] * 9) + fitted("ResNet-50 weight update", [0.3] * 9, "hold-out")
-    found = residuals(rows + others)
-    assert (found.rows, found.constants) == (5, 1)
-    assert found.scatter == pytest.approx(0.02 / 0.67449 * math.sqrt(5 / 4), rel=1e-4)
-
-
-def test_as_many_constants_as_rows_leave_nothing_over() -> None:
-    assert residuals(fitted("published text generation", [0.1, 0.2])).scatter is None
 
 
 def test_configurations_that_differ_in_name_alone_count_once(tmp_path: Path) -> None:
@@ -186,11 +182,6 @@ def test_what_cannot_be_covered_is_told(
     assert (end.value.code, out) == (2, "") and err.startswith(told)
 
 
-def test_the_committed_scatter_is_that_of_every_shipped_stack() -> None:
-    for name in (POD64, "resnet50_v2.0_pod64", "gpt2_small_pod4", "llama2_7b_pods"):
-        assert load_scenario(name).spec.software.model_scatter == 0.026
-
-
 def test_an_error_is_explained_by_data_and_inputs_together() -> None:
     """Inputs: ln(1.02 / 0.98) / (2 * 1.2816) = 1.561 %; with 1 % of data 1.854 %, of which twice is 3.71 %."""
 
@@ -205,15 +196,13 @@ def test_an_error_is_explained_by_data_and_inputs_together() -> None:
 
 
 def test_averages_of_whole_runs_that_came_later_are_apart_from_the_total_too() -> None:
-    found = Coverage(Draws(40), (of("A", 1.0), of(f"{WHOLE_RUNS}, kept aside until 0.7", 2.0)), Residuals(19, 5, 0.026))
+    found = Coverage(Draws(40), (of("A", 1.0), of(f"{WHOLE_RUNS}, kept aside until 0.7", 2.0)), HELD)
     assert found.total.rows == 1
 
 
 def test_how_many_errors_are_beyond_data_and_inputs_is_shown() -> None:
     row = Comparison("A", "row", 1.0, 0.9, "s", "hold-out", "logs", uncertainty=0.01)
-    found = Coverage(
-        Draws(40), (PredictedRange(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), Residuals(19, 5, 0.026)
-    )
+    found = Coverage(Draws(40), (PredictedRange(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), HELD)
     report = json.loads(show_coverage(found, "json"))
     assert report["total"]["beyond_data_and_inputs"] == 1
     assert [each["is_beyond_data_and_inputs"] for each in report["rows"]] == [True, None]
