@@ -344,16 +344,15 @@ def _at_revision(what: Named, revision: Revision, folder: Path, how: _Simulation
     try:
         subject = _elsewhere(here, _of_path, path, what, quiet)
     except PodsimError as error:
-        texts = [text and text.replace(prefix, "").replace(f"{folder}/", "") for text in _texts(error)]
+        texts = [
+            text and text.replace(prefix, "").replace(f"{folder}/", "")
+            for text in (error.message, error.where, error.do)
+        ]
         error.message, error.where, error.do = texts[0] or "", *texts[1:]
         raise error.at(what.label) from None
     files = tuple((name.removeprefix(prefix).removeprefix(f"{folder}/"), digest) for name, digest in subject.files)
     taken = what.taken if not what.is_result else f"{subject.taken}, at {revision.text}"
     return replace(subject, taken=taken, files=files, notes=tuple(_of_today(what, revision, folder, files)))
-
-
-def _texts(error: PodsimError) -> tuple[str | None, ...]:
-    return error.message, error.where, error.do
 
 
 def _working_folder(revision: Revision, folder: Path) -> Path:

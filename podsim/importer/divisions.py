@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from podsim.errors import DoesNotFitError, InfeasibleError, MissingMethodError
 from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
-from podsim.importer.scenario_text import Section, as_mapping, comment_lines
+from podsim.importer.scenario_text import ScenarioSection, as_mapping, comment_lines
 from podsim.parallelism.auto import choose
 from podsim.parallelism.choice import Choice
 from podsim.parallelism.factors import accumulation, divisors
@@ -39,7 +39,7 @@ _KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
 
 
 def chosen_division(
-    model: Imported, sections: Sequence[Section], batch: dict[str, int], watch: Watch
+    model: Imported, sections: Sequence[ScenarioSection], batch: dict[str, int], watch: Watch
 ) -> tuple[LoadedScenario, Choice]:
     """The fastest division that fits.
 
@@ -90,7 +90,7 @@ def division_lines(choice: Choice, first: str) -> Iterator[str]:
 
 _IPU_COUNTS = (1, 2, 4, 8)
 _MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
-_MEMORY = Section(
+_MEMORY = ScenarioSection(
     "memory",
     (
         Entry("optimizer_state.storage", "streaming_memory", "leaves the chip to weights and activations"),
@@ -100,8 +100,8 @@ _MEMORY = Section(
 
 
 def pipeline_sections(
-    model: Imported, sections: list[Section], batch: Entry, why: str
-) -> tuple[TrainingScenario, list[Section]]:
+    model: Imported, sections: list[ScenarioSection], batch: Entry, why: str
+) -> tuple[TrainingScenario, list[ScenarioSection]]:
     """The scenario divided over the fewest IPUs per replica that hold it, and the sections that say so.
 
     Args:
@@ -128,10 +128,10 @@ def pipeline_sections(
         divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
         raise fits_elsewhere(spec.system, divided, fits, failure).at(model.config.name)
     first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
-    return found, [Section("parallelism", _entries(found.parallelism), (first, *tried)), _MEMORY]
+    return found, [ScenarioSection("parallelism", _entries(found.parallelism), (first, *tried)), _MEMORY]
 
 
-def _undivided(sections: list[Section]) -> TrainingScenario:
+def _undivided(sections: list[ScenarioSection]) -> TrainingScenario:
     """The scenario on a single IPU, whether or not it fits."""
     model = sections[1].entries
     layers = sum(entry.whole for entry in model if entry.key in ("layer_count", "decoder_layer_count"))
@@ -268,13 +268,13 @@ def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smalle
     return fit
 
 
-def pipeline_section(fit: ForwardFit) -> Section:
+def pipeline_section(fit: ForwardFit) -> ScenarioSection:
     """The keys of the pipeline_section, under what was tried."""
     entries = (
         Entry("pipeline_stages", fit.stages, "IPUs of one copy of the model"),
         Entry("replication_factor", fit.replicas, "as many as the pod holds"),
     )
-    return Section("parallelism", entries, ("Tried in this order; the first that fits is taken.", *fit.tried))
+    return ScenarioSection("parallelism", entries, ("Tried in this order; the first that fits is taken.", *fit.tried))
 
 
 def _pipeline_that_fits(job: Job) -> ForwardFit | None:

@@ -12,7 +12,7 @@ from podsim.importer.config_file import printable
 from podsim.importer.divisions import fitted_pipeline, pipeline_section
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request
-from podsim.importer.scenario_text import Section, as_mapping, scenario_text
+from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
 from podsim.importer.scenarios import activity_of, precision
 from podsim.specs import Activity, ForwardScenario, load_scenario
 from podsim.specs.wording import counted
@@ -37,8 +37,15 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
     dtype: DType = "fp32" if request.precision == "fp32" else "fp16"
     graph = read_graph(path, request.dimensions, dtype, watch)
     sections = [
-        Section("", (_description(path), Entry("system", request.system, "--system"), Entry("software", _SOFTWARE))),
-        Section("model", tuple(_model(path, graph, request))),
+        ScenarioSection(
+            "",
+            (
+                Entry("description", f"{printable(path.stem)}, forward passes"),
+                Entry("system", request.system, "--system"),
+                Entry("software", _SOFTWARE),
+            ),
+        ),
+        ScenarioSection("model", tuple(_model(path, graph, request))),
         *formats,
     ]
     spec = load_scenario(as_mapping(sections)).of(ForwardScenario)
@@ -53,10 +60,6 @@ def _refuse_generation(path: Path, request: Request) -> None:
             what = f"--{name.replace('_', '-')} means nothing for a graph"
             do = "leave it out; `--dimension NAME=SIZE` sets a dimension that the file leaves open"
             raise PodsimError(what, where=printable(str(path)), do=do)
-
-
-def _description(path: Path) -> Entry:
-    return Entry("description", f"{printable(path.stem)}, forward passes")
 
 
 def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
@@ -89,10 +92,10 @@ def _header(graph: Graph) -> Iterator[str]:
         yield f"Note: {note}."
 
 
-def _data(graph: Graph) -> Section:
+def _data(graph: Graph) -> ScenarioSection:
     samples = int(graph.workload.samples_per_micro_batch)
     entries = (
         Entry("samples_per_batch", samples, "first axis of the first input; correct it if that is not the batch"),
         Entry("batches_per_call", 64, "batches of each replica that one session call runs"),
     )
-    return Section("data", entries)
+    return ScenarioSection("data", entries)

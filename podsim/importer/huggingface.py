@@ -28,8 +28,9 @@ def imported(config: ConfigFile) -> Imported:
     """
     family = family_of(config)
     reader = Reader(config, family)
-    if family != "t5":
-        _refuse_encoder_decoder(reader)
+    for name in ("is_encoder_decoder", "add_cross_attention") if family != "t5" else ():
+        if config.data.get(name) is True:
+            reader.complain(name, "decoders that read an encoder are not modelled", "import another model")
     note_left_out(reader)
     result = _FAMILIES[family].read(reader)
     reader.check()
@@ -73,12 +74,6 @@ def _or_nothing(names: list[str]) -> str:
     if not names:
         return "`model_type` is missing"
     return f"`model_type` is missing, and architectures has {printable(shown(names[0]))}"
-
-
-def _refuse_encoder_decoder(reader: Reader) -> None:
-    for name in ("is_encoder_decoder", "add_cross_attention"):
-        if reader.config.data.get(name) is True:
-            reader.complain(name, "decoders that read an encoder are not modelled", "import another model")
 
 
 _OBJECT, _NUMBER = "an object", "a number above zero"

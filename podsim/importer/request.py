@@ -11,7 +11,7 @@ from podsim.graph.dimensions import LARGEST_DIMENSION
 from podsim.importer.config_file import printable
 from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
-from podsim.importer.scenario_text import Section
+from podsim.importer.scenario_text import ScenarioSection
 from podsim.specs.wording import shown
 
 _DEFAULT_SYSTEM = "ipu_pod16"
@@ -68,7 +68,7 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def top(model: Imported, request: Request, software: str, purpose: str) -> Section:
+def top(model: Imported, request: Request, software: str, purpose: str) -> ScenarioSection:
     """Description, system and software."""
     sizes = {entry.key: entry.value for entry in model.model}
     description = f"{model.family}, {sizes['layer_count']} layers of width {sizes['hidden_size']}, {purpose}"
@@ -77,7 +77,7 @@ def top(model: Imported, request: Request, software: str, purpose: str) -> Secti
         Entry("system", request.system, "--system"),
         Entry("software", software),
     )
-    return Section("", entries)
+    return ScenarioSection("", entries)
 
 
 def header(model: Imported, parameter_count: int, notes: Sequence[str]) -> Iterator[str]:

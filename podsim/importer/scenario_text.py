@@ -17,7 +17,7 @@ _WIDTH = 110
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ScenarioSection:
     """A part of a scenario.
 
     Attributes:
@@ -31,7 +31,7 @@ class Section:
     comments: Sequence[str] = ()
 
 
-def scenario_text(header: Iterable[str], sections: Iterable[Section], more: Iterable[str] = ()) -> str:
+def scenario_text(header: Iterable[str], sections: Iterable[ScenarioSection], more: Iterable[str] = ()) -> str:
     """The file: a header of comments, then the sections, then more lines."""
     lines = [line for text in header for line in comment_lines(text)]
     for section in sections:
@@ -39,7 +39,7 @@ def scenario_text(header: Iterable[str], sections: Iterable[Section], more: Iter
     return "\n".join([*lines, *more]) + "\n"
 
 
-def as_mapping(sections: Iterable[Section]) -> dict[str, object]:
+def as_mapping(sections: Iterable[ScenarioSection]) -> dict[str, object]:
     """The same as plain data."""
     data: dict[str, object] = {}
     for section in sections:
@@ -61,7 +61,7 @@ def _nested(entries: Iterable[Entry]) -> dict[str, object]:
     return data
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: ScenarioSection) -> Iterator[str]:
     for comment in section.comments:
         yield from comment_lines(comment)
     if section.key:

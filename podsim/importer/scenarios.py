@@ -16,7 +16,7 @@ from podsim.importer.divisions import (
 from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request, header, option, top
-from podsim.importer.scenario_text import Section, as_mapping, scenario_text
+from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
 from podsim.parallelism.choice import Choice
 from podsim.plan.generation_job import generation_job
 from podsim.plan.job import training_job
@@ -62,7 +62,7 @@ def activity_of(request: Request, can: Collection[Activity], otherwise: Activity
     return activity
 
 
-def precision(request: Request, activity: Activity, where: str) -> Iterator[Section]:
+def precision(request: Request, activity: Activity, where: str) -> Iterator[ScenarioSection]:
     """The number formats, if they are asked for.
 
     Raises:
@@ -77,7 +77,7 @@ def precision(request: Request, activity: Activity, where: str) -> Iterator[Sect
     if request.precision not in formats:
         what = f"--precision {request.precision} is not modelled in {activity.words}"
         raise PodsimError(what, where=where, do=f"use one of: {', '.join(formats)}")
-    yield Section("precision", tuple(Entry(key, request.precision, "--precision") for key in keys))
+    yield ScenarioSection("precision", tuple(Entry(key, request.precision, "--precision") for key in keys))
 
 
 def refuse_tokens(request: Request, activity: Activity, where: str) -> None:
@@ -115,9 +115,9 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
     batch = option("batch_size", request.batch_size, _FINE_TUNING if tuned else _PRETRAINING)
     sections = [
         top(model, request, software, model.purpose),
-        Section("model", (Entry("kind", model.kind), *model.model)),
-        Section("data", model.data),
-        Section("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
+        ScenarioSection("model", (Entry("kind", model.kind), *model.model)),
+        ScenarioSection("data", model.data),
+        ScenarioSection("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
         *precision(request, Activity.TRAINING, where),
     ]
     lines: Iterable[str] = ()
@@ -159,8 +159,8 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
     notes = list(model.notes)
     sections = [
         top(model, request, _SOFTWARE_OF_DECODERS, Activity.GENERATION.words),
-        Section("model", (Entry("kind", "decoder"), *model.model)),
-        Section("generation", _generation(model, request, notes)),
+        ScenarioSection("model", (Entry("kind", "decoder"), *model.model)),
+        ScenarioSection("generation", _generation(model, request, notes)),
         *precision(request, Activity.GENERATION, model.config.name),
     ]
     loaded, choice = chosen_division(model, sections, {}, watch)
@@ -211,9 +211,9 @@ def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[s
     )
     sections = [
         top(model, request, _SOFTWARE_OF_FORWARD, Activity.FORWARD.words),
-        Section("model", (Entry("kind", model.kind), *model.model)),
-        Section("data", tuple(entry for entry in model.data if entry.key not in _DROPOUT)),
-        Section("forward", passes),
+        ScenarioSection("model", (Entry("kind", model.kind), *model.model)),
+        ScenarioSection("data", tuple(entry for entry in model.data if entry.key not in _DROPOUT)),
+        ScenarioSection("forward", passes),
         *precision(request, Activity.FORWARD, where),
     ]
     # A family whose data has nothing but dropout has no such section.

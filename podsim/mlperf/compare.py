@@ -241,7 +241,8 @@ def _phases(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
     training = _training(parts)
     evaluations = _times_s(parts, "evaluation")
     if run.counts_epochs:
-        yield from _each("epoch", run.training_s, training)
+        for index in range(max(len(run.training_s), len(training))):
+            yield from _at(index, "epoch", run.training_s, training)
         yield from _validation(run, parts)
     else:
         for index in range(max(len(run.training_s), len(training))):
@@ -271,11 +272,6 @@ def _training(parts: Sequence[Part]) -> list[float]:
         elif part.kind == "checkpoint":
             times[-1] += part.time_s
     return times
-
-
-def _each(name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
-    for index in range(max(len(logged_s), len(predicted_s))):
-        yield from _at(index, name, logged_s, predicted_s)
 
 
 def _at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[float]) -> Iterator[LoggedPhase]:
