@@ -338,7 +338,7 @@ def test_a_wrong_key_is_noticed() -> None:
 @every_page
 def test_files_and_folders_exist(page: Path) -> None:
     """Paths in code spans, seen from the root of the repository."""
-    roots = "podsim|hardware_specs|scenarios|reference_data|tests|docs|tools"
+    roots = "podsim|hardware_specs|scenarios|reference_data|tests|docs|tools|notebooks"
     paths = [span for span in code_spans(TEXTS[page]) if re.fullmatch(rf"(?:{roots})/[\w./]*", span)]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
