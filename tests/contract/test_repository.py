@@ -121,8 +121,8 @@ def test_every_published_figure_has_a_source(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TABLES, ids=in_file)
 def test_every_published_figure_has_a_role(path: Path) -> None:
-    """Calibration or hold-out; a single run has the role of its submission; reference runs are inputs alone."""
-    if path.stem in {"mlperf_rcp", "mlperf_hyperparameters"}:
+    """Calibration or hold-out; a single run has the role of its submission; reference runs and switches have none."""
+    if path.stem in {"mlperf_rcp", "mlperf_hyperparameters", "switches"}:
         assert "role" not in rows(path)[0]
         return
     key = ("round", "division", "benchmark", "ipus", "framework", "submitter")

@@ -113,11 +113,11 @@ def test_saturated_and_impossible_draws_are_told(result: ServingResult) -> None:
 
 
 def test_draws_widen_what_one_input_alone_spans(result: ServingResult) -> None:
-    """The time of a token's call lies between 1 and 10 ms, and so do times to the first token, by more than half."""
+    """The time of a token's call lies between 1 and 10 ms: the 99th percentile differs by more than a factor of two."""
     (draws,) = result.draws
     assert CALL in draws.drawn and draws.runs.count(None) == 0 and draws.request_count == 300
     found = result.ranges["time_to_first_token_p99_s"]
-    assert found.low < 0.5 * result.outcome.time_to_first_token.p99_s < found.high
+    assert found.high > 2 * found.low
 
 
 def test_draws_are_the_same_again(result: ServingResult) -> None:
@@ -161,7 +161,7 @@ def test_a_plan_of_serving_says_how_often_each_option_holds() -> None:
         assert each.possible == 1.0
         ends = each.ranges["saturation_per_s"]
         known = (each.option.figures or {})["saturation_per_s"]
-        assert ends.low < ends.high and ends.low < 1.2 * known
+        assert ends.low < ends.high and known < 1.2 * ends.high
     console = Console(file=StringIO(), width=80)
     for table in answer_tables(answer):
         console.print(table)
