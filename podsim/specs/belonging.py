@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from podsim.specs.activity import Activity
 from podsim.specs.document import Document, KeyPath
 from podsim.specs.resolve import merge
 from podsim.specs.scenario import Scenario
@@ -55,8 +56,8 @@ def belonging(spec: Scenario, document: Document, layers: Sequence[Document], gi
     """
     layers = _joined(layers, given)
     notices: list[str] = []
-    if isinstance(spec, TrainingScenario):
-        spec, told = _with_known_end(spec, document, layers)
+    if spec.activity is Activity.TRAINING:
+        spec, told = _with_known_end(cast(TrainingScenario, spec), document, layers)
         notices += told
     borrowed = False
     written = _last(layers, _DESCRIPTION)

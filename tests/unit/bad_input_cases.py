@@ -203,7 +203,7 @@ NUMBERS = {
     "negative": _layers("-24", "`-24` is too small", "write 1 or more"),
     "infinite": _layers(".inf", "needs a whole number, not `inf`", "write for example `12`"),
     "NaN": _layers(".nan", "needs a whole number, not `nan`", "write for example `12`"),
-    "absurd": _layers("9000000000000", "`9000000000000` is too large", "write 1000000000000 or less"),
+    "absurd": _layers("9000000000000", "`9000000000000` is too large", "write 10000 or less"),
     "NaN ratio": (
         "data: {",
         "data: {dropout: .nan, ",

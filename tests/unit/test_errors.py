@@ -23,7 +23,7 @@ from podsim.errors import (
     SpecError,
 )
 from podsim.sweeps.axes import AxisError
-from podsim.units import QuantityError
+from podsim.units import NotFiniteError, QuantityError
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,7 @@ MADE: dict[type[Exception], Callable[[], Exception]] = {
     MissingDataError: lambda: MissingDataError("it broke", where="a.yaml:1:2", do="mend it", key="model.x"),
     BadValueError: lambda: BadValueError("it broke", "mend it"),
     QuantityError: lambda: QuantityError("it broke", "mend it"),
+    NotFiniteError: lambda: NotFiniteError("it broke", "mend it"),
     AxisError: lambda: AxisError("it broke", "mend it", ("keys", "x")),
 }
 

@@ -444,7 +444,7 @@ def test_a_page_never_overwrites_what_it_stands_on(
     [
         (["run", "good.yaml"], None, ["Where time goes", "Timeline", "Memory", "Assumptions by influence", "Sources"]),
         (["compare", "good.yaml", "good.yaml"], "good.yaml against good.yaml", ["B against A: training"]),
-        (["check", "good.yaml"], "All scenarios hold", ["Scenarios"]),
+        (["check", "agreed.yaml"], "All scenarios hold", ["Scenarios"]),
         (["sweep", "study.yaml", "-o", "t.csv"], "One &lt;key&gt;", ["Over the keys", "Points"]),
     ],
 )
@@ -459,12 +459,13 @@ def test_each_command_writes_its_page_and_says_so(
     monkeypatch.setattr(write, "check_library", lambda: None)
     study = f"kind: study\ndescription: One <key>\nscenario: {BERT}\nkeys: {{software.host_call: [100 ms, 136 ms]}}\n"
     Path("study.yaml").write_text(study)
+    Path("agreed.yaml").write_text("base: ./good.yaml\nexpect: {throughput_samples_per_s: '> 1'}\n")
     code, text = podsim(*arguments, "--report", "page.html")
     assert (code, "wrote page.html" in text) == (0, True), text
     written = Path("page.html").read_text(encoding="utf-8")
     assert re.findall(r"<h2>(.*?)</h2>", written) == sections
     assert title is None or f"<h1>{title}</h1>" in written
-    assert "good.yaml" in written or BERT in written
+    assert "good.yaml" in written or "agreed" in written or BERT in written
 
 
 def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: None) -> None:

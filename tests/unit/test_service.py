@@ -192,7 +192,7 @@ def test_every_field_of_the_json_is_explained() -> None:
     result = served(rate=20.0).to_dict()
     named = {f"{key}.{each}" for key in ("queue", "saturation") for each in result[key]}  # type: ignore[attr-defined]
     above = {"name", "description", "version", "schema_version", "simulated", "references", "assumptions", "inputs"}
-    above |= {"scenario", "hardware", "envelope", "without_effect", "energy", "cost", "ranges", "verdict"}
+    above |= {"scenario", "hardware", "envelope", "without_effect", "energy", "cost", "verdict"}
     assert set(rows) == named | set(result) - above - {"queue", "saturation"}
 
 
