@@ -314,6 +314,8 @@ def test_the_wheel_brings_the_data() -> None:
     data = (path.relative_to(ROOT).parts for path in tracked() if path.suffix in {".yaml", ".csv"})
     folders = {parts[0] for parts in data if len(parts) > 1} - {"tests"}
     assert included == {folder: f"podsim/_data/{folder}" for folder in sorted(folders)}
+    source = project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {f"/{folder}" for folder in folders} <= set(source), "no wheel can be built from the sdist"
 
 
 def test_generated_pages_are_checked_in_every_ci_run() -> None:
