@@ -1,9 +1,15 @@
-"""Builds the compiled engine beside the package; without a C compiler podsim is installed without it."""
+"""Builds the compiled engine beside the package; without a C compiler podsim is installed without it.
+
+`PODSIM_PURE=1` leaves the compiler alone and makes a wheel for every platform, which runs on SimPy.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = "podsim/engine/_core.c"
 ABI = "cp311"
+PURE = "PODSIM_PURE"
 
 
 class CompiledEngine(BuildHookInterface[Any]):
@@ -21,6 +28,8 @@ class CompiledEngine(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Put the extension beside its source, and into the wheel."""
+        if os.environ.get(PURE) or self.target_name != "wheel":
+            return
         made = compiled(Path(self.root))
         if made is None:
             self.app.display_warning("no C compiler: podsim runs on SimPy alone, more slowly")
@@ -29,7 +38,7 @@ class CompiledEngine(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         build_data["artifacts"].append(name)
         if version != "editable":
-            build_data["tag"] = f"{ABI}-abi3-{_platform()}"
+            build_data["tag"] = f"{ABI}-abi3-{platform_tag()}"
 
 
 def compiled(root: Path) -> Path | None:
@@ -59,7 +68,6 @@ def compiled(root: Path) -> Path | None:
     return target
 
 
-def _platform() -> str:
-    from packaging.tags import platform_tags
-
-    return next(iter(platform_tags()))
+def platform_tag() -> str:
+    """Of the Python that builds, as setuptools has it: `auditwheel` makes manylinux of linux, after it has looked."""
+    return re.sub(r"[-.]", "_", sysconfig.get_platform())

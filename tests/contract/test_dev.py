@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -79,3 +81,18 @@ def test_settings_of_tools_do_not_renew_the_environment(dev: Any, monkeypatch: p
     changed["project"]["requires-python"] = ">=3.12"
     monkeypatch.setattr(dev, "project", lambda: changed)
     assert dev.fingerprint() != before
+
+
+def test_the_lowest_versions_are_those_that_are_promised(dev: Any) -> None:
+    """Of what users install, and of pytest, which tries them out; the other tools have the locked versions."""
+    pinned = dict(line.split("==") for line in dev.lowest().splitlines())
+    assert (pinned["numpy"], pinned["pyarrow"], pinned["pytest"]) == ("1.26", "15", "8")
+    extras = dev.project()["project"]["optional-dependencies"]
+    assert {normal(name) for name in pinned} == requirements(dev, "").union(
+        *(requirements(dev, extra) for extra in extras if extra != "dev"), {"pytest"}
+    )
+
+
+def test_the_newest_python_is_no_older_than_this_one(dev: Any) -> None:
+    version = subprocess.check_output([dev.pythons()[-1], "-c", "import sys; print(*sys.version_info[:2])"])
+    assert tuple(map(int, version.split())) >= sys.version_info[:2]

@@ -9,24 +9,30 @@ import tokenize
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
 
 from podsim import ForwardResult, GenerationResult, RunResult, ServingResult
+from tests.cases import every_case
 from tests.contract.test_docs import TEXTS, prose
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in ROOT.glob("podsim/**/*.py")}
-TREES = {name: ast.parse(text) for name, text in MODULES.items()}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module of podsim, parsed."""
+    return {name: ast.parse(text) for name, text in MODULES.items()}
 
 
 def nodes(kind: Any, *packages: str) -> Iterator[tuple[str, Any]]:
     """Nodes of a kind with their module, in all of podsim or in some of its packages."""
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if not packages or name.split("/")[1] in packages:
             yield from ((name, node) for node in ast.walk(tree) if isinstance(node, kind))
 
@@ -69,7 +75,7 @@ def test_formulas_for_cycles_cite_their_source() -> None:
     """In the docstring of the function, or in that of its module for all that it holds."""
     for name, function in nodes(ast.FunctionDef, "cost"):
         if function.name.endswith("_cycles") and not function.name.startswith("_"):
-            texts = (ast.get_docstring(function) or "", ast.get_docstring(TREES[name]) or "")
+            texts = (ast.get_docstring(function) or "", ast.get_docstring(trees()[name]) or "")
             assert any(CITATION.search(text) for text in texts), f"{name}: {function.name}"
 
 
@@ -111,7 +117,7 @@ def test_tools_hold_types_docstrings_examples_and_warnings() -> None:
     assert tools["ruff"]["lint"]["pydocstyle"]["convention"] == "google"
     assert "--doctest-modules" in tools["pytest"]["ini_options"]["addopts"]
     assert "podsim" in tools["pytest"]["ini_options"]["testpaths"]
-    assert tools["pytest"]["ini_options"]["filterwarnings"] == ["error"]
+    assert '["-W", "error"] if command == "ci"' in (ROOT / "dev").read_text(encoding="utf-8")
 
 
 NUMBERS = {"float", "int", "float | None", "int | None"}
@@ -281,7 +287,7 @@ def test_every_error_says_what_to_do() -> None:
 CLOCKS = re.compile(r"\b(?:perf_counter|monotonic|process_time|timeit|time\.time)\b")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
+@every_case("path", lambda: (ROOT / "tests").rglob("*.py"))
 def test_only_benches_measure_time(path: Path) -> None:
     if "bench" not in path.parts and path != Path(__file__).resolve():
         assert not CLOCKS.search(path.read_text(encoding="utf-8"))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every_case
+
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
 FOUNDATION = {"_version", "units", "errors", "watch", "memo", "deferred", "disk", "draws", "garbage", "git", "harmless"}
 ORDER = [
@@ -96,7 +98,7 @@ def test_every_module_belongs_to_a_layer() -> None:
     assert layers == FOUNDATION | set(ORDER)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path) or "podsim")
+@every_case("path", lambda: MODULES)
 def test_imports_go_up_only(path: Path) -> None:
     module = module_name(path)
     imported = list(imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py"))

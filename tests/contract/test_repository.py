@@ -18,9 +18,10 @@ from typing import Any, get_args
 import pytest
 from ruamel.yaml import YAML
 
-from podsim.specs import load_hardware, load_scenario, shipped_names, variant_names
+from podsim.specs import load_hardware, shipped_names, variant_names
 from podsim.specs.base import keys_of
 from podsim.specs.quantity import quantity_of
+from tests.cases import every_case
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HARDWARE = sorted((ROOT / "hardware_specs").rglob("*.yaml"))
@@ -108,7 +109,7 @@ def test_the_bibliography_says_what_and_where() -> None:
         assert entry.get("title") and entry.get("where"), key
 
 
-@pytest.mark.parametrize("path", TABLES, ids=in_file)
+@every_case("path", lambda: TABLES)
 def test_every_published_figure_has_a_source(path: Path) -> None:
     table = rows(path)
     assert table
@@ -119,7 +120,7 @@ def test_every_published_figure_has_a_source(path: Path) -> None:
             assert row["source"] in REFERENCES, row
 
 
-@pytest.mark.parametrize("path", TABLES, ids=in_file)
+@every_case("path", lambda: TABLES)
 def test_every_published_figure_has_a_role(path: Path) -> None:
     """Calibration or hold-out; a single run has the role of its submission; reference runs and switches have none."""
     if path.stem in {"mlperf_rcp", "mlperf_hyperparameters", "switches"}:
@@ -154,7 +155,7 @@ def test_the_page_on_accuracy_shows_those_of_version_0_6_as_they_are() -> None:
         assert f"| {' | '.join(cells)} |" in page
 
 
-@pytest.mark.parametrize("path", TABLES, ids=in_file)
+@every_case("path", lambda: TABLES)
 def test_every_measurement_that_is_compared_has_an_uncertainty(path: Path) -> None:
     """One standard deviation as a share: more than nothing, and less than the figure itself."""
     if path.stem not in {"published_throughput", "mlperf_submissions", "gemm_measurements", "amp_measurements"}:
@@ -218,7 +219,7 @@ def numbers(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
         yield path, node
 
 
-@pytest.mark.parametrize("path", SPECS, ids=in_file)
+@every_case("path", lambda: SPECS)
 def test_every_hardware_number_has_source_and_basis(path: Path) -> None:
     """Beside it, or once for the whole file where all of it is one table of cycle counts."""
     data = read(path)
@@ -235,12 +236,12 @@ def test_every_hardware_number_has_source_and_basis(path: Path) -> None:
             assert "range" in number, f"{'.'.join(key)} is {number['basis']} and has no range"
 
 
-@pytest.mark.parametrize("path", SPECS, ids=in_file)
+@every_case("path", lambda: SPECS)
 def test_every_hardware_number_has_a_unit(path: Path) -> None:
     """Bare numbers are counts, ratios and cycles only: the reader of specifications refuses any other."""
     kind = read(path)["kind"]
     if kind == "vertices":
-        pytest.skip("worker cycles throughout, said at the top of the file")
+        return  # worker cycles throughout, said at the top of the file
     schema = load_hardware(path.stem, kind)[0]
     bare = [
         key for key, number in numbers(read(path)) if isinstance(number, dict) and not isinstance(number["value"], str)
@@ -262,7 +263,7 @@ CITATION = re.compile(r"(?<!\w)\[([a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+\d{4}|esti
 """A key in brackets; units and type parameters have neither underscore nor year."""
 
 
-@pytest.mark.parametrize("path", HARDWARE, ids=in_file)
+@every_case("path", lambda: HARDWARE)
 def test_what_specifications_cite_is_in_the_bibliography(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     cited = set(CITATION.findall(text)) | set(re.findall(r"\bsource: ([a-z]\w*)", text))
@@ -279,13 +280,6 @@ def test_what_formulas_cite_is_in_the_bibliography() -> None:
 
 
 # Scenarios and the package
-
-
-@pytest.mark.parametrize("name", shipped_names()["scenarios"])
-def test_every_shipped_scenario_and_variant_loads(name: str) -> None:
-    assert load_scenario(name).spec.description, "says what it is about"
-    for variant in variant_names(name):
-        assert load_scenario(name, variant).name == f"{name}:{variant}"
 
 
 @pytest.mark.parametrize("kind", ["systems", "software"])
@@ -320,6 +314,8 @@ def test_the_wheel_brings_the_data() -> None:
     data = (path.relative_to(ROOT).parts for path in tracked() if path.suffix in {".yaml", ".csv"})
     folders = {parts[0] for parts in data if len(parts) > 1} - {"tests"}
     assert included == {folder: f"podsim/_data/{folder}" for folder in sorted(folders)}
+    source = project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {f"/{folder}" for folder in folders} <= set(source), "no wheel can be built from the sdist"
 
 
 def test_generated_pages_are_checked_in_every_ci_run() -> None:

@@ -7,6 +7,7 @@ hold what lies behind them: breakdowns, the order and times of traces, the memor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from podsim.checks.cases import Case, cases_of, measured
 from podsim.checks.verdict import check as verdict_on
 from podsim.report.rows import MemoryReport, OperationRow
 from podsim.report.step import StepReport
-from podsim.specs import GenerationScenario, LoadedScenario
+from podsim.specs import GenerationScenario, LoadedScenario, TrainingScenario
+from tests.cases import every_case
 from tests.golden.agreed import (
     DIGITS,
     check,
@@ -33,7 +35,9 @@ from tests.golden.agreed import (
 
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
 BASELINE = SCENARIOS / "podsim-baseline.json"
-CASES = tuple(cases_of([SCENARIOS], SCENARIOS))
+FILES = sorted(SCENARIOS.rglob("*.yaml"))
+_IMAGES = {"resnet", "efficientnet", "conductivity_cnn"}
+"""Families without packs, which hold several samples, and without noise, which a mean time to train takes in."""
 _SERVING = (
     *("service", "request_count", "rate_per_s", "load", "saturation", "load_curve", "queue_grows"),
     *("queueing", "time_to_first_token", "time_per_output_token", "latency"),
@@ -75,8 +79,16 @@ def results_of_step(step: StepReport) -> dict[str, Any]:
     }
 
 
-def results_of_training(result: RunResult) -> dict[str, Any]:
+def results_of_training(result: RunResult, spec: TrainingScenario) -> dict[str, Any]:
     assert result.trace is not None
+    room = result.memory.in_processor_memory_bytes
+    assert 0 < result.mfu < 1
+    assert all(result.memory.used_bytes(ipu) <= room for ipu in range(len(result.ipus)))
+    if spec.model.kind in _IMAGES:
+        division = spec.parallelism
+        batch = division.micro_batch_size * division.accumulation_factor * division.replication_factor
+        assert result.throughput_samples_per_s * result.weight_update_s == pytest.approx(batch)
+        assert (result.time_to_train_s or 0.0) == pytest.approx(fsum(result.run_breakdown.values()))
     return {
         "run_s": rounded(result.run_breakdown),
         "breakdown_s": breakdown_s(result.breakdown),
@@ -134,10 +146,10 @@ class Recorded:
             raise
         if isinstance(result, GenerationResult):
             self.behind = results_of_generation(result)
+        elif isinstance(result, ForwardResult):
+            self.behind = results_of_passes(result)
         else:
-            self.behind = (
-                results_of_passes(result) if isinstance(result, ForwardResult) else results_of_training(result)
-            )
+            self.behind = results_of_training(result, loaded.spec.of(TrainingScenario))
         if isinstance(loaded.spec, GenerationScenario) and loaded.spec.serving is not None:
             self.behind["serving"] = results_of_serving(serve(loaded, loads=[0.8]))
         return result
@@ -148,18 +160,24 @@ def baseline() -> Any:
     return read_baseline(BASELINE)
 
 
-@pytest.mark.parametrize("case", CASES, ids=title)
-def test_no_number_moved(case: Case, baseline: Any, update_golden: bool) -> None:
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_number_moved(file: Path, baseline: Any, update_golden: bool) -> None:
     """Figures by the baseline, which `podsim check scenarios --accept` rewrites; the rest by golden files."""
-    recorded = Recorded()
-    verdict = verdict_on({case.name: measured(case, recorded)}, baseline.of_case(case.name))
-    check(f"results/{title(case)}", recorded.behind, update=update_golden)
-    assert verdict.holds or update_golden, show.as_text(verdict)
+
+    @every_case("case", lambda: cases_of([file], SCENARIOS))
+    def holds(case: Case) -> None:
+        recorded = Recorded()
+        verdict = verdict_on({case.name: measured(case, recorded)}, baseline.of_case(case.name))
+        check(f"results/{title(case)}", recorded.behind, update=update_golden)
+        assert verdict.holds or update_golden, show.as_text(verdict)
+
+    holds()
 
 
 def test_no_golden_file_is_left_over(baseline: Any, update_golden: bool) -> None:
-    check_none_is_left_over("results", {title(case) for case in CASES}, update=update_golden)
-    assert update_golden or set(baseline.scenarios) == {case.name for case in CASES}, "run `./dev golden`"
+    cases = list(cases_of([SCENARIOS], SCENARIOS))
+    check_none_is_left_over("results", {title(case) for case in cases}, update=update_golden)
+    assert update_golden or set(baseline.scenarios) == {case.name for case in cases}, "run `./dev golden`"
 
 
 def test_the_baseline_holds_every_digit_that_it_keeps(baseline: Any) -> None:

@@ -28,6 +28,7 @@ from podsim.specs.yaml_source import read_yaml
 from podsim.sweeps.expression import Expression
 from podsim.sweeps.run import _check_runs
 from podsim.sweeps.space import space_of
+from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled
 from tests.property.runs import complaints, run
 from tests.unit.mlperf_logs import BERT
@@ -109,7 +110,7 @@ def test_a_mutated_study_has_points_or_is_refused(seed: int) -> None:
         assert list(faults(error)) == []
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + 10 * COUNT, 10))
+@every_case("seed", lambda: range(FIRST, FIRST + 10 * COUNT, 10))
 def test_a_mutated_expression_has_a_finite_value_or_is_refused(seed: int) -> None:
     """Ten expressions for each seed, evaluated at two points."""
     rng = random.Random(seed)
@@ -152,7 +153,7 @@ def moved(baseline: Baseline) -> Iterator[str]:
                 yield f"{name} {metric}: {one} {other}"
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@every_case("seed", lambda: range(FIRST, FIRST + COUNT))
 def test_a_mutated_baseline_is_refused_or_every_change_of_it_is_told(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     text = slipped(AGREED, seed)
@@ -171,7 +172,7 @@ def test_a_mutated_baseline_is_refused_or_every_change_of_it_is_told(seed: int, 
 EXPECTATIONS = ("1529 ± 5 %", "< 30 min", ">= 0.4", "2.2 s +- 50 ms", "<= 1e3 s", "> 1 MiB")
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@every_case("seed", lambda: range(FIRST, FIRST + COUNT))
 def test_a_mutated_expectation_is_refused_or_has_bounds(seed: int) -> None:
     rng = random.Random(seed)
     text = spoiled(rng.choice(EXPECTATIONS), seed).decode(errors="replace")
@@ -184,7 +185,7 @@ def test_a_mutated_expectation_is_refused_or_has_bounds(seed: int) -> None:
     assert any(map(math.isfinite, (found.low, found.high)))
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@every_case("seed", lambda: range(FIRST, FIRST + COUNT))
 def test_a_mutated_log_is_read_or_refused(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "result_0.txt"
     path.write_bytes(spoiled(log_text(BERT), seed))
@@ -196,7 +197,7 @@ def test_a_mutated_log_is_read_or_refused(seed: int, tmp_path: Path) -> None:
     assert all(0 <= each < math.inf for each in (found.total_s, *found.training_s, *found.evaluation_s))
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@every_case("seed", lambda: range(FIRST, FIRST + COUNT))
 def test_a_mutated_entry_of_the_cache_is_made_again(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a right checksum it is another file, and with one it is of other types: the same is parsed either way."""
     monkeypatch.setenv(disk.SWITCH, str(tmp_path / "kept"))

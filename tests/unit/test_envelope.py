@@ -1,29 +1,33 @@
 """What has been compared with published runs, and the notice outside of it."""
 
 import json
+from functools import cache
 
 import pytest
 
 from podsim import run, serve
 from podsim.report.envelope import FILE, Envelope, envelope_of
 from podsim.specs import data_file, load_scenario
+from tests.cases import every_case
 from tools.make_envelope import compared_titles, covered
+
+rows_cover = cache(covered)
 
 
 def test_the_file_is_that_of_the_rows() -> None:
     """`tools/make_envelope.py` writes it."""
-    assert json.loads(data_file(FILE).read_text(encoding="utf-8")) == covered()
+    assert json.loads(data_file(FILE).read_text(encoding="utf-8")) == rows_cover()
 
 
 def test_its_ranges_are_those_of_the_rows() -> None:
     """ResNet-50 of MLPerf trained on 16 to 256 IPUs, GPT-J and LLaMa2 wrote on 4 and 16."""
-    found = covered()
+    found = rows_cover()
     assert found["training"]["models"]["resnet"]["ipu_count"][1] == 256
     assert found["generation"]["models"]["decoder"]["ipu_count"] == [4, 16]
     assert "PaddlePaddle, SDK 2.3" in found["training"]["software"]
 
 
-@pytest.mark.parametrize("title", compared_titles())
+@every_case("title", compared_titles)
 def test_what_was_compared_is_inside(title: str) -> None:
     name, _, variant = title.partition("@")
     assert envelope_of(load_scenario(name, variant or None).spec) == Envelope()
@@ -87,7 +91,7 @@ def test_more_ipus_than_any_run_had() -> None:
 
 
 def test_every_configuration_names_its_rows_and_lies_within_the_ranges() -> None:
-    found = covered()
+    found = rows_cover()
     for part in found.values():
         names = [name for each in part["configurations"] for name in each["rows"]]
         assert all(names)
@@ -103,7 +107,7 @@ def test_every_configuration_names_its_rows_and_lies_within_the_ranges() -> None
 
 
 def test_distinct_configurations_are_listed_once() -> None:
-    for part in covered().values():
+    for part in rows_cover().values():
         apart = [json.dumps({**each, "rows": []}) for each in part["configurations"]]
         assert len(apart) == len(set(apart))
 

@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import pickle
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import pytest
 
@@ -24,6 +25,7 @@ from podsim.errors import (
 )
 from podsim.sweeps.axes import AxisError
 from podsim.units import NotFiniteError, QuantityError
+from tests.cases import every_case
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,9 @@ def _made(kind: type[Exception]) -> Exception:
 KINDS = [*_kinds(PodsimError), *_kinds(BadValueError)]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("copied", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+@every_case(
+    "kind, copied", lambda: product(KINDS, (lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy))
+)
 def test_every_error_survives_pickling_and_copying(
     kind: type[Exception], copied: Callable[[Exception], Exception]
 ) -> None:

@@ -13,6 +13,7 @@ from podsim.cli import main
 from podsim.errors import PodsimError
 from podsim.mlperf.compare import compare_logs, matching_scenario
 from podsim.mlperf.logged import logged, read_log
+from tests.cases import every_case
 from tests.unit.mlperf_logs import BERT, RESNET, changed, line, text, without
 
 GOOD = text(BERT)
@@ -118,7 +119,7 @@ def test_a_log_in_epochs_is_not_compared_with_blocks(tmp_path: Path) -> None:
         compare_logs([path])
 
 
-@pytest.mark.parametrize("seed", range(300))
+@every_case("seed", lambda: range(300))
 def test_mutated_files_end_in_a_result_or_an_error_that_says_what_to_do(tmp_path: Path, seed: int) -> None:
     """Characters of a file replaced, removed, or doubled."""
     draw = random.Random(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from podsim.specs.division import ParallelismSpec
 from podsim.specs.families import family
 from podsim.specs.models.decoder import DecoderSpec
 from podsim.specs.models.decoder_sizes import PRESETS
+from tests.cases import every_case
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, SMALL, TINY, Config
 
 
@@ -519,8 +521,7 @@ def test_any_object_becomes_a_scenario_that_loads_or_an_error(config: Config, op
     spec_of(text)
 
 
-@pytest.mark.parametrize("name", known_families())
-@pytest.mark.parametrize("value", ["12", -1, True, None, 1e308, [[1]], {"a": {"b": 1}}], ids=repr)
+@every_case("name, value", lambda: product(known_families(), ["12", -1, True, None, 1e308, [[1]], {"a": {"b": 1}}]))
 def test_every_key_of_every_architecture_is_checked_where_it_stands(name: str, value: Any, folder: Path) -> None:
     """A width that is no number, beside keys that are right."""
     key = next(key for key in ("n_embd", "d_model", "hidden_size") if key in SMALL[name])

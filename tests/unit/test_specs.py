@@ -29,6 +29,7 @@ from podsim.specs.load import KINDS
 from podsim.specs.quantity import quantity_of
 from podsim.specs.resolve import assigned, merge
 from podsim.specs.yaml_source import read_yaml
+from tests.cases import every_case
 from tests.unit.bad_input_cases import SCENARIO
 
 HARDWARE = sorted(path for path in data_file("hardware_specs").glob("*.yaml") if path.stem != "references")
@@ -46,17 +47,18 @@ def _kind(path: Path) -> str:
     return str(read_yaml(path).data.get("kind", "scenario"))
 
 
-@pytest.mark.parametrize("path", HARDWARE + SOFTWARE, ids=lambda path: path.stem)
+@every_case("path", lambda: HARDWARE + SOFTWARE)
 def test_every_shipped_part_loads_by_name(path: Path) -> None:
     spec, _ = load_hardware(path.stem, _kind(path))
     assert spec.kind == _kind(path)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", shipped_names()["scenarios"])
+@every_case("name", lambda: shipped_names()["scenarios"])
 def test_every_shipped_scenario_loads_with_every_variant(name: str) -> None:
     for variant in (None, *variant_names(name)):
         loaded = load_scenario(name, variant)
         assert loaded.name == (f"{name}:{variant}" if variant else name)
+        assert loaded.spec.description or variant, "says what it is about"
         assert all(len(digest) == 64 for _, digest in loaded.inputs)
 
 
@@ -67,7 +69,7 @@ def validator(kind: str) -> Any:
     return jsonschema.Draft202012Validator(json_schema(kind))
 
 
-@pytest.mark.parametrize("path", HARDWARE + SOFTWARE + SCENARIOS, ids=lambda path: path.stem)
+@every_case("path", lambda: HARDWARE + SOFTWARE + SCENARIOS)
 def test_the_json_schema_accepts_every_shipped_file(path: Path) -> None:
     validator(_kind(path)).validate(read_yaml(path).data)
 

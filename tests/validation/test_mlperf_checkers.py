@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,18 @@ from podsim import simulate
 from podsim.mlperf.benchmark import BENCHMARKS
 from podsim.mlperf.write import write_result_files
 
-compliance: Any = pytest.importorskip("mlperf_logging.compliance_checker.mlp_compliance")
-convergence: Any = pytest.importorskip("mlperf_logging.rcp_checker.rcp_checker")
+
+@cache
+def compliance() -> Any:
+    """The checker of log files; imported by tests only, as it brings half of scipy."""
+    return pytest.importorskip("mlperf_logging.compliance_checker.mlp_compliance")
+
+
+@cache
+def convergence() -> Any:
+    """The checker of whole submissions against reference runs."""
+    return pytest.importorskip("mlperf_logging.rcp_checker.rcp_checker")
+
 
 REFERENCE = ("run.samples_to_converge.reference_convergence=true",)
 ACCEPTED = [
@@ -28,9 +39,9 @@ ACCEPTED = [
 @pytest.fixture(autouse=True)
 def _nothing_is_left_over() -> Iterator[None]:
     """The checker keeps a list of rules to come in its module."""
-    compliance.enqueued_configs.clear()
+    compliance().enqueued_configs.clear()
     yield
-    compliance.enqueued_configs.clear()
+    compliance().enqueued_configs.clear()
 
 
 def written(folder: Path, name: str, round_name: str, overrides: tuple[str, ...], division: str) -> tuple[Path, ...]:
@@ -41,8 +52,8 @@ def written(folder: Path, name: str, round_name: str, overrides: tuple[str, ...]
 
 def complies(path: Path, round_name: str) -> bool:
     """By the rules of a round; warnings count as errors."""
-    checker = compliance.make_checker("training", f"{round_name}.0", quiet=False, werror=True)
-    return bool(compliance.main(str(path), f"training_{round_name}.0/common.yaml", checker)[0])
+    checker = compliance().make_checker("training", f"{round_name}.0", quiet=False, werror=True)
+    return bool(compliance().main(str(path), f"training_{round_name}.0/common.yaml", checker)[0])
 
 
 @pytest.mark.slow
@@ -55,7 +66,7 @@ def test_closed_submissions_are_accepted(
     for by_samples in (False, True):
         for points in ("pruned_rcps", "full_rcps"):
             arguments = (str(tmp_path), "training", f"{round_name}.0", False, by_samples)
-            passed, message, _ = convergence.check_directory(*arguments, rcp_pass=points)
+            passed, message, _ = convergence().check_directory(*arguments, rcp_pass=points)
             assert passed, message
 
 
@@ -80,11 +91,11 @@ def test_a_submission_that_mlperf_scaled_is_refused_as_it_was(tmp_path: Path) ->
     """The closed submission of v1.1 on IPU-POD16 converged 1.098 times as fast as the reference runs."""
     written(tmp_path, "bert_v1.1_pod16_closed", "1.1", (), "closed")
     arguments = (str(tmp_path), "training", "1.1.0", False, True)
-    passed, _, scale = convergence.check_directory(*arguments, rcp_pass="pruned_rcps")
+    passed, _, scale = convergence().check_directory(*arguments, rcp_pass="pruned_rcps")
     assert not passed
     assert scale == pytest.approx(1.098, abs=0.001)
 
 
 def test_the_checkers_ask_for_as_many_runs() -> None:
-    asked = convergence.submission_runs["training"]
+    asked = convergence().submission_runs["training"]
     assert {name: each.run_count for name, each in BENCHMARKS.items()} == {name: asked[name] for name in BENCHMARKS}
