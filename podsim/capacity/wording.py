@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from podsim.capacity.figures import IPUS
 from podsim.draws import Range
+from podsim.metrics import IPU, JOULES, MONEY, SECONDS, SHARE, WATTS, metric_of
 from podsim.report.format import (
     format_duration_s,
     format_energy_j,
@@ -14,26 +14,8 @@ from podsim.report.format import (
     format_significant,
     format_span,
 )
-from podsim.sweeps.table import unit_of
 
 _DIGITS: Final = 4
-_PERCENT: Final = ("mfu", "utilization", "load")
-
-
-def heading(figure: str) -> str:
-    """A figure as the head of a column.
-
-    >>> heading("time_to_train_s"), heading("throughput_samples_per_s"), heading("mean_power_w")
-    ('time to train', 'samples/s', 'mean power')
-    """
-    if figure == IPUS:
-        return "IPUs"
-    if figure.endswith("_per_s"):
-        return f"{figure.removesuffix('_per_s').replace('throughput_', '').replace('_', ' ')}/s"
-    for ending in ("_s", "_w", "_j"):
-        if figure.endswith(ending) and not figure.endswith("_per_w"):
-            return figure.removesuffix(ending).replace("_", " ")
-    return figure.replace("_per_s_per_w", "/s per W").replace("_", " ")
 
 
 def cell(figure: str, value: float | None, currency: str = "") -> str:
@@ -44,19 +26,18 @@ def cell(figure: str, value: float | None, currency: str = "") -> str:
     """
     if value is None:
         return "–"
-    if figure == IPUS:
+    unit = metric_of(figure).unit
+    if unit == IPU:
         return f"{value:,.0f}"
-    if figure.startswith("cost_"):
+    if unit == MONEY:
         return f"{value:,.4g} {currency}".rstrip() if abs(value) < 10**_DIGITS else f"{value:,.0f} {currency}".rstrip()
-    if figure.endswith("_per_s"):
-        return format_significant(value, _DIGITS)
-    if figure.endswith("_s"):
+    if unit == SECONDS:
         return format_duration_s(value, _DIGITS)
-    if figure.endswith("_w") and not figure.endswith("_per_w"):
+    if unit == WATTS:
         return format_power_w(value)
-    if figure.endswith("_j"):
+    if unit == JOULES:
         return format_energy_j(value)
-    return format_percent(value) if figure.startswith(_PERCENT) else format_significant(value, _DIGITS)
+    return format_percent(value) if unit == SHARE else format_significant(value, _DIGITS)
 
 
 def range_cell(figure: str, ends: Range | None, currency: str = "") -> str:
@@ -77,6 +58,7 @@ def ratio(value: float | None) -> str:
 
 def axis_label(figure: str, currency: str = "") -> str:
     """A figure with its unit, for an axis of a chart."""
-    unit = currency if figure.startswith("cost_") else unit_of(figure)
-    words = figure.removesuffix("_s").removesuffix("_w").removesuffix("_j") if unit else figure
-    return f"{words.replace('_', ' ')} [{unit}]" if unit else words.replace("_", " ")
+    metric = metric_of(figure)
+    if metric.unit == MONEY:
+        return f"{metric.label} [{currency}]" if currency else metric.label
+    return metric.titled

@@ -14,11 +14,14 @@ from podsim.comparisons.sides import Side, side
 from podsim.comparisons.subject import Subject
 from podsim.draws import Draws
 from podsim.errors import PodsimError
+from podsim.metrics import PER_SECOND, SHARE
 from podsim.report.base import plain
 from podsim.watch import Watch, silent
 
 SCHEMA_VERSION: Final = 1
 """Of the JSON of comparisons."""
+_UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
+"""Units that the JSON of comparisons spells in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def _difference(letter: str, found: Difference) -> dict[str, object]:
     return {
         "a": "A",
         "b": letter,
-        "worse": [row.metric.name for row in found.worse],
+        "worse": [row.metric.figure.json_key for row in found.worse],
         "metrics": [plain(_row(row)) for row in found.rows],
         "waterfalls": [_waterfall(each) for each in found.waterfalls],
         "inputs": [plain(each) for each in found.inputs],
@@ -126,9 +129,9 @@ def _difference(letter: str, found: Difference) -> dict[str, object]:
 
 def _row(row: Row) -> dict[str, object]:
     return {
-        "metric": row.metric.name,
-        "label": row.metric.label,
-        "unit": row.metric.unit,
+        "metric": row.metric.figure.json_key,
+        "label": row.metric.figure.label,
+        "unit": _UNITS.get(row.metric.figure.unit, row.metric.figure.unit),
         "a": row.a,
         "b": row.b,
         "change": row.change,

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.harmless import line
+from podsim.metrics import JOULES, PER_SECOND, SHARE, WATTS, metric_of
 from podsim.report.base import Result
 from podsim.report.format import (
     format_count,
@@ -84,12 +85,13 @@ def _source(reference: Reference) -> str:
 
 
 def _measured(quantity: str, value: float) -> str:
-    if quantity == "mfu":
+    unit = metric_of(quantity).unit
+    if unit == SHARE:
         return format_percent(value)
-    if quantity.endswith("_w"):
+    if unit == WATTS:
         return format_power_w(value)
-    if quantity.endswith("_j"):
+    if unit == JOULES:
         return format_energy_j(value)
-    if quantity.endswith("_per_s"):
+    if unit == PER_SECOND:
         return f"{format_count(float(value))}/s"
     return format_duration_s(value, _DIGITS)
