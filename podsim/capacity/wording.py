@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from podsim.draws import Range
-from podsim.metrics import IPU, JOULES, MONEY, SECONDS, SHARE, WATTS, metric_of
-from podsim.report.format import (
-    format_duration_s,
-    format_energy_j,
-    format_percent,
-    format_power_w,
-    format_significant,
-    format_span,
-)
-
-_DIGITS: Final = 4
+from podsim.metrics import MONEY, metric_of
+from podsim.report.format import format_figure, format_significant, format_span
 
 
 def cell(figure: str, value: float | None, currency: str = "") -> str:
-    """A figure with its unit.
-
-    >>> cell("cost_per_run", 8.5466, "USD"), cell("mfu", 0.4), cell("energy_per_run_j", 7.2e6)
-    ('8.547 USD', '40.0 %', '2 kWh')
-    """
-    if value is None:
-        return "–"
-    unit = metric_of(figure).unit
-    if unit == IPU:
-        return f"{value:,.0f}"
-    if unit == MONEY:
-        return f"{value:,.4g} {currency}".rstrip() if abs(value) < 10**_DIGITS else f"{value:,.0f} {currency}".rstrip()
-    if unit == SECONDS:
-        return format_duration_s(value, _DIGITS)
-    if unit == WATTS:
-        return format_power_w(value)
-    if unit == JOULES:
-        return format_energy_j(value)
-    return format_percent(value) if unit == SHARE else format_significant(value, _DIGITS)
+    """A figure with its unit, or a dash where there is none."""
+    return "–" if value is None else format_figure(metric_of(figure), value, currency)
 
 
 def range_cell(figure: str, ends: Range | None, currency: str = "") -> str:

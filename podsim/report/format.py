@@ -84,6 +84,32 @@ def _unit_of_energy(energy_j: float) -> tuple[str, float]:
     return next(((unit, scale_j) for limit_j, unit, scale_j in _JOULES if energy_j < limit_j), ("kWh", _J_PER_KWH))
 
 
+def format_figure(metric: Metric, value: float, currency: str = "") -> str:
+    """A figure as its unit asks for; rates without theirs, which stands in their head.
+
+    >>> from podsim.metrics import COST, ENERGY, METRICS
+    >>> format_figure(METRICS[COST], 8.5466, "USD"), format_figure(METRICS["mfu"], 0.4)
+    ('8.547 USD', '40.0 %')
+    >>> format_figure(METRICS[ENERGY], 7.2e6)
+    '2 kWh'
+    """
+    match metric.unit:
+        case "s":
+            return format_duration_s(value, _HEADLINE_DIGITS)
+        case "W":
+            return format_power_w(value)
+        case "J":
+            return format_energy_j(value)
+        case "1":
+            return format_percent(value)
+        case "IPU":
+            return f"{value:,.0f}"
+        case "currency":
+            few = f"{value:,.4g}" if abs(value) < 10**_HEADLINE_DIGITS else f"{value:,.0f}"
+            return f"{few} {currency}".rstrip()
+    return format_significant(value, _HEADLINE_DIGITS)
+
+
 def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
     """The ends of the range of a figure, in the unit in which it is shown, which is left out.
 
