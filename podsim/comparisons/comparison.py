@@ -119,7 +119,7 @@ def _difference(letter: str, found: Difference) -> dict[str, object]:
     return {
         "a": "A",
         "b": letter,
-        "worse": [row.metric.figure.json_key for row in found.worse],
+        "worse": [row.metric.name for row in found.worse],
         "metrics": [plain(_row(row)) for row in found.rows],
         "waterfalls": [_waterfall(each) for each in found.waterfalls],
         "inputs": [plain(each) for each in found.inputs],
@@ -129,7 +129,7 @@ def _difference(letter: str, found: Difference) -> dict[str, object]:
 
 def _row(row: Row) -> dict[str, object]:
     return {
-        "metric": row.metric.figure.json_key,
+        "metric": row.metric.name,
         "label": row.metric.figure.label,
         "unit": _UNITS.get(row.metric.figure.unit, row.metric.figure.unit),
         "a": row.a,

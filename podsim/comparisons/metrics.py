@@ -44,6 +44,11 @@ class Compared:
     per: str = ""
     of_batch: bool = False
 
+    @property
+    def name(self) -> str:
+        """As JSON results write it."""
+        return self.figure.json_key
+
     def cost(self, value: float) -> float:
         """What a value costs: more is worse."""
         if not self.figure.more_is_better:

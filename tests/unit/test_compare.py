@@ -118,7 +118,7 @@ def between(a: Mapping[str, Any], b: Mapping[str, Any]) -> Difference:
 
 
 def rows_of(found: Difference) -> dict[str, Row]:
-    return {row.metric.figure.json_key: row for row in found.rows}
+    return {row.metric.name: row for row in found.rows}
 
 
 def changed(result: dict[str, Any], name: str, factor: float) -> dict[str, Any]:
@@ -154,7 +154,7 @@ ELSEWHERE = {"in_processor_memory", "streaming_memory"} | {
 
 
 def test_every_metric_has_its_direction_here() -> None:
-    known = {(activity, each.figure.json_key) for activity, compared in COMPARED.items() for each in compared}
+    known = {(activity, each.name) for activity, compared in COMPARED.items() for each in compared}
     assert {each for each in known if each[1] not in ELSEWHERE} == set(EACH)
 
 
@@ -477,7 +477,7 @@ def test_whatever_python_has_can_be_compared() -> None:
 
 def test_a_result_made_by_hand_can_be_compared() -> None:
     (found,) = compare(make_result(), make_result(mfu=0.5)).differences
-    assert [row.metric.figure.json_key for row in found.rows if row.verdict == "better"] == ["mfu", "mfu_of_pod"]
+    assert [row.metric.name for row in found.rows if row.verdict == "better"] == ["mfu", "mfu_of_pod"]
 
 
 @pytest.mark.slow
