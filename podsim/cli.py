@@ -22,7 +22,6 @@ from podsim.command_line.running import (
     EngineChoice,
     Format,
     Misfit,
-    RunOptions,
     check_not_inputs,
     check_paths,
     echo,
@@ -125,21 +124,25 @@ def run(
     mlperf_division: LogDivision = None,
 ) -> None:
     """Simulate a scenario."""
-    from podsim.specs import load_scenario
-
     check_paths(trace, plot, tornado)
     check_report(report)
+    from podsim.activity.settings import Settings
     from podsim.draws import Draws, Seeds
+    from podsim.specs import load_scenario
 
-    draws = None if draw_count is None else Draws(draw_count, seed)
-    noise = None if noise_count is None else Seeds(noise_count, seed)
+    settings = Settings(
+        explicit=explicit,
+        record=any(path is not None for path in (trace, plot, report)),
+        influence=influence,
+        uncertainty=None if draw_count is None else Draws(draw_count, seed),
+        noise=None if noise_count is None else Seeds(noise_count, seed),
+        fit=fit.value,
+        engine=engine.value,
+    )
     loaded = load_scenario(scenario, variant, overrides or ())
     check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
     log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
-    options = RunOptions(
-        *(output_format, explicit, trace, plot, influence, tornado, draws, fit, log, report, engine, noise)
-    )
-    run_scenario(loaded, options)
+    run_scenario(loaded, settings, output_format, trace=trace, plot=plot, tornado=tornado, report=report, log=log)
 
 
 @app.command()

@@ -14,20 +14,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
-from podsim.report.base import more_is_better
+from podsim.metrics import TIME, metric_of
 from podsim.report.ranges import CONVERGENCE, LATE, MODEL, Doubt, Part, of_triangle, of_uniform, of_values
 from podsim.scatter import Scatter, scatter_of
 from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.reads import watched
 from podsim.specs.scenario import Scenario
 
-TIME_TO_TRAIN: Final = "time_to_train_s"
 _Row = Mapping[str, object]
 
 
@@ -152,7 +151,7 @@ class StandsOn(Deferred[_Row]):
             parts |= {each.key: _part(each, ends, name, figures[name], metric) for each, ends in self._moving}
             if base.longer:
                 parts[LATE] = of_uniform(math.log1p(base.longer))
-            if name == TIME_TO_TRAIN and base.times_to_train_s:
+            if name == TIME and base.times_to_train_s:
                 parts[CONVERGENCE] = of_values([math.log(each / figures[name]) for each in base.times_to_train_s])
             yield name, Doubt(parts)
 
@@ -181,7 +180,7 @@ def _figures(measure: Measure, metric: str) -> dict[str, float]:
 def _part(assumption: Assumption, ends: Sequence[_End], name: str, value: float, metric: str) -> Part:
     """What an input adds to the doubt about a figure; an end where no run is possible adds nothing."""
     moved = [_figures(end, metric).get(name, value) if isinstance(end, Measure) else value for end in ends]
-    low, high = (value / each if more_is_better(name) else each / value for each in moved)
+    low, high = (value / each if metric_of(name).more_is_better else each / value for each in moved)
     first, last = assumption.bounds
     likely = min(max(assumption.number, first), last)
     return of_triangle(low, high, (likely - first) / (last - first) if first < last else 1.0, assumption.basis)

@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from podsim.draws import Draws, Uncertainty, percentiles
 from podsim.errors import PodsimError
-from podsim.influence import TIME_TO_TRAIN, Probe, StandsOn
+from podsim.influence import Probe, StandsOn
+from podsim.metrics import TIME, metric_of
 from podsim.report.ranges import LATE
 from podsim.specs.assumptions import Assumption, assumptions, with_number
 from podsim.specs.scenario import Scenario
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 # What a process needs to start is worth so many draws.
 _DRAWS_PER_PROCESS: Final = 25
 _MODEL_FORM: Final = "model form"
-_RATE: Final = "_per_s"
 _Metrics = dict[str, float]
 
 
@@ -145,7 +145,7 @@ def draw(task: Task, seed: int, number: int) -> Drawn | None:
     if measure.longer:
         factor *= (1 + measure.longer) ** float(_generator(seed, number, LATE).random())
     times_s = measure.times_to_train_s
-    chosen = float(_generator(seed, number, TIME_TO_TRAIN).choice(times_s)) if times_s else None
+    chosen = float(_generator(seed, number, TIME).choice(times_s)) if times_s else None
     return Drawn(dict(measure.metrics), dict(measure.parts), factor, chosen)
 
 
@@ -182,14 +182,5 @@ def seen(drawn: Drawn) -> _Metrics:
     Args:
         drawn: The draw.
     """
-    ends = {} if drawn.time_to_train_s is None else {TIME_TO_TRAIN: drawn.time_to_train_s}
-    return {name: off_by(drawn.factor, name, value) for name, value in (drawn.metrics | ends).items()}
-
-
-def off_by(factor: float, name: str, value: float) -> float:
-    """A time, or a rate by its name, where all takes longer by a factor.
-
-    >>> off_by(2.0, "tokens_per_s", 8.0), off_by(2.0, "weight_update_s", 8.0)
-    (4.0, 16.0)
-    """
-    return value / factor if name.endswith(_RATE) else value * factor
+    ends = {} if drawn.time_to_train_s is None else {TIME: drawn.time_to_train_s}
+    return {name: metric_of(name).slowed(value, drawn.factor) for name, value in (drawn.metrics | ends).items()}

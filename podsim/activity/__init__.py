@@ -67,28 +67,40 @@ def run(
         PodsimError: No draw of the uncertain inputs has a run that is possible, or noise is asked of what has none.
     """
     loaded = load_scenario(scenario, variant, overrides)
-    _check_noise(loaded, noise, uncertainty)
-    result = run_loaded(loaded, Settings(explicit, record, influence, watch, follow, fit, engine, noise))
-    if uncertainty is None:
-        return result
-    from podsim.uncertainty import uncertainty as uncertain
-
-    stands_on = result.assumptions
-    assert isinstance(stands_on, StandsOn)
-    return replace(result, uncertainty=uncertain(stands_on, uncertainty, watch))
-
-
-def _check_noise(loaded: LoadedScenario, noise: Seeds | None, uncertainty: Draws | None) -> None:
-    """Refuse noise where nothing is known of it, and beside what would be taken for a part of it."""
-    if noise is not None and loaded.spec.activity is not Activity.TRAINING:
-        what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
-        raise PodsimError(what, do="leave --noise out")
-    if noise is not None and uncertainty is not None:
-        what = "--noise says how much runs differ, and --uncertainty how far all of them may be off: two questions"
-        raise PodsimError(what, do="ask one at a time; neither range holds the other")
+    settings = Settings(
+        explicit=explicit,
+        record=record,
+        influence=influence,
+        uncertainty=uncertainty,
+        noise=noise,
+        watch=watch,
+        follow=follow,
+        fit=fit,
+        engine=engine,
+    )
+    return run_loaded(loaded, settings)
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
+    """The result of a scenario, simulated as settings say, and repeated with inputs drawn if they ask for it.
+
+    Raises:
+        PodsimError: As `run` does.
+    """
+    if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:
+        what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
+        raise PodsimError(what, do="leave --noise out")
+    result = _by_activity(loaded, settings)
+    if settings.uncertainty is None:
+        return result
+    from podsim.uncertainty import uncertainty
+
+    stands_on = result.assumptions
+    assert isinstance(stands_on, StandsOn)
+    return replace(result, uncertainty=uncertainty(stands_on, settings.uncertainty, settings.watch))
+
+
+def _by_activity(loaded: LoadedScenario, settings: Settings) -> Result:
     """The result of a scenario by its activity, of which only the code for this one is imported."""
     match loaded.spec.activity:
         case Activity.TRAINING:

@@ -10,6 +10,7 @@ from podsim.cost.model import CostModel
 from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
+from podsim.metrics import THROUGHPUT
 from podsim.plan import Plan, make_plan
 from podsim.plan.forward_job import forward_job
 from podsim.plan.layout import Fit
@@ -125,7 +126,7 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
 class ForwardProbe(BaseProbe):
     """Forward passes: samples per second of session calls."""
 
-    metric = "throughput_samples_per_s"
+    metric = THROUGHPUT
     _KEPT = ("_workload", "_fit")
 
     def __init__(self, workload: Workload, model: CostModel, fit: Fit = "refuse") -> None:

@@ -10,6 +10,7 @@ from podsim.activity.settings import Settings, divided, placed
 from podsim.cost.model import CostModel
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
+from podsim.metrics import TOKENS
 from podsim.parallelism.turns import longest_stage_ps
 from podsim.plan import Plan
 from podsim.plan.generation import Generation, generation_cost_model, plan_generation
@@ -89,7 +90,7 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
 class GenerationProbe(BaseProbe):
     """Text generation, and serving by its steps: tokens per second of whole batches."""
 
-    metric = "tokens_per_s"
+    metric = TOKENS
     _KEPT = ("_job_of",)
 
     def __init__(self, job_of: Callable[[GenerationScenario], Generation], model: CostModel) -> None:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import get_args
 
-from podsim.draws import Seeds
+from podsim.draws import Draws, Seeds
 from podsim.engine import Engine
-from podsim.errors import InfeasibleError, MissingDataError, ModelError, Problem, SpecError
+from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError, Problem, SpecError
 from podsim.parallelism.choice import Choice
 from podsim.plan.layout import Fit
 from podsim.program.size import Follow, unseen
@@ -31,6 +31,7 @@ class Settings:
         fit: What becomes of a division that is given and does not fit.
         engine: Which engine runs programs.
         noise: How often the run is repeated with noise, if at all.
+        uncertainty: How often it is repeated with its assumed and calibrated inputs drawn from their ranges, if at all.
     """
 
     explicit: bool = False
@@ -41,6 +42,7 @@ class Settings:
     fit: Fit = "refuse"
     engine: Engine = "auto"
     noise: Seeds | None = None
+    uncertainty: Draws | None = None
 
     def __post_init__(self) -> None:
         """What Python lets through and the command line does not."""
@@ -50,6 +52,9 @@ class Settings:
         if self.engine not in get_args(Engine):
             do = 'give "auto", "simpy" or "compiled"'
             raise SpecError([Problem("", "engine", f"{shown(self.engine)} is not an engine", do)])
+        if self.noise is not None and self.uncertainty is not None:
+            what = "--noise says how much runs differ, and --uncertainty how far all of them may be off: two questions"
+            raise PodsimError(what, do="ask one at a time; neither range holds the other")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from podsim.deferred import Deferred
 from podsim.draws import Noisy
 from podsim.engine import Trace, execute
 from podsim.influence import Measure, StandsOn
+from podsim.metrics import THROUGHPUT, TIME, UPDATE
 from podsim.parallelism.choice import Choice
 from podsim.plan import Job, Plan, make_plan
 from podsim.plan.job import training_job
@@ -206,7 +207,7 @@ class TrainingProbe(BaseProbe):
         self._workloads: dict[int | None, Callable[[int], Workload]] = {job.software.attention_copies: job.workload_of}
         self._fit = job.fit
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
-        self.metric = "time_to_train_s" if ends else "throughput_samples_per_s"
+        self.metric = TIME if ends else THROUGHPUT
 
     def __getstate__(self) -> dict[str, object]:
         """The graph is built again."""
@@ -227,9 +228,9 @@ class TrainingProbe(BaseProbe):
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
         update_s = ps_to_seconds(trace.makespan_ps)
         rate = outcome.samples_per_update / update_s
-        metrics = {"weight_update_s": update_s, "throughput_samples_per_s": rate}
+        metrics = {UPDATE: update_s, THROUGHPUT: rate}
         if outcome.time_to_train_s is not None:
-            metrics["time_to_train_s"] = outcome.time_to_train_s
+            metrics[TIME] = outcome.time_to_train_s
         others = figures(trace), plan.memory, outcome
         longer = waiting_s(spec.software.noise, plan) / update_s
         return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)

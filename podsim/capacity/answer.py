@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.capacity.candidates import Candidates
-from podsim.capacity.figures import SERVED, TOTALS, better_first, is_cost, names_of, second_of
+from podsim.capacity.figures import SERVED, TOTALS, names_of, second_of
 from podsim.capacity.front import Doubling, doublings, pareto_front, value
 from podsim.capacity.goal import Goal, Job
 from podsim.capacity.kept import Kept
@@ -20,6 +20,7 @@ from podsim.capacity.shortfall import shortfall
 from podsim.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.capacity.systems import place_named
 from podsim.errors import PodsimError
+from podsim.metrics import metric_of
 from podsim.report.format import format_percent
 from podsim.specs import LoadedScenario, load_hardware, load_scenario
 from podsim.specs.activity import Activity
@@ -195,7 +196,7 @@ def _check_wanted(goal: Goal, specs: Sequence[Scenario]) -> None:
     ):
         return
     for metric, names in asked_of:
-        if is_cost(metric):
+        if metric_of(metric).is_cost:
             raise _no_figure(goal, metric, names)
 
 
@@ -244,8 +245,8 @@ def _rank(goal: Goal, option: Option, second: str | None) -> tuple[float, int, f
     figure = value(option, goal.figure)
     assert figure is not None
     other = value(option, second) if second else None
-    weighed = float("inf") if second is None or other is None else better_first(second, other)
-    return better_first(goal.figure, figure), option.ipu_count, weighed, option.name
+    weighed = float("inf") if second is None or other is None else metric_of(second).rank(other)
+    return metric_of(goal.figure).rank(figure), option.ipu_count, weighed, option.name
 
 
 def _closeness(goal: Goal, option: Option) -> tuple[bool, float, str]:
@@ -277,7 +278,7 @@ def _numbers(figures: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
 
 def _no_figure(goal: Goal, metric: str, names: Sequence[str], *, priced: bool = False) -> PodsimError:
     whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
-    if is_cost(metric) and not priced:
+    if metric_of(metric).is_cost and not priced:
         do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
         return PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
     return PodsimError(f"results of {whose} have no figure `{metric}`", do=f"use one of: {', '.join(names)}")

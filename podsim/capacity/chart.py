@@ -10,7 +10,8 @@ from rich.text import Text
 
 from podsim.capacity.answer import Answer
 from podsim.capacity.front import value
-from podsim.capacity.wording import cell, heading
+from podsim.capacity.wording import cell
+from podsim.metrics import metric_of
 
 _WIDTH: Final = 56
 _HEIGHT: Final = 12
@@ -44,7 +45,8 @@ def front_chart(answer: Answer) -> Group:
     left, right = cell(figure, lows[0], currency), cell(figure, highs[0], currency)
     lines += [f"{'':>{margin}}  {left}{right:>{_WIDTH - len(left)}}"]
     words = [
-        heading(name) + " (logarithmic)" * is_log for name, is_log in zip((figure, second), logarithmic, strict=True)
+        metric_of(name).head + " (logarithmic)" * is_log
+        for name, is_log in zip((figure, second), logarithmic, strict=True)
     ]
     title = f"{words[1]} against {words[0]}; numbers: no other beats it in both"
     return Group(Text(title, style="bold"), *(Text(line.rstrip(), no_wrap=True) for line in lines))

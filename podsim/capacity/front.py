@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podsim.capacity.figures import COST, ENERGY, TIME, better_first
 from podsim.capacity.option import Option
+from podsim.metrics import COST, ENERGY, TIME, metric_of
 
 
 def value(option: Option, figure: str) -> float | None:
@@ -25,7 +25,7 @@ def pareto_front(options: Sequence[Option], first: str, second: str) -> list[Opt
         second: Another.
     """
     placed = [
-        (better_first(first, a), better_first(second, b), place)
+        (metric_of(first).rank(a), metric_of(second).rank(b), place)
         for place, each in enumerate(options)
         if (a := value(each, first)) is not None and (b := value(each, second)) is not None
     ]

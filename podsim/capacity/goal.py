@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from podsim.capacity.figures import SERVED, figure_named, more_is_better
+from podsim.capacity.figures import SERVED, figure_named
 from podsim.capacity.limits import Limit, at_most, check_limits, limits_of
 from podsim.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
 from podsim.capacity.systems import place_named, shipped_places
 from podsim.errors import BadValueError, Problem, SpecError
+from podsim.metrics import metric_of
 from podsim.specs.document import Document, KeyPath
 from podsim.specs.expectations import Expectation
 from podsim.specs.load import validated
@@ -87,7 +88,7 @@ class Goal:
     @property
     def more_is_better(self) -> bool:
         """Whether the figure that counts is to be large."""
-        return more_is_better(self.figure)
+        return metric_of(self.figure).more_is_better
 
     @property
     def figure(self) -> str:

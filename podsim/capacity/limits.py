@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from podsim.capacity.figures import figure_named
 from podsim.errors import BadValueError, PodsimError
+from podsim.metrics import METRICS, MONEY, SHARE, metric_of
 from podsim.specs.expectations import Expectation, expectation
 from podsim.units import parse_price
 
-COST: Final = "cost_"
 _SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
 _SIGN: Final = re.compile(r"\s*[<>]")
-_POSITIVE: Final = ("_s", "_w", "_j", "_per_run", "_per_hour", "_bytes")
 _NEAR_NOTHING: Final = 0.0005
 _EXAMPLE: Final = "500 USD"
 
@@ -46,7 +45,7 @@ def limit(metric: str, text: float | str) -> Limit:
     (43200.0, 'USD')
     """
     key, written = figure_named(metric), str(text)
-    priced = _SIGNED_PRICE.fullmatch(written) if key.startswith(COST) else None
+    priced = _SIGNED_PRICE.fullmatch(written) if metric_of(key).unit == MONEY else None
     if priced is None:
         found = _finite(expectation(key, text), written)
         return Limit(key, written, found.low, found.high, found.open_ended)
@@ -70,7 +69,7 @@ def at_most(metric: str, most: str) -> Limit:
     Raises:
         BadValueError: It is no quantity, or a budget without a currency.
     """
-    if figure_named(metric).startswith(COST):
+    if metric_of(figure_named(metric)).unit == MONEY:
         parse_price(most, {"": 1.0}, _EXAMPLE)
     return limit(metric, f"<= {most}")
 
@@ -93,7 +92,7 @@ def check_limits(limits: Iterable[Expectation]) -> None:
     """
     together: dict[str, Limit] = {}
     for each in map(_priced, limits):
-        if each.high <= 0 and each.metric.endswith(_POSITIVE):
+        if each.high <= 0 and (figure := METRICS.get(each.metric)) and figure.unit != SHARE:
             raise PodsimError(f"nothing can have {each.metric} {each.text}", do="give a bound above 0")
         known = together.get(each.metric)
         together[each.metric] = each if known is None else _both(known, each)

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from podsim.capacity.answer import Answer
-from podsim.capacity.figures import more_is_better
 from podsim.capacity.front import value
 from podsim.capacity.option import Option
 from podsim.capacity.show import headline
 from podsim.capacity.wording import axis_label
 from podsim.errors import PodsimError
+from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
 from podsim.report.chart_frame import write_figure
 from podsim.report.format import format_energy_j
 
@@ -25,7 +25,7 @@ _MOST_LABELS: Final = 12
 """Of more points, those of the front alone have names."""
 _RIGHT: Final = 0.7
 """Labels of points further right stand to their left."""
-_SCALES: Final = (("_s", ((2 * 86400.0, "d", 86400.0), (7200.0, "h", 3600.0), (120.0, "min", 60.0))),)
+_TIMES: Final = ((2 * 86400.0, "d", 86400.0), (7200.0, "h", 3600.0), (120.0, "min", 60.0))
 _J_PER_KWH: Final = 3.6e6
 
 
@@ -67,7 +67,7 @@ def _draw(axes: Axes, answer: Answer, first: str, second: str, placed: Sequence[
     if front:
         across, up = _places(front, first, second, scales)
         label = "no other beats it in both"
-        drawn = "steps-post" if not more_is_better(first) else "steps-pre"
+        drawn = "steps-post" if not metric_of(first).more_is_better else "steps-pre"
         axes.plot(across, up, marker="o", color=_FRONT, label=label, drawstyle=drawn, zorder=3)
     axes.margins(0.12)
     labelled = front if len(placed) > _MOST_LABELS else placed
@@ -108,12 +108,12 @@ def _places(
 
 def _scale(figure: str, values: Sequence[float]) -> tuple[str, float]:
     """Unit of an axis, and what it is in the base unit; empty for the base unit."""
-    largest = max(values)
-    if figure.endswith("_s") and not figure.endswith("_per_s"):
-        return next(((unit, scale) for least, unit, scale in _SCALES[0][1] if largest >= least), ("", 1.0))
-    if figure.endswith("_j") and format_energy_j(largest).endswith("kWh"):
+    largest, unit = max(values), metric_of(figure).unit
+    if unit == SECONDS:
+        return next(((unit, scale) for least, unit, scale in _TIMES if largest >= least), ("", 1.0))
+    if unit == JOULES and format_energy_j(largest).endswith("kWh"):
         return "kWh", _J_PER_KWH
-    return ("kW", 1000.0) if figure.endswith("_w") and not figure.endswith("_per_w") and largest >= 1000 else ("", 1.0)
+    return ("kW", 1000.0) if unit == WATTS and largest >= 1000 else ("", 1.0)
 
 
 def _label(figure: str, scale: tuple[str, float], currency: str) -> str:

@@ -13,13 +13,14 @@ from itertools import product
 from typing import Any, Final
 
 from podsim.capacity.candidates import Candidates
-from podsim.capacity.figures import better_first, second_of
+from podsim.capacity.figures import second_of
 from podsim.capacity.front import value
 from podsim.capacity.goal import Goal
 from podsim.capacity.kept import Kept
 from podsim.capacity.option import Option
 from podsim.capacity.shortfall import shortfall
 from podsim.errors import PodsimError
+from podsim.metrics import metric_of
 
 _BATCH: Final = 8
 _MOST_STALE: Final = 25
@@ -130,5 +131,5 @@ def _told(study: Any, trial: Any, goal: Goal, second: str | None, option: Option
     trial.set_user_attr(_EXCESS, missed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = [_IMPOSSIBLE if each is None else better_first(n, each) for n, each in zip(names, values, strict=True)]
+        told = [_IMPOSSIBLE if each is None else metric_of(n).rank(each) for n, each in zip(names, values, strict=True)]
         study.tell(trial, told)

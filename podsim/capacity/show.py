@@ -13,10 +13,10 @@ from rich.text import Text
 
 from podsim.capacity.answer import Answer
 from podsim.capacity.chart import front_chart
-from podsim.capacity.figures import IPUS, more_is_better
 from podsim.capacity.option import Option
 from podsim.capacity.sure import RELIABLE
-from podsim.capacity.wording import cell, heading, range_cell, ratio
+from podsim.capacity.wording import cell, range_cell, ratio
+from podsim.metrics import COST, IPUS, LATENCY, MONEY, THROUGHPUT, TIME, TOKENS, metric_of
 from podsim.report.format import format_percent
 from podsim.report.tables import plain_table, titled
 from podsim.sweeps.chart_words import short
@@ -33,7 +33,7 @@ _BETWEEN: Final = "Between what figures lie in 80 % of the draws"
 _FEW_POINTS: Final = 3
 """Fewer points make no chart."""
 _SHOWN: Final = (
-    *("time_to_train_s", "throughput_samples_per_s", "tokens_per_s", "latency_s", "latency_p99_s", "cost_per_run"),
+    *(TIME, THROUGHPUT, TOKENS, LATENCY, "latency_p99_s", COST),
     *("energy_per_run_j", "weight_update_s", "mfu", "mean_power_w"),
 )
 
@@ -69,7 +69,7 @@ def _ranked(answer: Answer) -> Table:
     names = _names(answer, answer.ranked)
     figures = _that_fit(answer, names)
     held = [">holds in"] if answer.sureness else []
-    table = plain_table(">", *names, ">IPUs", *(f">{heading(name)}" for name in figures), *held)
+    table = plain_table(">", *names, ">IPUs", *(f">{metric_of(name).head}" for name in figures), *held)
     for place, option in enumerate(answer.ranked[:_MOST_ROWS], 1):
         known = option.figures or {}
         cells = (cell(name, known.get(name), option.currency) for name in figures)
@@ -95,7 +95,7 @@ def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for name in _columns(answer):
         cells = (cell(name, (option.figures or {}).get(name), option.currency) for option in options)
-        taken += max(map(len, (*cells, *heading(name).split()))) + _GAP
+        taken += max(map(len, (*cells, *metric_of(name).head.split()))) + _GAP
         if not found or taken <= _WIDTH:
             found.append(name)
     return found
@@ -144,8 +144,8 @@ def _footer(answer: Answer) -> Iterator[str]:
     if answer.sureness and not all(map(answer.drawn, answer.ranked[:_MOST_ROWS])):
         yield "– not drawn: others come first"
     if answer.second and list(answer.front) == [answer.best] and len(answer.ranked) > 1:
-        side = "more" if more_is_better(answer.second) else "less"
-        yield f"no other has {side} {heading(answer.second)} than the first"
+        side = "more" if metric_of(answer.second).more_is_better else "less"
+        yield f"no other has {side} {metric_of(answer.second).head} than the first"
     if answer.currency:
         parts = [part for option in answer.ranked for part in option.parts if part.bill]
         leases = dict.fromkeys(_LEASED[part.bill["lease"]] for part in parts)
@@ -154,7 +154,7 @@ def _footer(answer: Answer) -> Iterator[str]:
 
 def _columns(answer: Answer) -> list[str]:
     """The figure that counts, what it is weighed against, then others that all options have."""
-    is_shown = answer.second is not None and (answer.goal.second is not None or answer.second.startswith("cost_"))
+    is_shown = answer.second is not None and (answer.goal.second is not None or metric_of(answer.second).unit == MONEY)
     wanted = [answer.goal.figure, *([answer.second] if is_shown and answer.second else [])]
     wanted = list(dict.fromkeys((*wanted, *(limit.metric for limit in answer.goal.limits))))
     wanted = [name for name in wanted if name != IPUS]
@@ -185,7 +185,7 @@ def _kind_of(option: Option) -> str:
 
 def _doublings(answer: Answer) -> Table:
     names = list(dict.fromkeys(name for each in answer.doublings for name in each.ratios))
-    table = plain_table("from", "to", *(f">{heading(name)}" for name in names))
+    table = plain_table("from", "to", *(f">{metric_of(name).head}" for name in names))
     for each in answer.doublings[:_MOST_ROWS]:
         table.add_row(each.small.label, each.large.label, *(ratio(each.ratios.get(name)) for name in names))
     return table
@@ -196,7 +196,9 @@ def _between(answer: Answer) -> Table:
     sure = answer.sureness
     assert sure is not None
     names = list(dict.fromkeys(name for each in sure.contenders for name in each.ranges))
-    table = plain_table("system", *(f">{': '.join((*whose, heading(name)))}" for *whose, name in map(_split, names)))
+    table = plain_table(
+        "system", *(f">{': '.join((*whose, metric_of(name).head))}" for *whose, name in map(_split, names))
+    )
     for each in sure.contenders:
         ranges = (range_cell(_split(name)[-1], each.ranges.get(name), each.option.currency) for name in names)
         table.add_row(each.option.label, *ranges)

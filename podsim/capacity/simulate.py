@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
-from podsim.capacity.figures import IPUS, figures, served_figures
+from podsim.capacity.figures import figures, served_figures
 from podsim.capacity.goal import Goal, Job
 from podsim.capacity.option import Candidate, Option, Part
 from podsim.capacity.spec import CHOSEN, TOGETHER
@@ -16,6 +16,7 @@ from podsim.capacity.totals import totals
 from podsim.capacity.writing import written
 from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
+from podsim.metrics import IPUS
 from podsim.specs import LoadedScenario, load_scenario
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from podsim.activity import run
-from podsim.capacity.figures import COST, ENERGY, IPUS, TIME, better_first, served_figures
+from podsim.capacity.figures import served_figures
 from podsim.capacity.front import value
 from podsim.capacity.goal import Goal
 from podsim.capacity.option import Option, Part
@@ -30,6 +30,7 @@ from podsim.capacity.totals import totals
 from podsim.draws import Draws, Range, range_of
 from podsim.errors import PodsimError
 from podsim.influence import StandsOn
+from podsim.metrics import HEADLINES, IPUS, METRICS, TIME, metric_of
 from podsim.specs import load_scenario
 from podsim.specs.yaml_text import parsed
 from podsim.sweeps.workers import spread
@@ -43,7 +44,6 @@ RELIABLE: Final = 0.8
 """An option that holds in fewer of the draws does not come before one that does."""
 SWAMPED: Final = "swamped"
 """Whether more requests come in a draw than can be served."""
-_RATES: Final = ("throughput_samples_per_s", "tokens_per_s")
 _Drawn = list[list[Mapping[str, Any]] | None]
 """For each draw the figures of each job; None if the draw is impossible."""
 
@@ -193,7 +193,7 @@ def _all_drawn(goal: Goal, options: Sequence[Option], processes: int | None) -> 
 def _key(goal: Goal, option: Option) -> float:
     figure = value(option, goal.figure)
     assert figure is not None
-    return better_first(goal.figure, figure)
+    return metric_of(goal.figure).rank(figure)
 
 
 def _moved(option: Option, jobs: Sequence[Mapping[str, Any]] | None) -> Option | None:
@@ -229,16 +229,15 @@ def drawn_figures(part: Part, seen: Mapping[str, float]) -> dict[str, Any]:
         return {**part.figures, **seen}
     known = part.figures
     longer = _ratio(seen, known, (TIME,))
-    faster = _ratio(seen, known, _RATES)
-    factors = {COST: longer, ENERGY: longer, "mfu": faster, "mfu_of_pod": faster}
-    moved = {name: known[name] * factor for name, factor in factors.items() if known.get(name) is not None}
+    faster = _ratio(seen, known, HEADLINES)
+    moved = {}
     for name, each in known.items():
-        if name in moved or not isinstance(each, (int, float)):
-            continue
-        if name.startswith(("cost_per_million_", "energy_per_")):
-            moved[name] = each / faster
-        elif name.endswith(("_per_s_per_w", "_per_currency")):
-            moved[name] = each * faster
+        metric = METRICS.get(name)
+        if metric is not None and isinstance(each, (int, float)):
+            if metric.follows == TIME:
+                moved[name] = each * longer
+            elif metric.follows in HEADLINES:
+                moved[name] = each * faster if metric.more_is_better else each / faster
     return {**known, **moved, **{name: each for name, each in seen.items() if name in known}}
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from podsim.capacity.figures import COST, ENERGY, POWER, RACK_POWER, TIME
 from podsim.capacity.option import Part
+from podsim.metrics import COST, ENERGY, POWER, RACK_POWER, TIME
 from podsim.specs import System
 
 _SECONDS_PER_HOUR: Final = 3600

@@ -9,7 +9,7 @@ from typing import Final
 
 from podsim.checks.baseline import Baseline
 from podsim.checks.cases import NOT_READ, Measured, expectations_of
-from podsim.report.base import more_is_better
+from podsim.metrics import NEITHER, metric_of
 from podsim.report.kinds import KINDS
 from podsim.specs.expectations import FITS, Given, expectation
 from podsim.specs.wording import known_here
@@ -31,8 +31,6 @@ KINDS_OF_FINDING: Final = {
 }
 """What each kind of finding means, the gravest first."""
 _HARMLESS: Final = {ADDED, IMPOSSIBLE}
-_NEITHER: Final = ("mean_power_w",)
-"""Less power is no gain where IPUs wait longer, nor a loss; the energy of what is done tells."""
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
 
 
@@ -164,8 +162,8 @@ def _moved(name: str, before: Measured, after: Measured, baseline: Baseline) -> 
             continue
         change = new / value - 1 if value else float(new != value)
         if abs(change) > baseline.tolerance_of(name, metric):
-            better = (change > 0) == more_is_better(metric)
-            kind = MOVED if metric in _NEITHER else GAIN if better else DRIFT
+            direction = metric_of(metric).better
+            kind = MOVED if direction == NEITHER else GAIN if change * direction > 0 else DRIFT
             yield Finding(kind, name, metric, figure(value), figure(new), change, why, changed)
     for metric in (each for each in after["metrics"] if each not in before["metrics"]):
         kind = ADDED if baseline.is_revision else MISSING

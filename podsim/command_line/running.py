@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from podsim.activity.settings import Settings
     from podsim.command_line.mlperf import LogRequest
-    from podsim.draws import Draws, Seeds
     from podsim.report.base import Result
     from podsim.report.forward import ForwardResult
     from podsim.report.generation import GenerationResult
@@ -80,51 +80,6 @@ def check_not_inputs(
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of a run.
-
-    Attributes:
-        output_format: How the result is printed.
-        explicit: Whether every IPU of every replica is simulated.
-        trace: Where the timeline goes.
-        plot: Where the chart goes.
-        influence: Whether all that the result stands on is measured.
-        tornado: Where the chart of that goes.
-        draws: How often the run is repeated with inputs drawn from their ranges.
-        fit: What becomes of a division that does not fit.
-        log: What is asked of result files of MLPerf, if any are.
-        report: Where the page goes.
-        engine: Which engine runs it.
-        noise: How often the run is repeated with noise.
-    """
-
-    output_format: Format
-    explicit: bool
-    trace: Path | None
-    plot: Path | None
-    influence: bool
-    tornado: Path | None = None
-    draws: Draws | None = None
-    fit: Misfit = Misfit.REFUSE
-    log: LogRequest | None = None
-    report: Path | None = None
-    engine: EngineChoice = EngineChoice.AUTO
-    noise: Seeds | None = None
-
-    @property
-    def records(self) -> bool:
-        """Whether a timeline is kept."""
-        return any(path is not None for path in (self.trace, self.plot, self.report))
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the compiled engine can run it."""
-        from podsim.engine.compiled import is_available
-
-        return self.engine != EngineChoice.SIMPY and not self.records and is_available()
-
-
-@dataclass(frozen=True, slots=True)
 class _Shown:
     """How results of an activity are shown.
 
@@ -139,46 +94,63 @@ class _Shown:
     draw: Callable[[Any], Figure]
 
 
-def run_scenario(loaded: LoadedScenario, options: RunOptions) -> None:
-    """Simulate a scenario, write the files that are asked for, report them, and print the result."""
-    from podsim.activity import run
+def run_scenario(
+    loaded: LoadedScenario,
+    settings: Settings,
+    output_format: Format,
+    *,
+    trace: Path | None,
+    plot: Path | None,
+    tornado: Path | None,
+    report: Path | None,
+    log: LogRequest | None,
+) -> None:
+    """Simulate a scenario, write the files that are asked for, report them, and print the result.
+
+    Args:
+        loaded: The scenario.
+        settings: How it is simulated; what follows the run is set here.
+        output_format: How the result is printed.
+        trace: Where the timeline goes.
+        plot: Where the chart goes.
+        tornado: Where the chart of what moves the result most goes.
+        report: Where the page goes.
+        log: What is asked of result files of MLPerf, if any are.
+    """
+    from podsim.activity import run_loaded
+    from podsim.engine.compiled import is_available
     from podsim.report.progress import follow, track
 
     shown = _shown(loaded.spec.activity)
-    result = run(
-        loaded,
-        explicit=options.explicit,
-        influence=options.influence,
-        record=options.records,
-        uncertainty=options.draws,
-        noise=options.noise,
+    is_compiled = settings.engine != "simpy" and not settings.record and is_available()
+    watched = replace(
+        settings,
         watch=lambda names: track(names, shown.watched),
-        follow=lambda count: follow(count, say, is_compiled=options.is_compiled),
-        fit=options.fit.value,
-        engine=options.engine.value,
+        follow=lambda count: follow(count, say, is_compiled=is_compiled),
     )
-    if options.plot is not None:
+    result = run_loaded(loaded, watched)
+    if plot is not None:
         from podsim.report.chart_frame import write_chart
 
-        write_chart(result, options.plot, shown.draw)
-        tell_written(options.plot)
-    if options.tornado is not None:
+        write_chart(result, plot, shown.draw)
+        tell_written(plot)
+    if tornado is not None:
         from podsim.report.chart_frame import write_chart
         from podsim.report.tornado import plot_tornado
 
-        write_chart(result, options.tornado, plot_tornado)
-        tell_written(options.tornado)
-    if options.trace is not None:
+        write_chart(result, tornado, plot_tornado)
+        tell_written(tornado)
+    if trace is not None:
         from podsim.report.perfetto import write_trace
 
-        write_trace(result, options.trace)
-        tell_written(options.trace)
-    write_result(options.report, result)
-    if options.log is not None:
+        write_trace(result, trace)
+        tell_written(trace)
+    write_result(report, result)
+    if log is not None:
         from podsim.command_line.mlperf import write_log
 
-        write_log(result, options.log)
-    show_result(result, shown.tables, options.output_format)
+        write_log(result, log)
+    show_result(result, shown.tables, output_format)
 
 
 def _shown(activity: Activity) -> _Shown:

@@ -28,7 +28,7 @@ def metric_cells(rows: Sequence[Row], letter: str, precision: int) -> Cells:
     header = ["metric", "A", letter, "change", f"{letter} is", "why"]
     body = [
         [
-            row.metric.label,
+            row.metric.figure.label,
             *(value_of(row.metric, value, precision) for value in (row.a, row.b)),
             change_of_row(row, precision),
             verdict_of(row),

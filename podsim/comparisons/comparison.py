@@ -14,11 +14,14 @@ from podsim.comparisons.sides import Side, side
 from podsim.comparisons.subject import Subject
 from podsim.draws import Draws
 from podsim.errors import PodsimError
+from podsim.metrics import PER_SECOND, SHARE
 from podsim.report.base import plain
 from podsim.watch import Watch, silent
 
 SCHEMA_VERSION: Final = 1
 """Of the JSON of comparisons."""
+_UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
+"""Units that the JSON of comparisons spells in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +130,8 @@ def _difference(letter: str, found: Difference) -> dict[str, object]:
 def _row(row: Row) -> dict[str, object]:
     return {
         "metric": row.metric.name,
-        "label": row.metric.label,
-        "unit": row.metric.unit,
+        "label": row.metric.figure.label,
+        "unit": _UNITS.get(row.metric.figure.unit, row.metric.figure.unit),
         "a": row.a,
         "b": row.b,
         "change": row.change,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from podsim.comparisons.metrics import METRICS, SERVING, UPDATE, Metric
+from podsim.comparisons.metrics import COMPARED, SERVING, UPDATE, Compared
 from podsim.comparisons.subject import Range, Subject
 from podsim.errors import PodsimError
+from podsim.metrics import BYTES
 from podsim.report.kinds import in_kind_order
 from podsim.specs.keys import Value
 
@@ -104,7 +105,7 @@ class Row:
         cause: What of it moved most.
     """
 
-    metric: Metric
+    metric: Compared
     a: float | None
     b: float | None
     a_range: Range | None
@@ -180,7 +181,7 @@ class Difference:
     Attributes:
         a: The first.
         b: The other.
-        rows: Metrics that either has: those that changed beyond their ranges, those within, those that are the same.
+        rows: Compareds that either has: those that changed beyond their ranges, those within, those that are the same.
         waterfalls: One for each stretch of time that is divided.
         inputs: What differs in what was asked.
         notes: What a reader must know before using it.
@@ -209,7 +210,7 @@ def difference(a: Subject, b: Subject) -> Difference:
         what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
         raise PodsimError(what, where=b.label, do="compare results of the same activity")
     other_batch = a.work is not None and b.work is not None and not _same(a.work, b.work)
-    rows = [row for metric in METRICS[a.activity] if (row := _row(metric, a, b, other_batch=other_batch))]
+    rows = [row for metric in COMPARED[a.activity] if (row := _row(metric, a, b, other_batch=other_batch))]
     ranked = tuple(sorted(rows, key=_rank))
     notes = tuple(_notes(a, b, ranked, other_batch=other_batch))
     return Difference(a, b, ranked, tuple(_waterfalls(a, b)), tuple(differing(a, b)), notes)
@@ -219,11 +220,11 @@ def _rank(row: Row) -> int:
     return 2 if row.verdict == SAME else int(row.within_ranges)
 
 
-def _row(metric: Metric, a: Subject, b: Subject, *, other_batch: bool) -> Row | None:
-    first, second = (each.metrics.get(metric.name) for each in (a, b))
+def _row(metric: Compared, a: Subject, b: Subject, *, other_batch: bool) -> Row | None:
+    first, second = (each.metrics.get(metric.figure.key) for each in (a, b))
     if first is None and second is None:
         return None
-    if metric.unit == "B":
+    if metric.figure.unit == BYTES:
         first, second = first or 0.0, second or 0.0
     verdict = _verdict(metric, first, second)
     if metric.of_batch and other_batch and verdict != SAME:
@@ -232,15 +233,15 @@ def _row(metric: Metric, a: Subject, b: Subject, *, other_batch: bool) -> Row | 
     return Row(metric, first, second, metric.range_in(a), metric.range_in(b), verdict, cause)
 
 
-def _verdict(metric: Metric, first: float | None, second: float | None) -> str:
+def _verdict(metric: Compared, first: float | None, second: float | None) -> str:
     if first is None or second is None:
         return NEITHER
     if _same(first, second):
         return SAME
-    return BETTER if (second - first) * metric.better > 0 else WORSE
+    return BETTER if (second - first) * metric.figure.better > 0 else WORSE
 
 
-def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
+def _cause(metric: Compared, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
     costs = metric.cost(first), metric.cost(second)
     before, after = (metric.parts(subject, cost) for subject, cost in zip((a, b), costs, strict=True))
     rising = 1 if costs[1] > costs[0] else -1
@@ -270,7 +271,7 @@ def _notes(a: Subject, b: Subject, rows: tuple[Row, ...], *, other_batch: bool) 
         alone = a if a.ranges else b
         yield f"only {alone.label} has ranges, so that no change can be said to lie within those of both"
     elif a.ranges:
-        without = [row.metric.label for row in rows if row.verdict != SAME and not row.ranged]
+        without = [row.metric.figure.label for row in rows if row.verdict != SAME and not row.ranged]
         if without:
             yield f"without a range, so that any change counts: {'; '.join(without)}"
     if not (a.whole and b.whole):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from podsim import metrics
 from podsim.comparisons.subject import Range, Subject
-from podsim.report.rows import IN_PROCESSOR, STREAMING
+from podsim.metrics import IN_PROCESSOR, METRICS, STREAMING, Metric
 
 TRAINING, GENERATION, FORWARD, SERVING = "training", "text generation", "forward passes", "serving"
-LESS, MORE = -1, 1
 UPDATE, PREFILL, DECODE, BATCH, CALL = "weight update", "prefill", "decode", "batch", "call"
 
 _UPDATES: Final = "training"
@@ -29,43 +29,41 @@ Parts = Callable[[Subject, float], Mapping[Part, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric of a kind of result.
+class Compared:
+    """A metric of a kind of result, as it is compared.
 
     Attributes:
-        name: As results have it.
-        label: In words.
-        better: `MORE` or `LESS`.
-        unit: `s`, `/s`, `share` or `B`.
+        figure: The metric.
         parts: Divides its cost.
         per: What a cost of one over it is the time of.
-        follows: The metric that it is in proportion to, which has its range.
         of_batch: Whether it says nothing where a batch has another size.
     """
 
-    name: str
-    label: str
-    better: int
-    unit: str
+    figure: Metric
     parts: Parts
     per: str = ""
-    follows: str = ""
     of_batch: bool = False
+
+    @property
+    def name(self) -> str:
+        """As JSON results write it."""
+        return self.figure.json_key
 
     def cost(self, value: float) -> float:
         """Cost of a value: more is worse."""
-        if self.better == LESS:
+        if not self.figure.more_is_better:
             return value
         return 1 / value if value else 0.0
 
     def range_in(self, subject: Subject) -> Range | None:
         """P10 and P90, if they are known."""
-        if self.name in subject.ranges:
-            return subject.ranges[self.name]
-        leader, own = subject.metrics.get(self.follows), subject.metrics.get(self.name)
-        if self.follows not in subject.ranges or not leader or own is None:
+        name, followed = self.figure.key, self.figure.follows
+        if name in subject.ranges:
+            return subject.ranges[name]
+        leader, own = subject.metrics.get(followed), subject.metrics.get(name)
+        if followed not in subject.ranges or not leader or own is None:
             return None
-        low, high = subject.ranges[self.follows]
+        low, high = subject.ranges[followed]
         return low / leader * own, high / leader * own
 
 
@@ -88,7 +86,7 @@ def _of_run(subject: Subject, _cost: float) -> Mapping[Part, float]:
 
 def _of_answer(subject: Subject, cost: float) -> Mapping[Part, float]:
     """The first token, and those that follow."""
-    first_s = subject.metrics.get("time_to_first_token_s", 0.0)
+    first_s = subject.metrics.get(metrics.FIRST_TOKEN, 0.0)
     return dict(_of_span(PREFILL, subject, first_s)) | dict(_of_span(DECODE, subject, cost - first_s))
 
 
@@ -98,55 +96,37 @@ def _of_memory(where: str, subject: Subject, _cost: float) -> Mapping[Part, floa
 
 _update, _prefill, _decode = (partial(_of_span, each) for each in (UPDATE, PREFILL, DECODE))
 _batch, _call = (partial(_of_span, each) for each in (BATCH, CALL))
-_RATE, _RUN = "throughput_samples_per_s", "time_to_train_s"
-_DRAWN: Final = "time_to_train_percentiles"
-_QUEUED: Final = {
-    "queueing": "queueing",
-    "time_to_first_token": "time to first token",
-    "time_per_output_token": "time per output token",
-    "latency": "latency",
-}
-_MEMORY: Final = (
-    Metric(IN_PROCESSOR, "in-processor memory, fullest IPU", LESS, "B", partial(_of_memory, IN_PROCESSOR)),
-    Metric(STREAMING, "streaming memory, fullest IPU", LESS, "B", partial(_of_memory, STREAMING)),
-)
-METRICS: Final[Mapping[str, tuple[Metric, ...]]] = {
+_MEMORY: Final = tuple(Compared(METRICS[each], partial(_of_memory, each)) for each in (IN_PROCESSOR, STREAMING))
+COMPARED: Final[Mapping[str, tuple[Compared, ...]]] = {
     TRAINING: (
-        Metric(_RATE, "throughput", MORE, "/s", _update, per="sample"),
-        Metric("weight_update_s", "weight update", LESS, "s", _update, of_batch=True),
-        Metric(_RUN, "time to train", LESS, "s", _of_run),
-        Metric(f"{_DRAWN}.p50", "time to train, P50", LESS, "s", _of_run),
-        Metric(f"{_DRAWN}.p10", "time to train, P10", LESS, "s", _of_run, follows=f"{_DRAWN}.p50"),
-        Metric(f"{_DRAWN}.p90", "time to train, P90", LESS, "s", _of_run, follows=f"{_DRAWN}.p50"),
-        Metric("mfu", "MFU", MORE, "share", _update, follows=_RATE),
-        Metric("mfu_of_pod", "MFU of the pod", MORE, "share", _update, follows=_RATE),
+        Compared(METRICS[metrics.THROUGHPUT], _update, per="sample"),
+        Compared(METRICS[metrics.UPDATE], _update, of_batch=True),
+        Compared(METRICS[metrics.TIME], _of_run),
+        *(Compared(METRICS[f"{metrics.PERCENTILES}.{share}"], _of_run) for share in ("p50", "p10", "p90")),
+        *(Compared(METRICS[name], _update) for name in ("mfu", "mfu_of_pod")),
         *_MEMORY,
     ),
     GENERATION: (
-        Metric("tokens_per_s", "tokens", MORE, "/s", _decode, per="token"),
-        Metric("steps_per_s", "steps", MORE, "/s", _decode, per="step", follows="tokens_per_s"),
-        Metric("time_per_output_token_s", "time per output token", LESS, "s", _decode),
-        Metric("time_to_first_token_s", "time to first token", LESS, "s", _prefill),
-        Metric("latency_s", "latency", LESS, "s", _of_answer),
+        Compared(METRICS[metrics.TOKENS], _decode, per="token"),
+        Compared(METRICS[metrics.STEPS], _decode, per="step"),
+        Compared(METRICS[metrics.OUTPUT_TOKEN], _decode),
+        Compared(METRICS[metrics.FIRST_TOKEN], _prefill),
+        Compared(METRICS[metrics.LATENCY], _of_answer),
         *_MEMORY,
     ),
     FORWARD: (
-        Metric(_RATE, "throughput", MORE, "/s", _call, per="sample"),
-        Metric("batches_per_s", "batches", MORE, "/s", _call, per="batch", follows=_RATE),
-        Metric("latency_s", "latency", LESS, "s", _batch),
-        Metric("utilization", "utilisation", MORE, "share", _call, follows=_RATE),
-        Metric("utilization_of_pod", "utilisation of the pod", MORE, "share", _call, follows=_RATE),
+        Compared(METRICS[metrics.THROUGHPUT], _call, per="sample"),
+        Compared(METRICS[metrics.BATCHES], _call, per="batch"),
+        Compared(METRICS[metrics.LATENCY], _batch),
+        *(Compared(METRICS[name], _call) for name in ("utilization", "utilization_of_pod")),
         *_MEMORY,
     ),
-    SERVING: (
-        *(
-            Metric(f"{name}.{share}_s", f"{label}, {share.upper()}", LESS, "s", _of_nothing)
-            for name, label in _QUEUED.items()
-            for share in ("p50", "p95", "p99")
-        ),
-        Metric("throughput_requests_per_s", "requests", MORE, "/s", _of_nothing),
-        Metric("throughput_tokens_per_s", "tokens", MORE, "/s", _of_nothing),
-        Metric("saturation.rate_per_s", "saturation", MORE, "/s", _of_nothing),
+    SERVING: tuple(
+        Compared(METRICS[name], _of_nothing)
+        for name in (
+            *(f"{wait}_{share}_s" for wait in metrics.WAITS for share in ("p50", "p95", "p99")),
+            *(metrics.REQUESTS, metrics.SERVED_TOKENS, metrics.SATURATION),
+        )
     ),
 }
 """Metrics by activity, the headline first."""

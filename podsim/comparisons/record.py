@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podsim.comparisons.metrics import FORWARD, GENERATION, METRICS, SERVING, TRAINING, UPDATE
+from podsim import metrics as metric_keys
+from podsim.comparisons.metrics import COMPARED, FORWARD, GENERATION, SERVING, TRAINING, UPDATE
 from podsim.comparisons.subject import Range, Subject
 from podsim.errors import PodsimError
+from podsim.metrics import BATCHES, BYTES, FIRST_TOKEN, PERCENTILES, THROUGHPUT, TIME
 from podsim.report.base import SCHEMA_VERSION
 from podsim.report.breakdown import apportion
 from podsim.report.rows import MemoryReport, MemoryRow
@@ -19,8 +21,8 @@ from podsim.units import format_significant, seconds_to_ps
 
 _MARKS: Final = {
     "weight_update_ps": TRAINING,
-    "time_to_first_token_s": GENERATION,
-    "batches_per_s": FORWARD,
+    FIRST_TOKEN: GENERATION,
+    BATCHES: FORWARD,
     "saturation": SERVING,
 }
 """Keys that results of one activity alone have."""
@@ -29,7 +31,7 @@ _HARDWARE: Final = "hardware"
 _ALL: Final = object()
 _SMALLEST, _LARGEST = 1e-100, 1e100
 _GIGA, _DIGITS = 1e9, 6
-_MEDIAN, _DRAWN_RUN = "time_to_train_percentiles.p50", "time_to_train_s"
+_MEDIAN: Final = f"{PERCENTILES}.p50"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
         sure=dict(_sure(record)),
         parts=_parts(record) if activity == TRAINING else {},
         memory=memory,
-        work=metrics["throughput_samples_per_s"] * metrics["weight_update_s"] if activity == TRAINING else None,
+        work=metrics[THROUGHPUT] * metrics[metric_keys.UPDATE] if activity == TRAINING else None,
         inputs=scenario_keys(record.at("scenario", Mapping)),
         hardware=dict(_hardware(record, about)),
         whole=bool(data.get(_HARDWARE)),
@@ -138,12 +140,13 @@ def _activity(record: PlainResult) -> str:
 
 
 def _metrics(record: PlainResult, activity: str) -> Iterator[tuple[str, float]]:
-    for metric in METRICS[activity]:
-        value = record.maybe(metric.name) if metric.unit != "B" else None
+    figures = [each.figure for each in COMPARED[activity]]
+    for metric in figures:
+        value = record.maybe(metric.json_key) if metric.unit != BYTES else None
         if value is not None:
-            yield metric.name, value
-    for name in (metric.name for metric in METRICS[activity][:2] if "." not in metric.name):
-        record.number(name)  # no result is without it
+            yield metric.key, value
+    for key in (metric.json_key for metric in figures[:2] if "." not in metric.json_key):
+        record.number(key)  # no result is without it
 
 
 def _spans(record: PlainResult, activity: str) -> Iterator[tuple[str, Mapping[str, int]]]:
@@ -195,7 +198,7 @@ def _ranges(record: PlainResult) -> Iterator[tuple[str, Range]]:
     for name in record.at("uncertainty.metrics", Mapping):
         low, high = (record.number(f"uncertainty.metrics.{name}.{share}") for share in ("p10", "p90"))
         yield name, (low, high)
-        if name == _DRAWN_RUN:
+        if name == TIME:
             yield _MEDIAN, (low, high)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from podsim.comparisons.difference import SAME, Cause, Row
-from podsim.comparisons.metrics import DECODE, PREFILL, Metric
+from podsim.comparisons.metrics import DECODE, PREFILL, Compared
+from podsim.metrics import BYTES, LATENCY, PER_SECOND, SECONDS, SHARE
 from podsim.report.format import format_bytes, format_duration_s, format_significant
 from podsim.report.kinds import kind_of
 from podsim.units import ps_to_seconds
@@ -14,17 +15,17 @@ from podsim.units import ps_to_seconds
 _PERCENT: Final = 100
 _FEWEST_DIGITS: Final = 2
 _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
-    "s": format_duration_s,
-    "/s": lambda value, digits: f"{format_significant(value, digits)}/s",
-    "share": lambda value, digits: f"{format_significant(_PERCENT * value, digits)} %",
-    "B": format_bytes,
+    SECONDS: format_duration_s,
+    PER_SECOND: lambda value, digits: f"{format_significant(value, digits)}/s",
+    SHARE: lambda value, digits: f"{format_significant(_PERCENT * value, digits)} %",
+    BYTES: format_bytes,
 }
 _LONGEST_WHY_DIGITS: Final = 3
 
 
-def value_of(metric: Metric, value: float | None, precision: int) -> str:
+def value_of(metric: Compared, value: float | None, precision: int) -> str:
     """A metric with its unit."""
-    return "not given" if value is None else _FORMATS[metric.unit](value, precision)
+    return "not given" if value is None else _FORMATS[metric.figure.unit](value, precision)
 
 
 def change_of(ratio: float | None, precision: int) -> str:
@@ -60,14 +61,14 @@ def why(row: Row) -> str:
     cause = row.cause
     if cause is None:
         return ""
-    name, unit = _name(cause, row.metric), row.metric.unit
-    if unit == "share":
+    name, unit = _name(cause, row.metric), row.metric.figure.unit
+    if unit == SHARE:
         before, after = (
             format_significant(_PERCENT * each, _LONGEST_WHY_DIGITS) for each in (cause.share_before, cause.share_after)
         )
         return f"{name}, {before} to {after} % of the time"
     change = cause.after - cause.before
-    shown = _FORMATS["B" if unit == "B" else "s"](abs(change), _LONGEST_WHY_DIGITS)
+    shown = _FORMATS[BYTES if unit == BYTES else SECONDS](abs(change), _LONGEST_WHY_DIGITS)
     return f"{name} {'-' if change < 0 else '+'}{shown}{f' per {row.metric.per}' if row.metric.per else ''}"
 
 
@@ -76,6 +77,6 @@ def duration_of_ps(time_ps: int, precision: int) -> str:
     return format_duration_s(ps_to_seconds(time_ps), precision)
 
 
-def _name(cause: Cause, metric: Metric) -> str:
+def _name(cause: Cause, metric: Compared) -> str:
     label = kind_of(cause.kind).label
-    return f"{label} of {cause.span}" if metric.name == "latency_s" and cause.span in (PREFILL, DECODE) else label
+    return f"{label} of {cause.span}" if metric.figure.key == LATENCY and cause.span in (PREFILL, DECODE) else label

@@ -12,8 +12,7 @@ from podsim.comparisons.cells import input_cells, metric_cells, waterfall_cells
 from podsim.comparisons.difference import SAME, Difference, Row, Waterfall
 from podsim.comparisons.wording import change_of, change_of_row, duration_of_ps, value_of, verdict_of
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.figures import in_title
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
+from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile, in_title
 from podsim.pages.patterns import FASTER, SLOWER, TOTAL, fill_of, legend_of
 from podsim.pages.time_charts import unit_for_s
 from podsim.report.kinds import kind_of
@@ -54,7 +53,9 @@ def _tiles(each: Difference, letter: str, count: int) -> Iterator[Tile]:
         first, second = (value_of(row.metric, value, _PRECISION) for value in (row.a, row.b))
         verdict = f"{letter} is {verdict_of(row)}"
         yield Tile(
-            in_title(row.metric.label), change_of_row(row, _PRECISION) or second, (f"{first} to {second}", verdict)
+            in_title(row.metric.figure.label),
+            change_of_row(row, _PRECISION) or second,
+            (f"{first} to {second}", verdict),
         )
 
 

@@ -7,15 +7,14 @@ from typing import Any, Final
 
 from podsim._version import __version__
 from podsim.capacity.answer import Answer
-from podsim.capacity.figures import better_first
 from podsim.capacity.front import value
 from podsim.capacity.option import Option
 from podsim.capacity.show import answer_tables, headline
-from podsim.capacity.wording import axis_label, cell, heading, range_cell
+from podsim.capacity.wording import axis_label, cell, range_cell
 from podsim.draws import SHARE
+from podsim.metrics import metric_of
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.figures import in_title
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile
+from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile, in_title
 from podsim.pages.patterns import FOLDED, SLOWER, TOTAL, colour_of, fill_of, legend_of
 from podsim.pages.rich_tables import blocks_of
 from podsim.report.format import format_percent
@@ -56,7 +55,7 @@ def _warnings(answer: Answer) -> list[str]:
 
 
 def _wanted(answer: Answer) -> str:
-    return f"{'most' if answer.goal.more_is_better else 'least'} {heading(answer.goal.figure)}"
+    return f"{'most' if answer.goal.more_is_better else 'least'} {metric_of(answer.goal.figure).head}"
 
 
 def _tables(answer: Answer) -> Iterator[Section]:
@@ -75,7 +74,7 @@ def _with_figures(answer: Answer) -> list[Option]:
     """Options that have the figure that counts, those within all limits first, the best first."""
     figure = answer.goal.figure
     found = [each for each in (*answer.ranked, *answer.ruled_out) if value(each, figure) is not None]
-    return sorted(found, key=lambda each: (bool(each.reason), better_first(figure, value(each, figure) or 0.0)))
+    return sorted(found, key=lambda each: (bool(each.reason), metric_of(figure).rank(value(each, figure) or 0.0)))
 
 
 def _tiles(answer: Answer) -> Iterator[Tile]:
@@ -86,7 +85,7 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
         for figure in figures:
             ends = range_cell(figure, drawn.ranges.get(figure), best.currency) if drawn else "–"
             notes = () if ends == "–" else (f"{SHARE:.0%}: {ends}".replace("%", " %"),)
-            yield Tile(in_title(heading(figure)), cell(figure, value(best, figure), best.currency), notes)
+            yield Tile(in_title(metric_of(figure).head), cell(figure, value(best, figure), best.currency), notes)
         if drawn is not None:
             yield Tile("Holds in", f"{format_percent(drawn.within, 0)} of the draws")
         yield Tile("IPUs", best.arithmetic)
@@ -101,7 +100,7 @@ def _state(answer: Answer, option: Option) -> str:
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
-    shown = {heading(figure): cell(figure, value(option, figure), option.currency) for figure in figures}
+    shown = {metric_of(figure).head: cell(figure, value(option, figure), option.currency) for figure in figures}
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
@@ -122,7 +121,7 @@ def _bars(answer: Answer, found: Sequence[Option]) -> Chart:
     more = [f"{len(found) - len(shown):,} more options are in the tables."] if len(found) > len(shown) else []
     axis = axis_label(figure, answer.currency)
     return Chart(
-        title=f"{in_title(heading(figure))} of each option",
+        title=f"{in_title(metric_of(figure).head)} of each option",
         description=f"Bars of {axis}; the best within all limits first.",
         spec=spans_chart(spans, axis, (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)),
         legend=legend_of(_FILLS),
@@ -135,10 +134,10 @@ def _weighed(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     second = answer.second
     placed = [each for each in found if second and value(each, second) is not None]
     if second and len(placed) > 1:
-        title = f"{in_title(heading(answer.goal.figure))} against {heading(second)}"
+        title = f"{in_title(metric_of(answer.goal.figure).head)} against {metric_of(second).head}"
         yield Section("Weighed", [_scatter(answer, placed, second, title)])
     if len({each.ipu_count for each in found}) > 1:
-        title = f"{in_title(heading(answer.goal.figure))} against the size of the pod"
+        title = f"{in_title(metric_of(answer.goal.figure).head)} against the size of the pod"
         yield Section("Against size", [_scatter(answer, found, None, title)])
 
 
@@ -208,6 +207,6 @@ def _figures(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     rows = [(each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown]
     if rows:
         more = [f"The best {len(shown)} of {len(found):,}."] if len(shown) < len(found) else []
-        headers = ("option", *(f">{heading(name)}" for name in known))
+        headers = ("option", *(f">{metric_of(name).head}" for name in known))
         blocks: list[Block] = [Folded("All figures of all options", [Grid(headers, rows, notes=more)])]
         yield Section("Figures", blocks)

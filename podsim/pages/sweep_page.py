@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim._version import __version__
 from podsim.checks.show import counted
 from podsim.errors import PodsimError
-from podsim.pages.figures import label_of, words_of
+from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
 from podsim.pages.sweep_charts import Varied, chart_over
-from podsim.report.base import more_is_better
 from podsim.report.format import format_significant
 from podsim.specs.wording import known_here
-from podsim.sweeps.answer import HEADLINES, answer
+from podsim.sweeps.answer import answer
 from podsim.sweeps.chart_words import numbers_and_unit, told
 from podsim.sweeps.expression import number_of
 from podsim.sweeps.names import COLUMNS, POINT, REASON, STATUS
@@ -125,7 +124,7 @@ def _ranked(frame: DataFrame, figure: str | None) -> DataFrame:
     if figure is None:
         return frame[:0]
     known = frame[frame[figure].notna()]
-    return known.sort_values([figure, POINT], ascending=[not more_is_better(figure), True])
+    return known.sort_values([figure, POINT], ascending=[not metric_of(figure).more_is_better, True])
 
 
 def _chosen(frame: DataFrame, done: DataFrame, figure: str) -> DataFrame:
@@ -154,8 +153,9 @@ def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
     if table.figures:
         figure, best = table.figures[0], table.best[0]
         at = ", ".join(f"{_short(key)} {_text(best[key])}" for key in table.keys)
-        which, value = "Most" if more_is_better(figure) else "Least", told(figure, float(best[figure]))
-        yield Tile(f"{which} {words_of(figure)}", value, (f"at {at}",) if at else ())
+        metric = metric_of(figure)
+        which, value = "Most" if metric.more_is_better else "Least", told(figure, float(best[figure]))
+        yield Tile(f"{which} {metric.words}", value, (f"at {at}",) if at else ())
     for status, count in swept.by_status.items():
         yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {swept.count:,}",))
 
@@ -205,7 +205,7 @@ def _figures(table: _Table) -> Iterator[Section]:
             point |= {f"k{number}": text, f"p{number}": each.places[text], f"n{number}": each.numbers.get(text)}
         known = {name: row[figure] for figure, name in fields.items() if _is_number(row[figure])}
         values.append(point | {name: float(f"{value:.{_DIGITS}g}") for name, value in known.items()})
-    choices = {name: label_of(figure) for figure, name in fields.items()}
+    choices = {name: metric_of(figure).titled for figure, name in fields.items()}
     yield Section("Over the keys", [_with_numbers(chart_over(varied, values, choices), table)])
 
 
@@ -233,22 +233,21 @@ def _points(table: _Table) -> Iterator[Section]:
     if not table.figures:
         return
     shown = [table.figures[0], *(name for name in _usual(table) if name != table.figures[0])]
-    headers = (">point", *map(_short, table.keys), *(f">{label_of(name)}" for name in shown))
+    headers = (">point", *map(_short, table.keys), *(f">{metric_of(name).titled}" for name in shown))
     rows = [
         (str(row[POINT]), *(_text(row[key]) for key in table.keys), *(_number(row[name]) for name in shown))
         for row in table.best
     ]
     more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
     few = rows[:_FEW]
-    blocks: list[Block] = [Grid(headers, few, f"The best by {label_of(table.figures[0])}")]
+    blocks: list[Block] = [Grid(headers, few, f"The best by {metric_of(table.figures[0]).titled}")]
     if len(rows) > len(few):
         blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
     yield Section("Points", blocks)
 
 
 def _usual(table: _Table) -> list[str]:
-    names = ("throughput_samples_per_s", "tokens_per_s", "weight_update_s", "latency_s", "time_to_train_s", "mfu")
-    return [name for name in names if name in table.figures]
+    return [name for name in (*HEADLINES, UPDATE, LATENCY, TIME, "mfu") if name in table.figures]
 
 
 def _number(value: object) -> str:

@@ -9,16 +9,12 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
+from podsim.metrics import metric_of
 from podsim.report.tables import plain_table, titled
 
 _MOST: Final = 8
 _KEY_WIDTH: Final = 36
 _LEAST_SHOWN: Final = 0.0005
-_METRICS: Final = {
-    "time_to_train_s": "time to train",
-    "throughput_samples_per_s": "samples/s",
-    "tokens_per_s": "tokens/s",
-}
 _UNKNOWN: Final = "not measured"
 _IMPOSSIBLE: Final = "impossible"
 
@@ -40,7 +36,7 @@ def assumption_table(assumptions: Sequence[Mapping[str, object]]) -> Group | Non
 def moved_figure(assumptions: Sequence[Mapping[str, object]]) -> str:
     """The headline by which influences are measured, in words."""
     names = [str(found["metric"]) for each in assumptions if isinstance(found := each.get("influence"), Mapping)]
-    return _METRICS.get(names[0], names[0]) if names else "influence"
+    return metric_of(names[0]).head if names else "influence"
 
 
 def _influence(assumption: Mapping[str, object]) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from podsim.draws import Range
+from podsim.metrics import SPENT, metrics_of
 from podsim.parallelism.choice import Choice
 from podsim.report.bill import Cost
 from podsim.report.envelope import Envelope
@@ -27,22 +28,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 """Of the JSON of results; another number if a field gets another meaning or is gone."""
-
-
-SPENT: Final = (
-    *("mean_power_w", "energy_per_sample_j", "energy_per_token_j", "energy_per_request_j", "energy_per_run_j"),
-    *("cost_per_hour", "cost_per_million_samples", "cost_per_million_tokens", "cost_per_run"),
-)
-"""Figures of power, energy and cost; those that a result does not have are left out."""
-
-
-def more_is_better(figure: str) -> bool:
-    """Whether a figure is better if there is more of it: rates and shares of peaks; of times, bytes and cost less is.
-
-    >>> more_is_better("throughput_samples_per_s"), more_is_better("time_to_train_s")
-    (True, False)
-    """
-    return figure.endswith(("_per_s", "mfu", "mfu_of_pod", "utilization", "utilization_of_pod"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +57,8 @@ class Result:
         prices: What it is paid with, if that is given; not part of the JSON.
     """
 
-    FIGURES: ClassVar[tuple[str, ...]] = ()
-    """Numbers that tables of many results hold, and mappings of numbers."""
-    FOLLOWS: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
-    """Figures in proportion to one that has a range of its own, or to its inverse."""
+    KIND: ClassVar[str]
+    """Of what it is the result, as `podsim.metrics` names activities."""
     name: str
     description: str
     version: str
@@ -200,13 +183,13 @@ class Result:
 
     def figures(self) -> Iterator[tuple[str, float | None]]:
         """The numbers of a result in one line: those of a mapping by its key, a dot and their own."""
-        for name in self.FIGURES:
-            value = getattr(self, name)
+        for metric in metrics_of(self.KIND):
+            value = metric.get(self)
             if isinstance(value, Mapping):
-                yield from ((f"{name}.{part}", number) for part, number in value.items())
+                yield from ((f"{metric.key}.{part}", number) for part, number in value.items())
             else:
-                yield name, value
-        spent = ((name, getattr(self, name)) for name in SPENT)
+                yield metric.key, value
+        spent = ((metric.key, metric.get(self)) for metric in SPENT)
         yield from ((name, value) for name, value in spent if value is not None)
 
     def predicted(self, quantity: str) -> float | None:

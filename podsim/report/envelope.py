@@ -27,17 +27,17 @@ SERVING: Final = "serving under load"
 _GIGA: Final = 1e9
 _DIGITS: Final = 4
 _HARDWARE: Final = {
-    "clock_hz": "clock",
-    "tile_count": "tiles",
-    "tile_memory_bytes": "memory of a tile",
-    "flop_per_tile_cycle": "FLOP per tile and cycle in fp16",
-    "rung_bytes_per_s": "IPU-Links of a rung, per direction,",
-    "rail_bytes_per_s": "IPU-Links between rungs, per direction,",
-    "gw_link_bytes_per_s": "GW-Links of a machine, per direction,",
-    "streaming_memory_bytes": "streaming memory of an IPU",
-    "streaming_bytes_per_s": "bandwidth of the streaming memory of a machine",
+    "clock_hz": ("clock", "Hz"),
+    "tile_count": ("tiles", ""),
+    "tile_memory_bytes": ("memory of a tile", "B"),
+    "flop_per_tile_cycle": ("FLOP per tile and cycle in fp16", ""),
+    "rung_bytes_per_s": ("IPU-Links of a rung, per direction,", "B/s"),
+    "rail_bytes_per_s": ("IPU-Links between rungs, per direction,", "B/s"),
+    "gw_link_bytes_per_s": ("GW-Links of a machine, per direction,", "B/s"),
+    "streaming_memory_bytes": ("streaming memory of an IPU", "B"),
+    "streaming_bytes_per_s": ("bandwidth of the streaming memory of a machine", "B/s"),
 }
-"""Numbers of hardware by which runs are compared."""
+"""Numbers of hardware by which runs are compared, each in words and with its unit."""
 _WORDS: Final = {
     "layer_count": "layers",
     "hidden_size": "hidden size",
@@ -150,8 +150,9 @@ def _outside(spec: Any, covered: Mapping[str, Any]) -> Iterator[str]:
     for name, number in hardware_of(spec).items():
         low, high = covered.get("hardware", {}).get(name, (0, 0))
         if not low <= number <= high:
-            words = f"{_HARDWARE[name]} {_physical(name, number)}"
-            yield f"{words} ({_span(_physical(name, low), _physical(name, high))} covered)"
+            words, unit = _HARDWARE[name]
+            covers = _span(_physical(low, unit), _physical(high, unit))
+            yield f"{words} {_physical(number, unit)} ({covers} covered)"
     kind = spec.model.kind
     if kind not in covered.get("models", {}):
         yield f"models of kind `{kind}` for {spec.activity.words}"
@@ -175,12 +176,8 @@ def _span(low: str, high: str) -> str:
     return f"{first}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
 
 
-def _physical(name: str, number: float) -> str:
+def _physical(number: float, unit: str) -> str:
     """A number of hardware with its unit, told apart to the last digit that a file would have."""
-    if name.endswith("_hz"):
-        return f"{format_significant(number / _GIGA, _DIGITS)} GHz"
-    if name.endswith("_bytes_per_s"):
-        return f"{format_significant(number / _GIGA, _DIGITS)} GB/s"
-    if name.endswith("_bytes"):
-        return format_bytes(number, _DIGITS)
-    return format_count(number)
+    if unit in ("Hz", "B/s"):
+        return f"{format_significant(number / _GIGA, _DIGITS)} G{unit}"
+    return format_bytes(number, _DIGITS) if unit else format_count(number)

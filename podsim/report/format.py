@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from podsim.draws import SHARE
+from podsim import draws
+from podsim.metrics import JOULES, SECONDS, SHARE, Metric
 from podsim.units import format_bytes as format_bytes
 from podsim.units import format_significant as format_significant
 
@@ -12,7 +13,6 @@ _DAY_S: Final = 86400.0
 _JOULES: Final = ((1e-3, "uJ", 1e-6), (1.0, "mJ", 1e-3), (1e3, "J", 1.0), (1e6, "kJ", 1e3))
 _J_PER_KWH: Final = 3.6e6
 _W_PER_KW: Final = 1000
-_SHARES: Final = ("mfu", "mfu_of_pod", "utilization", "utilization_of_pod")
 _HEADLINE_DIGITS: Final = 4
 
 
@@ -45,7 +45,7 @@ def format_range(low: str, high: str) -> str:
     >>> format_range("21 ms", "14 s"), format_range("3.9 requests/s", "6.1 requests/s")
     ('80 %: 21 ms to 14 s', '80 %: 3.9 to 6.1 requests/s')
     """
-    return f"{100 * SHARE:.0f} %: {format_span(low, high)}"
+    return f"{100 * draws.SHARE:.0f} %: {format_span(low, high)}"
 
 
 def format_span(low: str, high: str) -> str:
@@ -84,20 +84,47 @@ def _unit_of_energy(energy_j: float) -> tuple[str, float]:
     return next(((unit, scale_j) for limit_j, unit, scale_j in _JOULES if energy_j < limit_j), ("kWh", _J_PER_KWH))
 
 
-def format_ends(figure: str, value: float, low: float, high: float) -> str:
+def format_figure(metric: Metric, value: float, currency: str = "") -> str:
+    """A figure as its unit asks for; rates without theirs, which stands in their head.
+
+    >>> from podsim.metrics import COST, ENERGY, METRICS
+    >>> format_figure(METRICS[COST], 8.5466, "USD"), format_figure(METRICS["mfu"], 0.4)
+    ('8.547 USD', '40.0 %')
+    >>> format_figure(METRICS[ENERGY], 7.2e6)
+    '2 kWh'
+    """
+    match metric.unit:
+        case "s":
+            return format_duration_s(value, _HEADLINE_DIGITS)
+        case "W":
+            return format_power_w(value)
+        case "J":
+            return format_energy_j(value)
+        case "1":
+            return format_percent(value)
+        case "IPU":
+            return f"{value:,.0f}"
+        case "currency":
+            few = f"{value:,.4g}" if abs(value) < 10**_HEADLINE_DIGITS else f"{value:,.0f}"
+            return f"{few} {currency}".rstrip()
+    return format_significant(value, _HEADLINE_DIGITS)
+
+
+def format_ends(metric: Metric, value: float, low: float, high: float) -> str:
     """The ends of the range of a figure, in the unit in which it is shown, which is left out.
 
-    >>> format_ends("weight_update_s", 0.6379, 0.6071, 0.6652), format_ends("tokens_per_s", 4904.3, 4702.4, 5156.4)
-    ('607 to 665', '4,700 to 5,160')
-    >>> format_ends("time_to_train_s", 487.2, 445.4, 535.3), format_ends("mfu", 0.153, 0.1468, 0.1609)
-    ('7.42 to 8.92', '14.7 to 16.1')
+    >>> from podsim.metrics import METRICS, TIME, TOKENS, UPDATE
+    >>> [format_ends(METRICS[UPDATE], 0.6379, 0.6071, 0.6652), format_ends(METRICS[TOKENS], 4904.3, 4702.4, 5156.4)]
+    ['607 to 665', '4,700 to 5,160']
+    >>> [format_ends(METRICS[TIME], 487.2, 445.4, 535.3), format_ends(METRICS["mfu"], 0.153, 0.1468, 0.1609)]
+    ['7.42 to 8.92', '14.7 to 16.1']
     """
     scale = 1.0
-    if figure.endswith(_SHARES):
+    if metric.unit == SHARE:
         scale = 0.01
-    elif figure.endswith("_j"):
+    elif metric.unit == JOULES:
         scale = _unit_of_energy(value)[1]
-    elif figure.endswith("_s") and not figure.endswith("_per_s"):
+    elif metric.unit == SECONDS:
         scale = _unit_of_duration(value, _HEADLINE_DIGITS)[1]
     return " to ".join(format_significant(float(f"{end / scale:.2e}")) for end in (low, high))
 

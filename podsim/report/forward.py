@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from podsim.metrics import FORWARD, THROUGHPUT
 from podsim.report.base import Result
 from podsim.report.power import Work
 from podsim.report.rows import IpuAccount, MemoryReport, OperationRow
@@ -29,16 +30,7 @@ class ForwardResult(Result):
         operations: Time of every operation for one batch.
     """
 
-    FIGURES = (
-        *("latency_s", "throughput_samples_per_s", "batches_per_s", "utilization", "utilization_of_pod"),
-        "breakdown",
-    )
-    FOLLOWS = (
-        (
-            "throughput_samples_per_s",
-            ("batches_per_s", "utilization", "utilization_of_pod", "energy_per_sample_j", "cost_per_million_samples"),
-        ),
-    )
+    KIND = FORWARD
     samples_per_batch: float
     batches_per_call: int
     replication_factor: int
@@ -105,7 +97,7 @@ class ForwardResult(Result):
         """The numbers of forward passes, in a fixed order of keys."""
         return {
             "latency_s": self.latency_s,
-            "throughput_samples_per_s": self.throughput_samples_per_s,
+            THROUGHPUT: self.throughput_samples_per_s,
             "batches_per_s": self.batches_per_s,
             "utilization": self.utilization,
             "utilization_of_pod": self.utilization_of_pod,

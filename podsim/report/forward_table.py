@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Group
 
+from podsim.metrics import THROUGHPUT
 from podsim.report.format import format_count, format_duration_s, format_percent
 from podsim.report.forward import ForwardResult
 from podsim.report.power_table import spent_rows
@@ -33,7 +34,7 @@ def forward_headline(result: ForwardResult) -> list[tuple[str, str, str]]:
     latency = format_duration_s(result.latency_s, _DIGITS)
     return [
         ("Latency", "latency_s", f"{latency} for a batch of {format_count(result.samples_per_batch)}"),
-        ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
+        ("Throughput", THROUGHPUT, f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Utilization", "utilization", format_percent(result.utilization)),
         *share_of_pod(result, result.utilization_of_pod),
         ("IPUs", "", f"{result.replication_factor} x {len(result.ipus)}"),

@@ -17,7 +17,12 @@ except ImportError as _error:
 if TYPE_CHECKING:
     from podsim.report.result import RunResult
 
-_UNITS_BY_SUFFIX: Final = (("_bytes", "B"), ("_s", "s"))
+_UNITS: Final = {
+    **dict.fromkeys(("time_s", "busy_s", "total_s"), "s"),
+    **dict.fromkeys(("size_bytes", "capacity_bytes"), "B"),
+    **dict.fromkeys(("share", "count"), "1"),
+}
+"""Units of columns; those of kinds of time are in seconds."""
 
 
 def frame_of_file(path: Path) -> pd.DataFrame:
@@ -59,7 +64,8 @@ def ipu_frame(result: "RunResult") -> pd.DataFrame:
         }
         for account in result.ipus
     ]
-    return _frame(rows, ["ipu", "lane", "stages", "busy_s", *_kind_columns({}, kinds)]).set_index("ipu")
+    times = _kind_columns({}, kinds)
+    return _frame(rows, ["ipu", "lane", "stages", "busy_s", *times], times).set_index("ipu")
 
 
 def memory_frame(result: "RunResult") -> pd.DataFrame:
@@ -92,21 +98,15 @@ def operations_frame(result: "RunResult") -> pd.DataFrame:
         }
         for row in result.operations
     ]
-    columns = ["stage", "block", "kind", "name", "count", "total_s", *_kind_columns({}, kinds)]
-    return _frame(rows, columns)
+    times = _kind_columns({}, kinds)
+    return _frame(rows, ["stage", "block", "kind", "name", "count", "total_s", *times], times)
 
 
 def _kind_columns(times_s: Mapping[str, float], kinds: Iterable[str]) -> dict[str, float]:
     return {f"{kind}_s": times_s.get(kind, 0.0) for kind in kinds}
 
 
-def _frame(rows: list[dict[str, object]], columns: list[str]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=columns)
-    frame.attrs["unit"] = {column: unit for column in columns if (unit := _unit_of(column))}
+def _frame(rows: list[dict[str, object]], columns: list[str], times: Iterable[str] = ()) -> pd.DataFrame:
+    frame, units = pd.DataFrame(rows, columns=columns), _UNITS | dict.fromkeys(times, "s")
+    frame.attrs["unit"] = {column: units[column] for column in columns if column in units}
     return frame
-
-
-def _unit_of(column: str) -> str | None:
-    if column in ("share", "count"):
-        return "1"
-    return next((unit for suffix, unit in _UNITS_BY_SUFFIX if column.endswith(suffix)), None)

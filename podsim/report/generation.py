@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from podsim.metrics import GENERATION, TOKENS
 from podsim.report.base import Result
 from podsim.report.power import Work
 from podsim.report.rows import MemoryReport
@@ -25,15 +26,7 @@ class GenerationResult(Result):
         memory: Tenants and capacities of the first IPU of each pipeline stage.
     """
 
-    FIGURES = (
-        "time_to_first_token_s",
-        "time_per_output_token_s",
-        "tokens_per_s",
-        "steps_per_s",
-        "latency_s",
-        "breakdown",
-    )
-    FOLLOWS = (("tokens_per_s", ("steps_per_s", "energy_per_token_j", "cost_per_million_tokens")),)
+    KIND = GENERATION
     batch_size: int
     batches_in_flight: int
     output_tokens: int
@@ -91,7 +84,7 @@ class GenerationResult(Result):
         return {
             "time_to_first_token_s": self.time_to_first_token_s,
             "time_per_output_token_s": self.time_per_output_token_s,
-            "tokens_per_s": self.tokens_per_s,
+            TOKENS: self.tokens_per_s,
             "steps_per_s": self.steps_per_s,
             "latency_s": self.latency_s,
             "steps": [step.to_dict() for step in (self.prefill, self.decode)],

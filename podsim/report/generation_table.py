@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Group
 
+from podsim.metrics import STEPS, TOKENS
 from podsim.report.choice_table import choice_table
 from podsim.report.format import format_count, format_duration_s, format_significant
 from podsim.report.generation import GenerationResult
@@ -35,8 +36,8 @@ def generation_headline(result: GenerationResult) -> list[tuple[str, str, str]]:
     return [
         ("Time to first token", "time_to_first_token_s", first),
         ("Time per output token", "time_per_output_token_s", later),
-        ("Steps", "steps_per_s", f"{format_significant(result.steps_per_s, _DIGITS)}/s"),
-        ("Throughput", "tokens_per_s", f"{format_significant(result.tokens_per_s, _DIGITS)} tokens/s"),
+        ("Steps", STEPS, f"{format_significant(result.steps_per_s, _DIGITS)}/s"),
+        ("Throughput", TOKENS, f"{format_significant(result.tokens_per_s, _DIGITS)} tokens/s"),
         ("Latency", "latency_s", f"{whole} for {result.output_tokens} tokens"),
         ("Sequences", "", format_count(sequences)),
         *spent_rows(result),

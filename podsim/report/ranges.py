@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from podsim.draws import SHARE, Range
+from podsim.metrics import METRICS, PER_SECOND, SECONDS, Metric, metric_of
 from podsim.report.format import format_duration_s, format_ends, format_percent
 
 if TYPE_CHECKING:
@@ -158,13 +159,10 @@ def measured_ranges(result: Result) -> dict[str, Range]:
 
 def _factors(result: Result, doubts: Mapping[str, Doubt]) -> Iterator[tuple[str, tuple[float, float]]]:
     """P10 and P90 as factors, of what a run measures and of what follows from it."""
-    from podsim.report.base import more_is_better
-
-    follows = dict(result.FOLLOWS)
     for name, doubt in doubts.items():
         less, more = doubt.factors
-        for each in (name, *follows.get(name, ())):
-            yield each, (1 / more, 1 / less) if more_is_better(each) else (less, more)
+        for each in (metric_of(name), *(metric for metric in METRICS.values() if metric.follows == name)):
+            yield each.key, (1 / more, 1 / less) if each.more_is_better else (less, more)
 
 
 def range_text(result: Result, figure: str) -> str:
@@ -173,7 +171,7 @@ def range_text(result: Result, figure: str) -> str:
     value = None if found is None else result.predicted(figure)
     if found is None or value is None:
         return ""
-    return f"{format_percent(found.share, 0)}: {format_ends(figure, value, found.low, found.high)}"
+    return f"{format_percent(found.share, 0)}: {format_ends(metric_of(figure), value, found.low, found.high)}"
 
 
 def ranges_line(ranges: Mapping[str, Range]) -> str:
@@ -182,17 +180,16 @@ def ranges_line(ranges: Mapping[str, Range]) -> str:
     >>> ranges_line({"tokens_per_s": Range(79.2, 98.1), "latency_s": Range(0.6, 0.7), "mfu": Range(0.1, 0.2)})
     '80 % ranges: 79.2 to 98.1 tokens/s; latency 600 ms to 700 ms'
     """
-    told = [_in_words(name, each) for name, each in ranges.items() if name.endswith("_s")]
+    known = ((metric_of(name), each) for name, each in ranges.items())
+    told = [_in_words(metric, each) for metric, each in known if metric.unit in (SECONDS, PER_SECOND)]
     return f"{format_percent(SHARE, 0)} ranges: {'; '.join(told)}" if told else ""
 
 
-def _in_words(figure: str, found: Range) -> str:
-    if not figure.endswith("_per_s"):
-        ends = " to ".join(map(format_duration_s, (found.low, found.high)))
-        return f"{figure.removesuffix('_s').replace('_', ' ')} {ends}"
-    words, _, counted = figure.removesuffix("_per_s").rpartition("_")
-    ends = format_ends(figure, found.low, found.low, found.high)
-    return f"{words} {ends} {counted}/s".strip()
+def _in_words(metric: Metric, found: Range) -> str:
+    if metric.unit == SECONDS:
+        return f"{metric.label} {' to '.join(map(format_duration_s, (found.low, found.high)))}"
+    words = "" if metric.label == metric.counted else f"{metric.label} "
+    return f"{words}{format_ends(metric, found.low, found.low, found.high)} {metric.counted}/s"
 
 
 def verdict_of(result: Result) -> tuple[str, ...]:

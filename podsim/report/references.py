@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
 from podsim.report.reference_data import rows, scenario_name
 from podsim.report.rows import Reference
 from podsim.specs import LoadedScenario
 
 _MS_PER_S, _S_PER_MIN = 1000, 60
 _QUANTITIES: Final = {
-    "generation rate": "steps_per_s",
-    "batched token time": "steps_per_s",
-    "throughput": "throughput_samples_per_s",
-    "time-to-train": "time_to_train_s",
+    "generation rate": STEPS,
+    "batched token time": STEPS,
+    "throughput": THROUGHPUT,
+    "time-to-train": TIME,
 }
 _SECONDS: Final = {"h": 3600, "min": 60}
 _SCOPES: Final = {"whole run": "average of a whole run with compilation, loading and evaluation"}
@@ -35,9 +36,9 @@ def _submitted(name: str) -> Iterator[Reference]:
         if scenario_name(row) == name:
             label = f"MLPerf Training {row['round']} {row['division']}, logs"
             updates = float(row["step_ms_pure"] or row["step_ms_median"]) / _MS_PER_S
-            yield Reference("weight_update_s", updates, f"{label}, median", row["role"], row["source"])
+            yield Reference(UPDATE, updates, f"{label}, median", row["role"], row["source"])
             score = float(row["score_physical_min"]) * _S_PER_MIN
-            yield Reference("time_to_train_s", score, f"{label}, score", row["role"], row["source"])
+            yield Reference(TIME, score, f"{label}, score", row["role"], row["source"])
 
 
 def _published(name: str) -> Iterator[Reference]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TRAINING, UPDATE
 from podsim.report.base import Result
 from podsim.report.breakdown import exact_seconds
 from podsim.report.faults import FaultReport
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from podsim.training import TrainingOutcome
 
 _OWN_KEYS: Final = (
-    "throughput_samples_per_s",
-    "weight_update_s",
+    THROUGHPUT,
+    UPDATE,
     "weight_update_ps",
-    "time_to_train_s",
-    "time_to_train_percentiles",
+    TIME,
+    PERCENTILES,
     "mfu",
     "mfu_of_pod",
     "breakdown",
@@ -64,14 +65,7 @@ class RunResult(Result):
         faults: What parts of the pod cost that are slower, if the scenario names some.
     """
 
-    FIGURES = (
-        *("throughput_samples_per_s", "weight_update_s", "time_to_train_s", "time_to_train_percentiles"),
-        *("mfu", "mfu_of_pod", "breakdown", "run_breakdown"),
-    )
-    FOLLOWS = (
-        ("throughput_samples_per_s", ("mfu", "mfu_of_pod", "energy_per_sample_j", "cost_per_million_samples")),
-        ("time_to_train_s", ("energy_per_run_j", "cost_per_run")),
-    )
+    KIND = TRAINING
     throughput_samples_per_s: float
     weight_update_ps: int
     breakdown_ps: Mapping[str, int]

@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from podsim.draws import Range, range_of
+from podsim.metrics import REQUESTS, SERVED_TOKENS, SERVING, WAITS, metrics_of
 from podsim.report.base import Result
 from podsim.report.power import Work
 from podsim.report.sources import Sources
 from podsim.report.step import StepReport
 from podsim.serving import LoadPoint, Saturation, ServingOutcome
 
-_TIMES = ("queueing", "time_to_first_token", "time_per_output_token", "latency")
-SHARES = ("p50", "p95", "p99", "mean")
-_RATES = ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization")
-_MEANS = ("throughput_requests_per_s", "throughput_tokens_per_s", "utilization", "mean_batch", "mean_waiting")
+_MEANS = (REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,7 @@ class ServingResult(Result):
         draws: What came of it with uncertain inputs drawn, simulated when it is looked at; none or one.
     """
 
+    KIND = SERVING
     batching: str
     batch_size: int
     max_batch: int
@@ -103,6 +102,11 @@ class ServingResult(Result):
         """Rate as a share of the saturation; None if all requests came at once."""
         return None if self.rate_per_s is None else self.load_of(self.rate_per_s)
 
+    @property
+    def utilization(self) -> float:
+        """Share of the time in which the copies work."""
+        return self.outcome.utilization
+
     def load_of(self, rate_per_s: float) -> float:
         """A rate as a share of the saturation."""
         return rate_per_s / self.saturation.rate_per_s
@@ -114,15 +118,7 @@ class ServingResult(Result):
 
     def service_figures(self) -> dict[str, float | None]:
         """The figures of requests, in a line each: percentiles, rates, the load and the saturation."""
-        outcome = self.outcome
-        times = {name: getattr(outcome, name) for name in _TIMES}
-        found = {
-            f"{name}_{share}_s": None if each is None else getattr(each, f"{share}_s")
-            for name, each in times.items()
-            for share in SHARES
-        }
-        found |= {name: getattr(outcome, name) for name in _RATES}
-        return found | {"load": self.load, "saturation_per_s": self.saturation.rate_per_s}
+        return {metric.key: metric.get(self) for metric in metrics_of(SERVING)}
 
     def drawn(self) -> Iterator[ServingResult | None]:
         """The result of each draw, at the power and the prices of this one; None where it is impossible."""
@@ -249,7 +245,7 @@ def serving_warnings(rate_per_s: float | None, outcome: ServingOutcome, saturati
 
 
 def _outcome_dict(outcome: ServingOutcome) -> dict[str, Any]:
-    times = {name: getattr(outcome, name) for name in _TIMES}
+    times = {name: getattr(outcome, name) for name in WAITS}
     return (
         {name: None if each is None else asdict(each) for name, each in times.items()}
         | {name: getattr(outcome, name) for name in _MEANS}

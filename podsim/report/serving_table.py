@@ -12,9 +12,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.draws import SHARE
+from podsim.metrics import METRICS, SECONDS, SERVED_SHARES
+from podsim.metrics import SHARE as SHARE_UNIT
 from podsim.report.format import format_count, format_duration_s, format_percent, format_range, format_significant
 from podsim.report.power_table import spent_rows
-from podsim.report.serving import SHARES, ServingResult
+from podsim.report.serving import ServingResult
 from podsim.report.tables import Tables, headline, plain_table, titled
 from podsim.serving import LoadPoint, Percentiles
 
@@ -102,7 +104,7 @@ def ranged(result: ServingResult, text: str, figure: str) -> str:
     found = result.ranges.get(figure)
     if found is None:
         return text
-    shown = _percent if figure == "load" else _time if figure.endswith("_s") and "_per_s" not in figure else _number
+    shown = {SHARE_UNIT: _percent, SECONDS: _time}.get(METRICS[figure].unit, _number)
     return f"{text}  ({format_range(shown(found.low), shown(found.high))})"
 
 
@@ -128,7 +130,7 @@ def _percentiles(result: ServingResult) -> Group:
     table = plain_table("", ">P50", ">P95", ">P99", ">mean")
     for name, label in _SEEN.items():
         table.add_row(label, *_times(getattr(result.outcome, name)))
-        ranges = [result.ranges.get(f"{name}_{share}_s") for share in SHARES]
+        ranges = [result.ranges.get(f"{name}_{share}_s") for share in SERVED_SHARES]
         if any(ranges):
             lows, highs = ([_NONE if each is None else _time(end(each)) for each in ranges] for end in (_LOW, _HIGH))
             table.add_row(f"  {SHARE:.0%}: from".replace("%", " %"), *lows)

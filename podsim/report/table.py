@@ -7,6 +7,7 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
+from podsim.metrics import THROUGHPUT
 from podsim.report.base import Result
 from podsim.report.choice_table import choice_table
 from podsim.report.fault_table import fault_tables
@@ -52,7 +53,7 @@ def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
 def training_headline(result: RunResult) -> list[tuple[str, str, str]]:
     """Label, name of the quantity and value of the numbers that matter most."""
     return [
-        ("Throughput", "throughput_samples_per_s", f"{format_count(result.throughput_samples_per_s)} samples/s"),
+        ("Throughput", THROUGHPUT, f"{format_count(result.throughput_samples_per_s)} samples/s"),
         ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
         *_time_to_train(result),
         ("MFU", "mfu", format_percent(result.mfu)),

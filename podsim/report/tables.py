@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -11,21 +10,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.harmless import line
+from podsim.metrics import PER_SECOND, metric_of
 from podsim.report.base import Result
-from podsim.report.format import (
-    format_count,
-    format_duration_s,
-    format_energy_j,
-    format_error,
-    format_percent,
-    format_power_w,
-)
+from podsim.report.format import format_error, format_figure
 from podsim.report.ranges import range_text
 from podsim.report.rows import Reference
 
 Tables = Sequence[RenderableType | None]
 """Tables in the order in which they are shown; those that are None are left out."""
-_DIGITS: Final = 4
 
 
 def titled(title: str, table: Table, *lines: str) -> Group:
@@ -84,12 +76,5 @@ def _source(reference: Reference) -> str:
 
 
 def _measured(quantity: str, value: float) -> str:
-    if quantity == "mfu":
-        return format_percent(value)
-    if quantity.endswith("_w"):
-        return format_power_w(value)
-    if quantity.endswith("_j"):
-        return format_energy_j(value)
-    if quantity.endswith("_per_s"):
-        return f"{format_count(float(value))}/s"
-    return format_duration_s(value, _DIGITS)
+    metric = metric_of(quantity)
+    return f"{format_figure(metric, value)}{'/s' if metric.unit == PER_SECOND else ''}"

@@ -11,6 +11,7 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from podsim.errors import PodsimError
+from podsim.metrics import metric_of
 from podsim.report.base import Result
 from podsim.report.chart_frame import framed, plain_frame
 from podsim.report.format import format_error
@@ -18,11 +19,6 @@ from podsim.report.format import format_error
 _MOST: Final = 15
 _ROW_INCHES, _FRAME_INCHES = 0.36, 1.0
 _LOWER, _UPPER = "#4c78a8", "#e08a3c"
-_METRICS: Final = {
-    "time_to_train_s": "time to train",
-    "throughput_samples_per_s": "throughput",
-    "tokens_per_s": "tokens per second",
-}
 _Bar = tuple[str, str, float, float]
 
 
@@ -74,4 +70,4 @@ def _bars(assumptions: Sequence[Mapping[str, object]]) -> list[_Bar]:
 def _metric(assumptions: Sequence[Mapping[str, object]]) -> str:
     found = next(row["influence"] for row in assumptions if isinstance(row["influence"], Mapping))
     assert isinstance(found, Mapping)
-    return _METRICS.get(str(found["metric"]), str(found["metric"]))
+    return metric_of(str(found["metric"])).words

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rich.console import Group
 from rich.text import Text
 
 from podsim.draws import Uncertainty
+from podsim.metrics import SECONDS, metric_of
 from podsim.report.format import format_duration_s, format_error, format_significant
 from podsim.report.tables import plain_table, titled
-
-_TIMES: Final = {
-    "weight_update_s": "weight update",
-    "time_to_train_s": "time to train",
-    "time_per_output_token_s": "time per output token",
-}
-_RATES: Final = {"throughput_samples_per_s": "samples/s", "tokens_per_s": "tokens/s"}
 
 
 def uncertainty_table(found: Uncertainty | None) -> Group | None:
@@ -25,20 +17,17 @@ def uncertainty_table(found: Uncertainty | None) -> Group | None:
         return None
     table = plain_table("metric", ">P10", ">P50", ">P90", ">P10 to P90")
     for name, values in found.metrics.items():
+        metric = metric_of(name)
         low, middle, high = (values[each] for each in ("p10", "p50", "p90"))
         width = " to ".join(format_error(each / middle - 1) for each in (low, high))
         cells = (
-            _TIMES.get(name) or _RATES.get(name, name),
-            *(_shown(name, each) for each in (low, middle, high)),
+            metric.head,
+            *map(format_duration_s if metric.unit == SECONDS else format_significant, (low, middle, high)),
             width,
         )
         table.add_row(*map(Text, cells))
     title = f"How sure: {found.draws:,} draws of {len(found.drawn)} inputs, seed {found.seed}"
     return titled(title, table, *_lines(found))
-
-
-def _shown(metric: str, value: float) -> str:
-    return format_duration_s(value) if metric.endswith("_s") and metric in _TIMES else format_significant(value)
 
 
 def _lines(found: Uncertainty) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podsim.errors import BadValueError
+from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.specs.document import KeyPath
 from podsim.units import parse_quantity
 
@@ -15,7 +16,7 @@ FITS: Final = "fits"
 _BOUND: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+)")
 _AROUND: Final = re.compile(r"\s*(.+?)\s*(?:±|\+-)\s*(.+)")
 _DO: Final = "write for example `1529 ± 5 %`, `< 30 min` or `>= 0.4`"
-_DIMENSIONS: Final = {"_s": "s", "_bytes": "bytes", "_w": "w", "_j": "j"}
+_DIMENSIONS: Final = {SECONDS: "s", BYTES: "bytes", WATTS: "w", JOULES: "j", PER_SECOND: "count"}
 Given = Mapping[str, bool | float | str]
 
 
@@ -53,7 +54,8 @@ def expectation(metric: str, given: float | str) -> Expectation:
     >>> expectation("time_to_train_s", "< 30 min").high
     1800.0
     """
-    text, dimension = str(given), _dimension(metric)
+    known = metric_of(metric)
+    metric, text, dimension = known.key, str(given), _DIMENSIONS.get(known.unit, "ratio")
     if bound := _BOUND.fullmatch(text):
         sign, value = bound[1], parse_quantity(bound[2], dimension)
         ends = (-float("inf"), value) if sign[0] == "<" else (value, float("inf"))
@@ -85,9 +87,3 @@ def findings(expect: Given | None) -> Iterator[tuple[KeyPath, str, str]]:
             isinstance(given, bool) or expectation(metric, given)
         except BadValueError as error:
             yield ("expect", metric), str(error), error.do
-
-
-def _dimension(metric: str) -> str:
-    if metric.endswith("_per_s"):
-        return "count"
-    return next((found for ending, found in _DIMENSIONS.items() if metric.endswith(ending)), "ratio")

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from podsim.report.base import more_is_better
+from podsim.metrics import HEADLINES, metric_of
 from podsim.report.format import format_percent
 from podsim.report.tables import plain_table, titled
 from podsim.sweeps.chart_words import listed, quantity, short, told, words
@@ -22,8 +22,6 @@ from podsim.sweeps.names import POINT, REASON, STATUS, VARIANT
 from podsim.sweeps.rows import DONE, Row
 from podsim.sweeps.run import Swept, status_words
 
-HEADLINES: Final = ("throughput_samples_per_s", "tokens_per_s")
-"""Figures that are shown unless another is asked for, the first that is there."""
 _BEST: Final = 5
 _MOST_SAID: Final = 3
 _MOST_KEYS: Final = 4
@@ -112,7 +110,7 @@ def answer(swept: Swept, metric: str | None = None) -> Answer:
         if metric is None or not _is_figure(value):
             continue
         count += 1
-        ranked = (value if more_is_better(metric) else -value, -int(row[POINT]), row)
+        ranked = (-metric_of(metric).rank(value), -int(row[POINT]), row)
         (heappush if len(best) < _BEST else heappushpop)(best, ranked)
         worst = ranked if worst is None else min(worst, ranked)
         if compared is not None:

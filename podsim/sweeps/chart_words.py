@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, find_metric, metric_of
 from podsim.report.format import format_significant
 from podsim.sweeps.axes import NUMBER_AND_UNIT
 from podsim.sweeps.expression import number_of
-from podsim.sweeps.table import unit_of
 
-_RATE: Final = re.compile(r"(\w+?)_?(samples|tokens|requests|steps)?_per_s")
 _TIMES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (0.0, 1e-6, "µs"))
 _SIZES: Final = ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB"))
 _THOUSANDS_FROM: Final = 1e5
@@ -54,18 +52,18 @@ def quantity(metric: str, most: float) -> Quantity:
     >>> quantity("throughput_samples_per_s", 250_000.0).label
     'throughput [1,000 samples/s]'
     """
-    unit, name = unit_of(metric), metric
-    if rate := _RATE.fullmatch(metric):
+    known = find_metric(metric)
+    if known is None:
+        return Quantity(words(metric))
+    if known.unit == PER_SECOND:
         large = most >= _THOUSANDS_FROM
-        what, of = (rate[1], rate[2]) if rate[2] else ("rate", rate[1])
-        return Quantity(words(what), f"{'1,000 ' * large}{of}/s", 1000.0 if large else 1.0)
-    if unit in ("s", "B"):
-        name = name.removesuffix("_s").removesuffix("_bytes")
-        choices = _TIMES if unit == "s" else _SIZES
+        name = "rate" if known.label == known.counted else known.label
+        return Quantity(name, f"{'1,000 ' * large}{known.counted}/s", 1000.0 if large else 1.0)
+    if known.unit in (SECONDS, BYTES):
+        choices = _TIMES if known.unit == SECONDS else _SIZES
         divisor, shown = next((size, text) for least, size, text in choices if most >= least)
-        return Quantity(words(name), shown, divisor)
-    name = name.removesuffix("_w").removesuffix("_j")
-    return Quantity(words(name), unit) if unit else Quantity(words(metric))
+        return Quantity(known.label, shown, divisor)
+    return Quantity(known.label, known.unit if known.unit in (WATTS, JOULES) else "")
 
 
 def told(metric: str, value: float) -> str:
@@ -74,7 +72,8 @@ def told(metric: str, value: float) -> str:
     >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
     ('250,000 samples/s', '90 s', '0.153')
     """
-    shown = quantity(metric, min(abs(value), _THOUSANDS_FROM - 1) if metric.endswith("_per_s") else abs(value))
+    is_rate = metric_of(metric).unit == PER_SECOND
+    shown = quantity(metric, min(abs(value), _THOUSANDS_FROM - 1) if is_rate else abs(value))
     return f"{short(value / shown.divisor)} {shown.unit}".rstrip()
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from podsim.activity import run
+from podsim.metrics import THROUGHPUT, UPDATE
 from podsim.sweeps.spec import MeasuredSpec, Value
 
 if TYPE_CHECKING:
     from podsim.activity import Result
-
-_UPDATE, _THROUGHPUT = "weight_update_s", "throughput_samples_per_s"
 
 
 def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
@@ -27,7 +26,7 @@ def _measured(result: Result, metric: str) -> float | None:
     known = {each.quantity: each.measured for each in reversed(result.references)}
     if metric in known:
         return known[metric]
-    rate, update = (dict(result.figures()).get(name) for name in (_THROUGHPUT, _UPDATE))
-    if metric != _THROUGHPUT or _UPDATE not in known or rate is None or update is None:
+    rate, update = (dict(result.figures()).get(name) for name in (THROUGHPUT, UPDATE))
+    if metric != THROUGHPUT or UPDATE not in known or rate is None or update is None:
         return None
-    return rate * update / known[_UPDATE]
+    return rate * update / known[UPDATE]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from podsim.errors import BadValueError, Problem
-from podsim.report.figures import figure_names
+from podsim.metrics import FULLEST, OWN, SERVING, SPENT
 from podsim.specs.document import Document
 from podsim.sweeps.expression import Expression, expressions_in, known_name
 from podsim.sweeps.spec import StudySpec
@@ -15,7 +15,8 @@ SCENARIO, VARIANT = "scenario", "variant"
 POINT, STATUS, REASON = "point", "status", "reason"
 COLUMNS: Final = (POINT, SCENARIO, VARIANT, STATUS, REASON)
 """What every row begins with, or says of itself."""
-_OTHER_FIGURES: Final = ("memory.fullest_ipu_bytes", "warnings")
+_FIGURES: Final = {each.key for each in (*OWN, *SPENT) if each.of != (SERVING,)}
+_OTHER_FIGURES: Final = (FULLEST, "warnings")
 _CURES: Final = {
     SCENARIO: "list several scenarios at the top of the file, `scenario: [a, b]`",
     VARIANT: "write `all_variants: true` at the top of the file",
@@ -29,14 +30,14 @@ def wrong_names(study: StudySpec, document: Document) -> Iterator[Problem]:
 
 
 def _taken(study: StudySpec, document: Document) -> Iterator[Problem]:
-    meanings, figures = dict.fromkeys(COLUMNS, "is a column of every table"), figure_names()
+    meanings = dict.fromkeys(COLUMNS, "is a column of every table")
     for section in ("keys", "names", "derived"):
         for name in getattr(study, section):
             if name in meanings:
                 place, do = document.where((section, name)), _CURES.get(name, "leave one of them out")
                 do = "use another name" if name in COLUMNS and name not in _CURES else do
                 yield Problem(place, section, f"`{name}` {meanings[name]}", do)
-            elif name in _OTHER_FIGURES or name.partition(".")[0] in figures:
+            elif name in _OTHER_FIGURES or name.partition(".")[0] in _FIGURES:
                 what = f"`{name}` is a figure of results, which would replace its values"
                 yield Problem(document.where((section, name)), section, what, "use another name")
             meanings.setdefault(name, f"has its values under `{section}` already")

@@ -11,10 +11,11 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from podsim.errors import PodsimError
+from podsim.metrics import HEADLINES
 from podsim.report.chart_frame import WARNING_INK, write_figure
 from podsim.specs.wording import known_here
 from podsim.sweeps import panels
-from podsim.sweeps.answer import HEADLINES, answer
+from podsim.sweeps.answer import answer
 from podsim.sweeps.chart_words import numbers_and_unit, quantity, short, words
 from podsim.sweeps.measured import measured_points
 from podsim.sweeps.names import COLUMNS, SCENARIO, STATUS, VARIANT

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podsim.activity import run
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
+from podsim.metrics import FULLEST, METRICS
 from podsim.sweeps.names import POINT, REASON, STATUS
 from podsim.sweeps.space import Point
 
@@ -48,7 +49,6 @@ def status_of(error: PodsimError) -> str:
 def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
     """The columns of a result."""
     yield from result.figures()
-    fullest = result.memory.fullest_ipu()
-    if fullest is not None:
-        yield "memory.fullest_ipu_bytes", result.memory.used_bytes(fullest)
+    if (fullest := METRICS[FULLEST].get(result)) is not None:
+        yield FULLEST, fullest
     yield "warnings", "; ".join(result.warnings) or None

@@ -16,16 +16,14 @@ from typing import Any, Final
 
 from podsim import harmless
 from podsim.errors import OutputError, PodsimError
+from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.report.files import write_atomically
 from podsim.sweeps.rows import Row
 
 PARQUET, CSV = ".parquet", ".csv"
 SUFFIXES: Final = (PARQUET, CSV)
 _ROWS_AT_ONCE: Final = 10_000
-_UNITS: Final = {"_samples_per_s": "1/s", "_per_s": "1/s", "_bytes": "B", "_share": "1", "_s": "s"} | {
-    "_w": "W",
-    "_j": "J",
-}
+_SI: Final = (SECONDS, BYTES, WATTS, JOULES, PER_SECOND)
 _NUMERIC: Final = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]?\d{1,3})?")
 _FLAGS: Final = {"True": True, "False": False}
 _TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool"
@@ -46,14 +44,13 @@ def check_suffix(path: Path) -> None:
 
 
 def unit_of(column: str) -> str | None:
-    """The unit of a column of figures, by the end of its name.
+    """The SI unit of a column of figures; None of those without one.
 
     >>> unit_of("weight_update_s"), unit_of("breakdown.matmul"), unit_of("mfu")
     ('s', 's', None)
     """
-    if column.startswith(("breakdown.", "run_breakdown.", "time_to_train_percentiles.")):
-        return "s"
-    return next((unit for ending, unit in _UNITS.items() if column.endswith(ending)), None)
+    unit = metric_of(column).unit
+    return unit if unit in _SI else None
 
 
 def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:

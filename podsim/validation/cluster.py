@@ -17,12 +17,12 @@ from typing import Any
 from podsim.activity import run
 from podsim.errors import PodsimError, Problem, SpecError
 from podsim.influence import Probe, StandsOn
+from podsim.metrics import METRICS
 from podsim.scatter import scatter_of
 from podsim.specs import LoadedScenario, load_scenario
 from podsim.specs.assumptions import Assumption, assumptions, numbers, with_number
 from podsim.specs.scenario import Scenario
 from podsim.specs.written import VARIANTS
-from podsim.uncertainty import off_by
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.measurements import Measurement
 from podsim.watch import Watch
@@ -217,7 +217,7 @@ def _step(models: Sequence[Modelled], inputs: Sequence[Assumption], values: Mapp
 
 def _as_time(model: Modelled, value: float) -> float:
     """Rates upside down, so that constants act linearly."""
-    return 1 / value if off_by(2.0, model.measured.figure, 1.0) < 1 else value
+    return 1 / value if METRICS[model.measured.figure].more_is_better else value
 
 
 def _check_positive(values: Mapping[str, float]) -> None:

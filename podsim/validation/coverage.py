@@ -19,7 +19,8 @@ from podsim.activity import run
 from podsim.draws import Draws, percentiles
 from podsim.errors import InfeasibleError
 from podsim.influence import StandsOn
-from podsim.uncertainty import Drawn, draw, drawing_of, off_by
+from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE, metric_of
+from podsim.uncertainty import Drawn, draw, drawing_of
 from podsim.validation.compare import compared
 from podsim.validation.comparison import Comparison, NotRun
 from podsim.validation.left_out import Held, held_by, shipped
@@ -211,22 +212,22 @@ class _Figures:
     factor: float
 
     def _of(self, name: str) -> float:
-        return off_by(self.factor, name, self.drawn.metrics[name])
+        return metric_of(name).slowed(self.drawn.metrics[name], self.factor)
 
     @property
     def weight_update_s(self) -> float:
         """[s]."""
-        return self._of("weight_update_s")
+        return self._of(UPDATE)
 
     @property
     def throughput_samples_per_s(self) -> float:
         """[1/s]."""
-        return self._of("throughput_samples_per_s")
+        return self._of(THROUGHPUT)
 
     @property
     def time_to_train_s(self) -> float | None:
         """[s]."""
-        return self._of("time_to_train_s") if "time_to_train_s" in self.drawn.metrics else None
+        return self._of(TIME) if TIME in self.drawn.metrics else None
 
     @property
     def run_breakdown(self) -> Mapping[str, float]:
@@ -236,12 +237,12 @@ class _Figures:
     @property
     def steps_per_s(self) -> float:
         """[1/s]."""
-        return 1 / self._of("time_per_output_token_s")
+        return 1 / self._of(OUTPUT_TOKEN)
 
     @property
     def tokens_per_s(self) -> float:
         """[1/s]."""
-        return self._of("tokens_per_s")
+        return self._of(TOKENS)
 
 
 class _OfDraw:

@@ -26,6 +26,7 @@ from podsim.activity import run
 from podsim.draws import SHARE
 from podsim.errors import PodsimError
 from podsim.influence import StandsOn
+from podsim.metrics import METRICS, OUTPUT_TOKEN, THROUGHPUT, UPDATE
 from podsim.report.envelope import numbers_of
 from podsim.report.ranges import MODEL
 from podsim.report.ranges import NORMAL_P90 as Z
@@ -44,9 +45,9 @@ _ROW_ERROR: Final = 0.03
 _MOVED: Final = 1.02
 _TRAINING, _GENERATION, _FORWARD = "training", "generation", "forward"
 _METRIC: Final = {
-    _TRAINING: "weight_update_s",
-    _GENERATION: "time_per_output_token_s",
-    _FORWARD: "throughput_samples_per_s",
+    _TRAINING: UPDATE,
+    _GENERATION: OUTPUT_TOKEN,
+    _FORWARD: THROUGHPUT,
 }
 _GROUPS: Final = frozenset(
     {
@@ -188,7 +189,7 @@ def _moved(title: str) -> Point:
     spec, probe = stands_on.spec, stands_on.probe
     framework, sdk = framework_of(spec.software.framework), spec.software.sdk
     metric = _METRIC[spec.activity.value]
-    sign = -1 if metric.endswith("_per_s") else 1
+    sign = -1 if METRICS[metric].more_is_better else 1
 
     def log_time(changed: Any) -> float:
         try:

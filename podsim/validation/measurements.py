@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from podsim.errors import Problem, SpecError
+from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE
 from podsim.serving.csv_text import Field, fields_of, lines_of, text_of
 from podsim.specs.wording import known_here, shown
 from podsim.units import UNITS
@@ -21,10 +22,10 @@ _NUMBER: Final = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII
 _TIME: Final = dict(UNITS["s"])
 _SAMPLES: Final = dict.fromkeys(("samples/s", "images/s", "sequences/s"), 1.0)
 _METRICS: Final[dict[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
-    "weight_update": (("weight_update_s", _TIME),),
-    "time_to_train": (("time_to_train_s", _TIME),),
-    "time_per_output_token": (("time_per_output_token_s", _TIME),),
-    "throughput": (("throughput_samples_per_s", _SAMPLES), ("tokens_per_s", {"tokens/s": 1.0})),
+    "weight_update": ((UPDATE, _TIME),),
+    "time_to_train": ((TIME, _TIME),),
+    "time_per_output_token": ((OUTPUT_TOKEN, _TIME),),
+    "throughput": ((THROUGHPUT, _SAMPLES), (TOKENS, {"tokens/s": 1.0})),
 }
 """Figures that can be measured: the figure of a result that each is held against, its units and their factors."""
 _EXAMPLE: Final = {"weight_update": "ms", "time_to_train": "min", "time_per_output_token": "ms"}

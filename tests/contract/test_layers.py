@@ -11,7 +11,20 @@ import pytest
 from tests.cases import every_case
 
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "podsim"
-FOUNDATION = {"_version", "units", "errors", "watch", "memo", "deferred", "disk", "draws", "garbage", "git", "harmless"}
+FOUNDATION = {
+    "_version",
+    "units",
+    "errors",
+    "metrics",
+    "watch",
+    "memo",
+    "deferred",
+    "disk",
+    "draws",
+    "garbage",
+    "git",
+    "harmless",
+}
 ORDER = [
     "workload",
     "graph",
@@ -25,7 +38,6 @@ ORDER = [
     "training",
     "serving",
     "report",
-    "scatter",
     "influence",
     "scatter",
     "uncertainty",
@@ -136,7 +148,7 @@ def test_the_engine_knows_tasks_units_and_errors_only() -> None:
         for name in imports_of(path.read_text(encoding="utf-8"), module_name(path), is_package=path.stem == "__init__")
         if not name.startswith("engine")
     }
-    assert known <= {"units", "errors", "garbage", "program.task"}
+    assert known <= {"units", "errors", "metrics", "garbage", "program.task"}
 
 
 def test_a_task_knows_nothing() -> None:

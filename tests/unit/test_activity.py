@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import podsim
+import podsim.activity
 from podsim import ForwardResult, GenerationResult, PodsimError, RunResult, load
+from podsim.activity.settings import Settings
+from podsim.cli import app
+from podsim.draws import Draws, Seeds
 from podsim.specs import TrainingScenario
 from podsim.specs.activity import Activity
 from podsim.specs.families import forms
@@ -104,3 +112,39 @@ def test_no_code_asks_for_the_kind_of_a_scenario_but_the_scenario() -> None:
     question = re.compile(r"isinstance\([^)]*(?<!Loaded)Scenario\b")
     asking = [path for path in Path(podsim.__file__).parent.rglob("*.py") if question.search(path.read_text())]
     assert asking == []
+
+
+def test_keywords_of_functions_are_settings_with_the_same_defaults() -> None:
+    """An option has one form, which the functions of the package and the command line fill in."""
+    settings = {each.name: each.default for each in fields(Settings)}
+    keywords = {
+        function: {
+            name: each.default
+            for name, each in signature(function).parameters.items()
+            if name not in ("scenario", "variant", "overrides")
+        }
+        for function in (podsim.run, podsim.simulate, podsim.generate, podsim.infer)
+    }
+    assert keywords[podsim.run] == settings
+    assert all(each.items() <= settings.items() for each in keywords.values())
+
+
+def test_the_command_line_makes_the_settings_that_python_makes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[Settings] = []
+
+    def stop(_loaded: object, settings: Settings) -> None:
+        made.append(settings)
+        raise typer.Exit
+
+    monkeypatch.setattr(podsim.activity, "run_loaded", stop)
+    options = ["--explicit", "--influence", "--noise", "7", "--seed", "3", "--fit", "warn", "--engine", "simpy"]
+    CliRunner().invoke(app, ["run", "bert_v1.1_pod16_open", *options, "--trace", str(tmp_path / "trace.json")])
+    (found,) = made
+    wanted = Settings(explicit=True, record=True, influence=True, noise=Seeds(7, 3), fit="warn", engine="simpy")
+    assert replace(found, watch=wanted.watch, follow=wanted.follow) == wanted
+    assert found.watch is not wanted.watch
+
+
+def test_noise_and_uncertainty_are_two_questions() -> None:
+    with pytest.raises(podsim.PodsimError, match="two questions"):
+        Settings(noise=Seeds(7), uncertainty=Draws(7))

@@ -17,7 +17,7 @@ import podsim as library
 from podsim.comparisons import sides as sides_module
 from podsim.comparisons.comparison import Comparison, compare
 from podsim.comparisons.difference import Difference, Row
-from podsim.comparisons.metrics import METRICS
+from podsim.comparisons.metrics import COMPARED
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
 from tests.unit.bad_input_cases import Run
@@ -154,7 +154,7 @@ ELSEWHERE = {"in_processor_memory", "streaming_memory"} | {
 
 
 def test_every_metric_has_its_direction_here() -> None:
-    known = {(activity, metric.name) for activity, metrics in METRICS.items() for metric in metrics}
+    known = {(activity, each.name) for activity, compared in COMPARED.items() for each in compared}
     assert {each for each in known if each[1] not in ELSEWHERE} == set(EACH)
 
 

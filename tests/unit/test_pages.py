@@ -473,7 +473,7 @@ def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: N
     assert [(tile.label, tile.value) for tile in page.tiles] == [
         ("Best", "bow_pod64"),
         ("Weight update", "500 ms"),
-        ("Mfu", "20.0 %"),
+        ("MFU", "20.0 %"),
         ("IPUs", "64 (= 4 × 16)"),
         ("Within all limits", "2 of 4 options"),
     ]
@@ -516,7 +516,7 @@ def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(
         sweep_module.sweep_page(swept, "speed")
     page = sweep_module.sweep_page(swept, "mfu")
     (chart,) = charts_of(page)
-    assert next(iter(chart.choices.values())) == "mfu"
+    assert next(iter(chart.choices.values())) == "MFU"
     values = {bar["k0"]: bar.get("m0") for bar in bars_of(chart)}
     result = run(BERT, overrides=["parallelism.micro_batch_size=2"])
     assert isinstance(result, RunResult)
@@ -543,7 +543,7 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     frame.to_csv(swept.output, index=False)
     monkeypatch.setattr(sweep_module, "MOST_POINTS", 3)
     page = sweep_module.sweep_page(swept, "mfu")
-    assert (page.tiles[0].label, page.tiles[0].value, page.tiles[0].notes) == ("Most mfu", "0.2", ("at k 19",))
+    assert (page.tiles[0].label, page.tiles[0].value, page.tiles[0].notes) == ("Most MFU", "0.2", ("at k 19",))
     assert page.warnings == ()
     (chart,) = charts_of(page)
     assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]

@@ -178,7 +178,7 @@ def test_spans_of_ratios_are_logarithmic_and_small_ones_start_at_nothing(monkeyp
         ("time_to_train_s", 400.0, "time to train [min]", 60),
         ("time_to_train_s", 9000.0, "time to train [h]", 3600),
         ("tokens_per_s", 900.0, "rate [tokens/s]", 1),
-        ("memory.fullest_ipu_bytes", 2.0**29, "fullest IPU [MiB]", 2**20),
+        ("memory.fullest_ipu_bytes", 2.0**29, "memory of the fullest IPU [MiB]", 2**20),
         ("mean_power_w", 100.0, "mean power [W]", 1),
         ("mfu", 0.4, "MFU", 1),
     ],

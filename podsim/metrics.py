@@ -1,0 +1,290 @@
+"""The figures of podsim: key, label, unit, which way is better, and where a result has them. Each stands here once.
+
+All others ask this table: results, sweeps, checks, plans, comparisons, charts and pages. Keys of JSON results that are
+written another way, such as `latency.p99_s` of `latency_p99_s`, lead to the same metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+LESS, NEITHER, MORE = -1, 0, 1
+SECONDS, BYTES, WATTS, JOULES, PER_SECOND, SHARE = "s", "B", "W", "J", "1/s", "1"
+MONEY, PER_MONEY, PER_JOULE, IPU = "currency", "1/currency", "1/J", "IPU"
+TRAINING, GENERATION, FORWARD, SERVING = "training", "generation", "forward", "serving"
+_EACH: Final = (TRAINING, GENERATION, FORWARD, SERVING)
+_SECONDS_PER_HOUR: Final = 3600
+
+THROUGHPUT: Final = "throughput_samples_per_s"
+TOKENS: Final = "tokens_per_s"
+STEPS: Final = "steps_per_s"
+BATCHES: Final = "batches_per_s"
+UPDATE: Final = "weight_update_s"
+TIME: Final = "time_to_train_s"
+PERCENTILES: Final = "time_to_train_percentiles"
+FIRST_TOKEN, OUTPUT_TOKEN, LATENCY = "time_to_first_token_s", "time_per_output_token_s", "latency_s"
+REQUESTS, SERVED_TOKENS = "throughput_requests_per_s", "throughput_tokens_per_s"
+SATURATION, LOAD = "saturation_per_s", "load"
+COST, HOURLY, ENERGY = "cost_per_run", "cost_per_hour", "energy_per_run_j"
+POWER, RACK_POWER = "mean_power_w", "rack_power_w"
+IPUS: Final = "ipus"
+"""IPUs of the pod or partition; a figure of options of a plan, which no result has."""
+FULLEST, IN_PROCESSOR, STREAMING = "memory.fullest_ipu_bytes", "in_processor_memory", "streaming_memory"
+HEADLINES: Final = (THROUGHPUT, TOKENS)
+"""Rates by which results are compared unless another figure is asked for, the first that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure that results, plans, checks and comparisons tell.
+
+    Attributes:
+        key: By which it is known in tables, limits and expectations.
+        label: In words, without its unit.
+        unit: In which it is kept; `1` for shares of something, empty for plain numbers of a study.
+        better: `MORE`, `LESS`, or `NEITHER` where that depends on other figures; goals take less of those.
+        of: Activities whose results have it.
+        counted: What a rate counts, such as `samples`.
+        follows: The figure that it is in proportion to, or to whose inverse, and whose range it shares.
+        short: Other names that goals may have for it.
+        written: The key of a JSON result, where that is another.
+        getter: Finds it in a result; by default the attributes, or items of mappings, that `key` names.
+        is_family: Whether it is a mapping, whose numbers are figures of their own: `breakdown.matmul`.
+    """
+
+    key: str
+    label: str
+    unit: str
+    better: int
+    of: tuple[str, ...] = ()
+    counted: str = ""
+    follows: str = ""
+    short: tuple[str, ...] = ()
+    written: str = ""
+    getter: Callable[[Any], Any] | None = None
+    is_family: bool = False
+
+    def get(self, result: Any) -> Any:
+        """Its value in a result; None if the result has none."""
+        return _at(self.key, result) if self.getter is None else self.getter(result)
+
+    @property
+    def json_key(self) -> str:
+        """Dotted path in a result that was written as JSON."""
+        return self.written or self.key
+
+    @property
+    def head(self) -> str:
+        """The figure as the head of a narrow column: `samples/s` for a rate, otherwise its label."""
+        return f"{self.counted}/s" if self.counted and self.unit == PER_SECOND else self.label
+
+    @property
+    def words(self) -> str:
+        """The figure in a sentence: its label, or what a rate counts where that says no more."""
+        return self.head if self.label == self.counted else self.label
+
+    @property
+    def titled(self) -> str:
+        """The figure with its unit, for axes and heads of columns.
+
+        >>> METRICS[UPDATE].titled, METRICS["mfu"].titled, METRICS[THROUGHPUT].titled, METRICS[TOKENS].titled
+        ('weight update [s]', 'MFU', 'throughput [samples/s]', 'tokens/s')
+        """
+        if self.counted and self.unit == PER_SECOND:
+            return self.words if self.label == self.counted else f"{self.label} [{self.head}]"
+        return f"{self.label} [{self.unit}]" if self.unit not in ("", SHARE, IPU) else self.label
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether it is better if there is more of it."""
+        return self.better == MORE
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether it needs a price."""
+        return self.unit in (MONEY, PER_MONEY)
+
+    def rank(self, value: float) -> float:
+        """A key for sorting that puts the better first."""
+        return -value if self.more_is_better else value
+
+    def slowed(self, value: float, factor: float) -> float:
+        """Its value where all takes longer by a factor: a time grows, a rate or a share of a peak falls.
+
+        >>> METRICS[TOKENS].slowed(8.0, 2.0), METRICS[UPDATE].slowed(8.0, 2.0)
+        (4.0, 16.0)
+        """
+        return value / factor if self.more_is_better else value * factor
+
+
+def _at(path: str, value: Any) -> Any:
+    """What attributes, or items of mappings, lead to; None if one of them is missing or None."""
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+        if value is None:
+            return None
+    return value
+
+
+def _fullest(where: str, result: Any) -> int | None:
+    """Memory in use on the IPU where most is. [B]"""
+    fullest = result.memory.fullest_ipu(where)
+    return None if fullest is None else int(result.memory.used_bytes(fullest, where))
+
+
+def _ratio(above: tuple[str, ...], below: str, factor: float, result: Any) -> float | None:
+    """A figure over another, in which the first counts that is there."""
+    rate = next((found for key in above if (found := METRICS[key].get(result))), None)
+    spent = METRICS[below].get(result)
+    return factor * rate / spent if rate and spent else None
+
+
+def _rack_power_w(result: Any) -> float | None:
+    """Mean power of as many machines as a rack holds. [W]"""
+    power_w, meter = METRICS[POWER].get(result), result.meter
+    if not power_w or meter is None:
+        return None
+    racked = min(meter.machine_count, int(meter.system.link_domain_machine_count))
+    return float(power_w * racked / meter.machine_count)
+
+
+_RATES: Final = {"samples": (THROUGHPUT,), "tokens": (TOKENS, SERVED_TOKENS), "requests": (REQUESTS,)}
+"""What is done in a second, and the figures that say how much of it."""
+_DOERS: Final = {"samples": (TRAINING, FORWARD), "tokens": (GENERATION, SERVING), "requests": (SERVING,)}
+WAITS: Final = {
+    "queueing": "queueing",
+    "time_to_first_token": "time to first token",
+    "time_per_output_token": "time per output token",
+    "latency": "latency",
+}
+"""What requests that are served wait for, in words."""
+SERVED_SHARES: Final = {"p50": "P50", "p95": "P95", "p99": "P99", "mean": "mean"}
+"""What is told of each of these, in words."""
+
+OWN: Final = (
+    Metric(FIRST_TOKEN, "time to first token", SECONDS, LESS, (GENERATION,)),
+    Metric(OUTPUT_TOKEN, "time per output token", SECONDS, LESS, (GENERATION,)),
+    Metric(TOKENS, "tokens", PER_SECOND, MORE, (GENERATION,), counted="tokens"),
+    Metric(STEPS, "steps", PER_SECOND, MORE, (GENERATION,), counted="steps", follows=TOKENS),
+    *(
+        Metric(
+            key=f"{wait}_{share}_s",
+            label=f"{label}, {share_label}",
+            unit=SECONDS,
+            better=LESS,
+            of=(SERVING,),
+            short=("p99_latency",) if (wait, share) == ("latency", "p99") else (),
+            written=f"{wait}.{share}_s",
+            getter=partial(_at, f"outcome.{wait}.{share}_s"),
+        )
+        for (wait, label), (share, share_label) in product(WAITS.items(), SERVED_SHARES.items())
+    ),
+    *(
+        Metric(key, what, PER_SECOND, MORE, (SERVING,), counted=what, getter=partial(_at, f"outcome.{key}"))
+        for key, what in ((REQUESTS, "requests"), (SERVED_TOKENS, "tokens"))
+    ),
+    Metric(LATENCY, "latency", SECONDS, LESS, (GENERATION, FORWARD)),
+    Metric(THROUGHPUT, "throughput", PER_SECOND, MORE, (TRAINING, FORWARD), "samples", short=("throughput",)),
+    Metric(BATCHES, "batches", PER_SECOND, MORE, (FORWARD,), counted="batches", follows=THROUGHPUT),
+    Metric("utilization", "utilisation", SHARE, MORE, (FORWARD, SERVING), follows=THROUGHPUT),
+    Metric("utilization_of_pod", "utilisation of the pod", SHARE, MORE, (FORWARD,), follows=THROUGHPUT),
+    Metric(LOAD, "load", SHARE, NEITHER, (SERVING,)),
+    Metric(
+        key=SATURATION,
+        label="saturation",
+        unit=PER_SECOND,
+        better=MORE,
+        of=(SERVING,),
+        written="saturation.rate_per_s",
+        getter=partial(_at, "saturation.rate_per_s"),
+    ),
+    Metric(UPDATE, "weight update", SECONDS, LESS, (TRAINING,)),
+    Metric(TIME, "time to train", SECONDS, LESS, (TRAINING,), short=("time", "deadline")),
+    Metric(PERCENTILES, "time to train", SECONDS, LESS, (TRAINING,), is_family=True),
+    Metric("mfu", "MFU", SHARE, MORE, (TRAINING,), follows=THROUGHPUT),
+    Metric("mfu_of_pod", "MFU of the pod", SHARE, MORE, (TRAINING,), follows=THROUGHPUT),
+    Metric("breakdown", "breakdown", SECONDS, LESS, (TRAINING, GENERATION, FORWARD), is_family=True),
+    Metric("run_breakdown", "run", SECONDS, LESS, (TRAINING,), is_family=True),
+)
+"""What results say of their run, in the order of tables."""
+SPENT: Final = (
+    # Less power is no gain where IPUs wait longer, nor a loss; the energy of what is done tells.
+    Metric(POWER, "mean power", WATTS, NEITHER, _EACH, short=("power",)),
+    Metric("energy_per_sample_j", "energy per sample", JOULES, LESS, (TRAINING, FORWARD), follows=THROUGHPUT),
+    Metric("energy_per_token_j", "energy per token", JOULES, LESS, (GENERATION, SERVING), follows=TOKENS),
+    Metric("energy_per_request_j", "energy per request", JOULES, LESS, (SERVING,), follows=REQUESTS),
+    Metric(ENERGY, "energy per run", JOULES, LESS, (TRAINING,), follows=TIME, short=("energy",)),
+    Metric(HOURLY, "cost per hour", MONEY, LESS, _EACH),
+    Metric(
+        "cost_per_million_samples", "cost per million samples", MONEY, LESS, (TRAINING, FORWARD), follows=THROUGHPUT
+    ),
+    Metric("cost_per_million_tokens", "cost per million tokens", MONEY, LESS, (GENERATION, SERVING), follows=TOKENS),
+    Metric(COST, "cost per run", MONEY, LESS, (TRAINING,), follows=TIME, short=("cost", "budget")),
+)
+"""Power, energy and cost; those that a result does not have are left out."""
+MADE: Final = (
+    Metric(RACK_POWER, "rack power", WATTS, NEITHER, _EACH, short=("rack_power",), getter=_rack_power_w),
+    *(
+        Metric(key, label, unit, MORE, _DOERS[what], what, rates[0], getter=partial(_ratio, rates, below, factor))
+        for what, rates in _RATES.items()
+        for key, label, unit, below, factor in (
+            (f"{what}_per_s_per_w", f"{what}/s per W", PER_JOULE, POWER, 1),
+            (f"{what}_per_currency", f"{what} per currency", PER_MONEY, HOURLY, _SECONDS_PER_HOUR),
+        )
+    ),
+)
+"""What plans make of the figures of a result; those that it does not have are left out."""
+_OTHERS: Final = (
+    *(
+        Metric(
+            key=f"{PERCENTILES}.{share.lower()}",
+            label=f"time to train, {share}",
+            unit=SECONDS,
+            better=LESS,
+            follows="" if share == "P50" else f"{PERCENTILES}.p50",
+        )
+        for share in ("P10", "P50", "P90")
+    ),
+    Metric(FULLEST, "memory of the fullest IPU", BYTES, LESS, getter=partial(_fullest, IN_PROCESSOR)),
+    Metric(IN_PROCESSOR, "in-processor memory, fullest IPU", BYTES, LESS, getter=partial(_fullest, IN_PROCESSOR)),
+    Metric(STREAMING, "streaming memory, fullest IPU", BYTES, LESS, getter=partial(_fullest, STREAMING)),
+    Metric(IPUS, "IPUs", IPU, LESS),
+)
+METRICS: Final[Mapping[str, Metric]] = {each.key: each for each in (*OWN, *SPENT, *MADE, *_OTHERS)}
+"""All metrics by their keys."""
+SHORT: Final[Mapping[str, str]] = {name: each.key for each in METRICS.values() for name in each.short}
+"""Keys by the short names that goals may have for them; columns of studies go by names of their own."""
+_WRITTEN: Final = {each.written: each for each in METRICS.values() if each.written}
+
+
+def find_metric(name: str) -> Metric | None:
+    """The metric of a key, or of its path in a JSON result; None of what is no figure.
+
+    >>> [find_metric(name).key for name in ("latency.p99_s", "latency_p99_s")]
+    ['latency_p99_s', 'latency_p99_s']
+    >>> find_metric("breakdown.matmul").titled
+    'breakdown: matmul [s]'
+    """
+    found = METRICS.get(name) or _WRITTEN.get(name)
+    if found is not None:
+        return found
+    family, _, part = name.partition(".")
+    known = METRICS.get(family)
+    if known is None or not known.is_family or not part:
+        return None
+    label = f"{known.label}: {part.replace('_', ' ')}"
+    return replace(known, key=name, label=label, getter=partial(_at, name), is_family=False)
+
+
+def metric_of(name: str) -> Metric:
+    """The metric of a name; a column of a study that is no figure is a plain number, of which less comes first."""
+    return find_metric(name) or Metric(name, name.replace("_", " "), "", NEITHER)
+
+
+def metrics_of(activity: str) -> tuple[Metric, ...]:
+    """What results of an activity, or of `serving`, say of their run, in the order of tables."""
+    return tuple(each for each in OWN if activity in each.of)
