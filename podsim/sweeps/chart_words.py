@@ -121,8 +121,8 @@ def short(value: object) -> str:
 
     >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
     ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
-    >>> short(13020.4), short(0.00002), short("13020.5 GB/s")
-    ('13,020', '0.00002', '13,021 GB/s')
+    >>> short(13020.4), short(0.00002), short("13021.5 GB/s")
+    ('13,020', '0.00002', '13,022 GB/s')
     """
     if value is None or value != value:  # not a number
         return "–"

@@ -147,7 +147,7 @@ def test_blind_predictions_of_version_0_6_are_never_computed_again() -> None:
 
 
 def test_the_page_on_accuracy_shows_those_of_version_0_6_as_they_are() -> None:
-    page = (ROOT / "docs/background/accuracy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/background/blind-predictions.md").read_text(encoding="utf-8")
     assert len(rows(LATER_BLIND)) == 13
     for row in rows(LATER_BLIND):
         names = row["row"], row["described_as"], row["quantity"].replace("_", " ")
@@ -189,7 +189,7 @@ def test_rows_that_were_kept_aside_are_no_calibration() -> None:
 
 
 def test_the_page_on_accuracy_shows_the_blind_predictions_as_they_are() -> None:
-    page = (ROOT / "docs/background/accuracy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/background/blind-predictions.md").read_text(encoding="utf-8")
     for row in rows(BLIND):
         error = f"{row['error_percent']} %"
         cells = (row["row"], row["quantity"].replace("_", " "), row["predicted"], row["measured"], row["unit"], error)

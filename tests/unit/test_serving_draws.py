@@ -166,7 +166,7 @@ def test_a_plan_of_serving_says_how_often_each_option_holds() -> None:
     for table in answer_tables(answer):
         console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    for words in ("holds", "latency p99", "saturation/s", "How sure: 4 draws", "within limits in"):
+    for words in ("holds", "latency, P99", "saturation", "How sure: 4 draws", "within limits in"):
         assert words in text
 
 

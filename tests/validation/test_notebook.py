@@ -85,7 +85,8 @@ def test_every_submission_has_whiskers_around_its_score() -> None:
     logged = {tuple(row[key] for key in keys): row for row in rows("mlperf_submissions")}
     assert runs.keys() == logged.keys()
     missed = {key for key in runs if runs[key] < RUNS[key[2]]}
-    assert missed == {key for key in runs if (key[0], key[2]) == ("v1.1", "resnet")}
+    of_paddle = ("v2.0", "closed", "bert", "16", "PaddlePaddle", "Graphcore")  # nine of ten runs reached the target
+    assert missed == {key for key in runs if (key[0], key[2]) == ("v1.1", "resnet")} | {of_paddle}
     assert all(runs[key] == RUNS[key[2]] - 1 for key in missed)
 
 
