@@ -22,8 +22,14 @@ def main() -> int:
         return 1
     rows = validate()
     points = LeftOut(points_of(rows, list), committed_values(), products_of(rows))
-    TARGET.write_text(json.dumps(as_plain(points), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(points)
+    write(shipped())  # whose table follows from rows with as many digits as the file has
     return 0
+
+
+def write(points: LeftOut) -> None:
+    """Write the rows and what follows from them."""
+    TARGET.write_text(json.dumps(as_plain(points), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
