@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from podsim.report.envelope import hardware_of
+from podsim.report.envelope import HARDWARE, hardware_of
 from podsim.specs import data_file
 from podsim.specs.activity import Activity
 from podsim.specs.scenario import Scenario
@@ -129,7 +129,7 @@ class Table:
         if beyond:
             variance += self._step("hardware", traits) ** 2 * sum(far * far for far in beyond.values())
             farthest = sorted(beyond, key=lambda key: -abs(beyond[key]))
-            named = ", ".join(f"`{key}` ({_times(beyond[key])})" for key in farthest[:3])
+            named = ", ".join(f"{_named(key)} ({_times(beyond[key])})" for key in farthest[:3])
             more = f" and {len(beyond) - 3} more numbers" if len(beyond) > 3 else ""
             reasons.append(f"the machine lies beyond all compared ones in {named}{more}")
         return Scatter(math.sqrt(variance), tuple(reasons))
@@ -144,6 +144,15 @@ def _far(value: float, bounds: tuple[float, float] | None) -> float:
     if bounds is None or value <= 0 or bounds[0] <= 0:
         return 0.0
     return max(0.0, math.log(value / bounds[1])) or min(0.0, math.log(value / bounds[0]))
+
+
+def _named(key: str) -> str:
+    """A number of the machine in words.
+
+    >>> _named("clock_hz")
+    'clock'
+    """
+    return HARDWARE[key][0].rstrip(",") if key in HARDWARE else f"`{key}`"
 
 
 def _times(far: float) -> str:

@@ -26,7 +26,7 @@ RANGES: Final = ("layer_count", "hidden_size", "depth", "sequence_length", "batc
 SERVING: Final = "serving under load"
 _GIGA: Final = 1e9
 _DIGITS: Final = 4
-_HARDWARE: Final = {
+HARDWARE: Final = {
     "clock_hz": ("clock", "Hz"),
     "tile_count": ("tiles", ""),
     "tile_memory_bytes": ("memory of a tile", "B"),
@@ -110,7 +110,7 @@ def hardware_of(spec: Any) -> dict[str, float]:
         "streaming_memory_bytes": machine.streaming_memory.capacity_per_ipu_bytes,
         "streaming_bytes_per_s": machine.streaming_memory.machine_bytes_per_s,
     }
-    return {name: float(number) for name in _HARDWARE if (number := found[name]) is not None}
+    return {name: float(number) for name in HARDWARE if (number := found[name]) is not None}
 
 
 def _usage(spec: Any) -> Usage:
@@ -150,7 +150,7 @@ def _outside(spec: Any, covered: Mapping[str, Any]) -> Iterator[str]:
     for name, number in hardware_of(spec).items():
         low, high = covered.get("hardware", {}).get(name, (0, 0))
         if not low <= number <= high:
-            words, unit = _HARDWARE[name]
+            words, unit = HARDWARE[name]
             covers = _span(_physical(low, unit), _physical(high, unit))
             yield f"{words} {_physical(number, unit)} ({covers} covered)"
     kind = spec.model.kind
