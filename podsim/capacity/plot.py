@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from podsim.capacity.answer import Answer
 from podsim.capacity.front import value
 from podsim.capacity.option import Option
-from podsim.capacity.show import headline
-from podsim.capacity.wording import axis_label
+from podsim.capacity.show import axis_label, headline
 from podsim.errors import PodsimError
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
 from podsim.report.chart_frame import write_figure

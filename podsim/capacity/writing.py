@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.parallelism.choice import Candidate
-from podsim.report.choice_text import section_lines
+from podsim.report.choice_table import section_lines
 from podsim.specs import LoadedScenario
 from podsim.specs.auto import AUTO
 from podsim.specs.document import Document

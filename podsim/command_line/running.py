@@ -159,15 +159,15 @@ def _shown(activity: Activity) -> _Shown:
 
     match activity:
         case Activity.TRAINING:
-            from podsim.report.table import training_tables
+            from podsim.report.tables import training_tables
 
             return _Shown("choosing: trying", training_tables, _draw)
         case Activity.GENERATION:
-            from podsim.report.generation_table import generation_tables
+            from podsim.report.tables import generation_tables
 
             return _Shown("choosing: trying", generation_tables, _draw_generation)
         case Activity.FORWARD:
-            from podsim.report.forward_table import forward_tables
+            from podsim.report.tables import forward_tables
 
             return _Shown("reading:", forward_tables, _draw)
 
@@ -189,10 +189,9 @@ def show_result(result: Result, tables: Callable[..., Tables], output_format: Fo
     if output_format is Format.JSON:
         print_data(f"{result.to_json()}\n")
     else:
-        from podsim.command_line.console import TableConsole
         from podsim.report.page import print_result
 
-        print_result(result, tables, TableConsole())
+        print_result(result, tables)
 
 
 def echo(text: str, for_programs: bool) -> None:

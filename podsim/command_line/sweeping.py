@@ -57,8 +57,8 @@ def sweep(
     report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.command_line.console import TableConsole
     from podsim.report.files import check_outputs
+    from podsim.report.page import PlainConsole
     from podsim.specs.library import find
     from podsim.sweeps import sweep as sweep_study
     from podsim.sweeps.answer import answer, answer_tables
@@ -85,7 +85,7 @@ def sweep(
         say(f"{table} holds this study already")
     typer.echo(terminal(_summary(swept)))
     found = answer(swept, metric)
-    console = TableConsole()
+    console = PlainConsole()
     for each in answer_tables(found):
         console.print(each)
     _draw(swept, plot, report, metric)

@@ -24,7 +24,7 @@ from podsim.plan.forward_job import forward_job
 from podsim.plan.job import training_job
 from podsim.plan.memory import IpuMemory
 from podsim.plan.plan import cost_model, job_memory
-from podsim.report.choice_text import choice_yaml, division_words
+from podsim.report.choice_table import choice_yaml, division_words
 from podsim.specs import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.specs.division import ParallelismSpec
 from podsim.specs.pods import larger_pods

@@ -12,10 +12,11 @@ from podsim.comparisons.cells import input_cells, metric_cells, waterfall_cells
 from podsim.comparisons.difference import SAME, Difference, Row, Waterfall
 from podsim.comparisons.wording import change_of, change_of_row, duration_of_ps, value_of, verdict_of
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile, in_title
+from podsim.pages.parts import Block, Chart, Folded, Page, Section, Tile, in_title
 from podsim.pages.patterns import FASTER, SLOWER, TOTAL, fill_of, legend_of
 from podsim.pages.time_charts import unit_for_s
 from podsim.report.kinds import kind_of
+from podsim.show.table import Table, columns
 from podsim.units import ps_to_seconds
 
 _PRECISION: Final = 4
@@ -76,19 +77,19 @@ def _section(each: Difference, letter: str) -> Section:
     return Section(f"{letter} against A: {each.a.activity}", blocks)
 
 
-def _grid(cells: Sequence[Sequence[str]], letter: str, title: str = "") -> Grid:
+def _grid(cells: Sequence[Sequence[str]], letter: str, title: str = "") -> Table:
     headers = [f">{header}" if header in {*_NUMBERS, letter} else header for header in cells[0]]
-    return Grid(headers, cells[1:], title)
+    return Table(columns(*headers), cells[1:], title)
 
 
 def _inputs(each: Difference, letter: str) -> Iterator[Block]:
     if not each.inputs:
         return
     few, left_out = input_cells(each.inputs, letter, everything=False)
-    yield Grid(few[0], few[1:], "What differs in the inputs")
+    yield Table(columns(*few[0]), few[1:], "What differs in the inputs")
     if left_out:
         cells, _ = input_cells(each.inputs, letter, everything=True)
-        yield Folded(f"{left_out} more, with those above", [Grid(cells[0], cells[1:])])
+        yield Folded(f"{left_out} more, with those above", [Table(columns(*cells[0]), cells[1:])])
 
 
 def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:

@@ -12,9 +12,10 @@ from podsim._version import __version__
 from podsim.checks.show import counted
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
+from podsim.pages.parts import Block, Chart, Folded, Page, Section, Tile
 from podsim.pages.sweep_charts import Varied, chart_over
 from podsim.report.format import format_significant
+from podsim.show.table import Table, columns
 from podsim.specs.wording import known_here
 from podsim.sweeps.answer import answer
 from podsim.sweeps.chart_words import numbers_and_unit, told
@@ -240,9 +241,9 @@ def _points(table: _Table) -> Iterator[Section]:
     ]
     more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
     few = rows[:_FEW]
-    blocks: list[Block] = [Grid(headers, few, f"The best by {metric_of(table.figures[0]).titled}")]
+    blocks: list[Block] = [Table(columns(*headers), few, f"The best by {metric_of(table.figures[0]).titled}")]
     if len(rows) > len(few):
-        blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
+        blocks.append(Folded("More points", [Table(columns(*headers), rows, notes=more)]))
     yield Section("Points", blocks)
 
 
@@ -263,5 +264,5 @@ def _left_out(table: _Table) -> Iterator[Section]:
         for row in listed
     ]
     more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
-    grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
+    grid = Table(columns(">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
     yield Section("What could not be simulated", [Folded(f"{counted(count, 'point')}, with the reason", [grid])])

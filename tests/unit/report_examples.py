@@ -29,7 +29,7 @@ from podsim.report.rows import (
 from podsim.report.simulated import Simulated
 from podsim.report.sources import Sources
 from podsim.report.step import StepReport
-from podsim.report.table import training_tables
+from podsim.report.tables import training_tables
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4

@@ -12,7 +12,7 @@ import podsim
 from podsim.errors import SpecError
 from podsim.report.bill import Cost, price_warnings, today
 from podsim.report.power import Energy, Meter, Work
-from podsim.report.power_table import spent_rows
+from podsim.report.tables import spent_rows
 from podsim.specs import load_scenario
 from podsim.specs.costs import CostSpec
 from tests.unit.report_examples import make_result

@@ -13,8 +13,8 @@ import pytest
 from podsim import run
 from podsim.capacity import Answer, Goal, Option, find_systems, kept, read_goal
 from podsim.capacity.candidates import Candidates
-from podsim.capacity.chart import drawn
 from podsim.capacity.front import pareto_front
+from podsim.capacity.show import drawn
 from podsim.errors import OutputError, PodsimError, SpecError
 
 BERT = "bert_v1.1_pod16_open"

@@ -19,8 +19,9 @@ from podsim.checks.verdict import Finding, Verdict, check
 from podsim.cli import main
 from podsim.comparisons.comparison import compare
 from podsim.pages.html import as_html
-from podsim.pages.parts import Grid, Page, Section
+from podsim.pages.parts import Page, Section
 from podsim.report.page import PlainConsole
+from podsim.show.table import Table, columns
 from podsim.sweeps.plot import plot_study
 from podsim.sweeps.table import write_table
 
@@ -196,7 +197,7 @@ def test_tables_take_no_text_for_markup(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_pages_escape_and_leave_out() -> None:
-    sections = [Section(EVIL, [EVIL, Grid([EVIL], [[EVIL]], EVIL)])]
+    sections = [Section(EVIL, [EVIL, Table(columns(EVIL), [[EVIL]], EVIL)])]
     page = Page(title=EVIL, about=(EVIL,), version="1", inputs=[(EVIL, "0")], tiles=[], sections=sections)
     text = as_html(page)
     assert "<img src=x>" not in text

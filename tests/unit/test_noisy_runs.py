@@ -19,7 +19,7 @@ from podsim.engine.flat import flatten
 from podsim.errors import PodsimError
 from podsim.program.compile import in_turns
 from podsim.program.task import Jitter, Program
-from podsim.report.noise_table import noise_table
+from podsim.report.tables import noise_table
 from podsim.specs import TrainingScenario, load_scenario
 from podsim.training import noise
 from podsim.training.noisy_runs import Floats, Job, Updates, all_runs, job_of, run_updates

@@ -12,8 +12,8 @@ from podsim.cost.planned import Chip
 from podsim.errors import SpecError
 from podsim.report.format import format_energy_j
 from podsim.report.power import Energy, Meter, Work
-from podsim.report.power_table import spent_rows
 from podsim.report.rows import Reference
+from podsim.report.tables import spent_rows
 from podsim.specs import load_scenario
 from podsim.specs.assumptions import assumptions, numbers, with_value
 from podsim.specs.expectations import expectation

@@ -18,9 +18,9 @@ from podsim.draws import Draws, Range, Seeds
 from podsim.influence import Measure, StandsOn
 from podsim.pages.html import as_html
 from podsim.pages.result_page import result_page
-from podsim.report.generation_table import generation_tables
 from podsim.report.page import print_result
 from podsim.report.ranges import CONVERGENCE, MODEL, of_triangle, of_values, ranges_of
+from podsim.report.tables import generation_tables
 from podsim.scatter import Scatter
 from podsim.specs import load_scenario
 from podsim.specs.scenario import Scenario

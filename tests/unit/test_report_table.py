@@ -8,7 +8,7 @@ from rich.console import Console
 from podsim.report.envelope import Envelope
 from podsim.report.page import print_result
 from podsim.report.rows import IpuAccount
-from podsim.report.table import training_tables
+from podsim.report.tables import training_tables
 from podsim.specs.without_effect import WithoutEffect
 from tests.unit.report_examples import LANES, make_result, result_text
 

@@ -15,12 +15,10 @@ from rich.console import Console
 import podsim
 from podsim.cli import main
 from podsim.report.base import Result
-from podsim.report.forward_table import forward_tables
-from podsim.report.generation_table import generation_tables
 from podsim.report.page import print_result
 from podsim.report.serving_table import serving_tables
 from podsim.report.simulated import Simulated
-from podsim.report.table import training_tables
+from podsim.report.tables import forward_tables, generation_tables, training_tables
 from podsim.specs import load_scenario
 from podsim.specs.library import data_file
 from podsim.validation.reference_data import submissions

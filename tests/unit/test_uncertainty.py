@@ -17,7 +17,7 @@ from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
 from podsim.influence import Measure, StandsOn
 from podsim.report.page import print_result
-from podsim.report.table import training_tables
+from podsim.report.tables import training_tables
 from podsim.report.tornado import plot_tornado
 from podsim.scatter import Scatter, scatter_of
 from podsim.specs import load_scenario

@@ -1,0 +1,1 @@
+"""How an answer looks: tables as data, and what writes them."""
