@@ -11,14 +11,14 @@ from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import ipus_chart, waterfall
 from podsim.pages.timeline import timeline_chart
-from podsim.report.base import Result
-from podsim.report.choice_table import choice_tables
-from podsim.report.forward import ForwardResult
-from podsim.report.generation import GenerationResult
-from podsim.report.result import RunResult
-from podsim.report.rows import OperationRow
-from podsim.report.serving import ServingResult
-from podsim.report.tables import (
+from podsim.result.base import Result
+from podsim.show.choice_table import choice_tables
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.result import RunResult
+from podsim.result.rows import OperationRow
+from podsim.result.serving import ServingResult
+from podsim.show.tables import (
     forward_headline,
     generation_headline,
     operation_table,

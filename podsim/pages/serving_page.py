@@ -8,10 +8,10 @@ from typing import Any, Final
 from podsim.pages.parts import Chart, Section, Spec, Tile
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import unit_for_s, waterfall
-from podsim.report.format import format_duration_s, format_percent, format_significant
-from podsim.report.serving import ServingResult
-from podsim.report.serving_table import percentile_table, serving_headline
-from podsim.report.tables import spent_rows
+from podsim.format import format_duration_s, format_percent, format_significant
+from podsim.result.serving import ServingResult
+from podsim.show.serving_table import percentile_table, serving_headline
+from podsim.show.tables import spent_rows
 from podsim.show.table import Table, columns
 
 _LINES: Final = {"P50": ("#5b9bd1", [1, 0]), "P95": ("#b35806", [7, 4]), "P99": ("#1a1a1a", [2, 3])}
