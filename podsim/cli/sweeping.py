@@ -57,11 +57,11 @@ def sweep(
     report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.result.files import check_outputs
-    from podsim.show.page import PlainConsole
-    from podsim.scenario.library import find
     from podsim.many.sweeps import sweep as sweep_study
     from podsim.many.sweeps.answer import answer, answer_tables
+    from podsim.result.files import check_outputs
+    from podsim.scenario.library import find
+    from podsim.show.page import PlainConsole
 
     check_paths(None, plot)
     check_report(report)

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from podsim._version import __version__
+from podsim.draws import SHARE
+from podsim.format import format_percent
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.show import answer_tables, axis_label, cell, figure_column, headline, range_text
-from podsim.draws import SHARE
 from podsim.metrics import metric_of
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Chart, Folded, Page, Section, Spec, Tile, in_title
 from podsim.pages.patterns import FOLDED, SLOWER, TOTAL, colour_of, fill_of, legend_of
-from podsim.format import format_percent
 from podsim.show.table import Cells, Table, columns
 
 _MOST_BARS: Final = 30

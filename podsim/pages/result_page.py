@@ -12,12 +12,12 @@ from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import ipus_chart, waterfall
 from podsim.pages.timeline import timeline_chart
 from podsim.result.base import Result
-from podsim.show.choice_table import choice_tables
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.result import RunResult
 from podsim.result.rows import OperationRow
 from podsim.result.serving import ServingResult
+from podsim.show.choice_table import choice_tables
 from podsim.show.tables import (
     forward_headline,
     generation_headline,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from podsim.format import format_duration_s, format_percent, format_significant
 from podsim.pages.parts import Chart, Section, Spec, Tile
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import unit_for_s, waterfall
-from podsim.format import format_duration_s, format_percent, format_significant
 from podsim.result.serving import ServingResult
 from podsim.show.serving_table import percentile_table, serving_headline
-from podsim.show.tables import spent_rows
 from podsim.show.table import Table, columns
+from podsim.show.tables import spent_rows
 
 _LINES: Final = {"P50": ("#5b9bd1", [1, 0]), "P95": ("#b35806", [7, 4]), "P99": ("#1a1a1a", [2, 3])}
 _TIMES: Final = (

@@ -1,1 +1,1 @@
-"""How an answer looks: tables as data, and what writes them."""
+"""How results look: tables, charts and files; a table and a chart are data that renderers draw."""

@@ -10,8 +10,8 @@ from rich.segment import Segment
 
 from podsim.harmless import line, terminal
 from podsim.result.base import Result
-from podsim.show.tables import Tables, assumption_table, uncertainty_table
 from podsim.show.table import Passage
+from podsim.show.tables import Tables, assumption_table, uncertainty_table
 
 
 class PlainConsole(Console):

@@ -7,13 +7,13 @@ from operator import attrgetter
 from typing import Final
 
 from podsim.draws import SHARE
+from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
 from podsim.metrics import METRICS, SECONDS, SERVED_SHARES
 from podsim.metrics import SHARE as SHARE_UNIT
-from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
 from podsim.result.serving import ServingResult
-from podsim.show.tables import Tables, headline_table, spent_rows
 from podsim.runs.serving import Percentiles
 from podsim.show.table import Cell, Cells, Column, Passage, Table, columns, sparkline
+from podsim.show.tables import Tables, headline_table, spent_rows
 
 _DIGITS: Final = 4
 _SPARKS: Final = 60

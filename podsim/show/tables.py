@@ -8,10 +8,6 @@ from itertools import groupby
 from typing import Final
 
 from podsim.draws import Noisy, Uncertainty
-from podsim.metrics import METRICS, PER_SECOND, SECONDS, STEPS, THROUGHPUT, TOKENS, metric_of
-from podsim.result.base import Result
-from podsim.show.choice_table import choice_tables
-from podsim.result.faults import FaultReport, ranges
 from podsim.format import (
     format_bytes,
     format_count,
@@ -23,6 +19,9 @@ from podsim.format import (
     format_power_w,
     format_significant,
 )
+from podsim.metrics import METRICS, PER_SECOND, SECONDS, STEPS, THROUGHPUT, TOKENS, metric_of
+from podsim.result.base import Result
+from podsim.result.faults import FaultReport, ranges
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.kinds import COMPUTE, WAITING, kind_of
@@ -31,6 +30,7 @@ from podsim.result.ranges import range_text
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
+from podsim.show.choice_table import choice_tables
 from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, bar, columns
 
 Tables = Sequence[Block | None]

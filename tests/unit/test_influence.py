@@ -9,10 +9,10 @@ import pytest
 
 import podsim
 from podsim.result.influence import StandsOn
-from podsim.show.tables import assumption_table
-from podsim.show.table import to_text
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
+from podsim.show.table import to_text
+from podsim.show.tables import assumption_table
 from tests.unit.report_examples import result_text
 
 _TRAINED = "gpt2_small_pod4"

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.tiles.planned import Chip
 from podsim.errors import SpecError
 from podsim.format import format_energy_j
 from podsim.result.power import Energy, Meter, Work
 from podsim.result.rows import Reference
-from podsim.show.tables import spent_rows
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions, numbers, with_value
 from podsim.scenario.expectations import expectation
 from podsim.scenario.hardware import System
 from podsim.scenario.load import load_hardware
 from podsim.scenario.power import ChipPower, HostPower, MachinePower, PodPower
+from podsim.show.tables import spent_rows
+from podsim.tiles.planned import Chip
 from tests.unit.report_examples import make_result, result_text
 
 

@@ -9,15 +9,15 @@ from math import log
 from textwrap import fill
 from typing import Any, Final
 
+from podsim.draws import Range
+from podsim.format import format_figure, format_percent, format_significant, format_span
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.sure import RELIABLE
-from podsim.draws import Range
-from podsim.metrics import COST, IPU, IPUS, LATENCY, MONEY, PER_SECOND, SHARE, THROUGHPUT, TIME, TOKENS, metric_of
-from podsim.format import format_figure, format_percent, format_significant, format_span
-from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, columns
 from podsim.many.sweeps.chart_words import short
+from podsim.metrics import COST, IPU, IPUS, LATENCY, MONEY, PER_SECOND, SHARE, THROUGHPUT, TIME, TOKENS, metric_of
+from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, columns
 
 _MOST_KEYS: Final = 3
 """More that vary share a column."""
