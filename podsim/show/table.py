@@ -43,6 +43,7 @@ class Column:
         head: What it holds; may have several lines.
         is_number: Whether it is aligned to the right, and kept on one line as long as there is room.
         style: How a terminal shows its cells, as Rich names it.
+        whole: Whether its cells stay on one line as long as there is room, as numbers do.
         unit: Of the numbers behind its cells, where they are not written in that of the head.
     """
 
@@ -50,6 +51,7 @@ class Column:
     is_number: bool = False
     style: str = ""
     unit: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,10 @@ def _widths(table: Table, width: int) -> list[int]:
     word = [max(map(cell_len, column.head.split()), default=0) for column in table.columns]
     widths = list(map(max, body, head))
     room = width - len(_GAP) * (len(widths) - 1)
-    text = [least if column.is_number else _LEAST for column, least in zip(table.columns, widths, strict=True)]
+    text = [
+        least if column.is_number or column.whole else _LEAST
+        for column, least in zip(table.columns, widths, strict=True)
+    ]
     for least in (text, list(map(max, body, word)), body, [1] * len(widths)):
         while sum(widths) > room and any(map(gt, widths, least)):
             wide = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
