@@ -11,12 +11,12 @@ from podsim.format import format_percent
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
-from podsim.many.capacity.show import answer_tables, axis_label, cell, figure_column, headline, range_text
+from podsim.many.capacity.show import answer_tables, axis_label, cell, headline, option_table, range_text
 from podsim.metrics import metric_of
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Chart, Folded, Page, Section, Spec, Tile, in_title
 from podsim.pages.patterns import FOLDED, SLOWER, TOTAL, colour_of, fill_of, legend_of
-from podsim.show.table import Cells, Table, columns
+from podsim.show.table import Table
 
 _MOST_BARS: Final = 30
 _MOST_LISTED: Final = 500
@@ -199,13 +199,7 @@ def _points(values: list[dict[str, Any]], x: Spec, y: str, tips: Sequence[str]) 
 
 def _figures(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     """All figures of all options, folded away."""
-    shown = found[:_MOST_LISTED]
-    names = list(dict.fromkeys(name for each in shown for name in each.figures or {}))
-    known = [name for name in names if any(value(each, name) is not None for each in shown)]
-    rows: list[Cells] = [
-        (each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown
-    ]
-    if rows:
+    if found:
+        shown = found[:_MOST_LISTED]
         more = [f"The best {len(shown)} of {len(found):,}."] if len(shown) < len(found) else []
-        heads = (*columns("option"), *map(figure_column, known))
-        yield Section("Figures", [Folded("All figures of all options", [Table(heads, rows, notes=more)])])
+        yield Section("Figures", [Folded("All figures of all options", [option_table(answer, shown, more)])])

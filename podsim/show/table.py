@@ -31,6 +31,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _BAR: Final = 8
 _IN_ASCII: Final = str.maketrans("█▉▊▋▌▍▎▏▇▆▅▄▃▂▁─│┤└·×–", "####+...%*+=-:.-||+.x-")
+_NOTHING: Final = ("–", "-")
 _PIECE: Final = re.compile(r"@?[^ @]+ ?| ")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
@@ -314,7 +315,7 @@ def linked(text: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """A table as CSV, with numbers as programs read them; what is a heading over rows is a first column."""
+    """A table as CSV: numbers as programs read them, nothing for a dash, headings over rows as a first column."""
     width = len(table.columns)
     is_grouped, group = any(len(row) < width for row in table.rows), ""
     file = io.StringIO()
@@ -325,7 +326,8 @@ def to_csv(table: Table) -> str:
         if len(row) < width:
             group = str(row[0])
             continue
-        cells = [each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row]
-        known = [*[group] * is_grouped, *cells]
-        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in known])
+        known = (each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row)
+        cells = ["" if each in _NOTHING else each for each in known]
+        line = [*[group] * is_grouped, *cells]
+        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in line])
     return file.getvalue()
