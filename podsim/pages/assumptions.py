@@ -1,4 +1,4 @@
-"""What an answer stands on: inputs by influence, what they rest on, and the files they come from."""
+"""The foundations of an answer: inputs by influence, what they rest on, and the files they come from."""
 
 from __future__ import annotations
 

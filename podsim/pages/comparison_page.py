@@ -87,7 +87,7 @@ def _section(each: Difference, letter: str) -> Section:
 
 
 def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
-    """What each kind of time adds or takes on the way from A to another; it adds up exactly."""
+    """A chart of the time that each kind adds or takes on the way from A to another; it adds up exactly."""
     a_ps, b_ps = waterfall.a_ps, waterfall.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     change = f", {change_of(b_ps / a_ps - 1, _PRECISION)}" if a_ps else ""

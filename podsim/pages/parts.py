@@ -1,4 +1,4 @@
-"""What pages are made of."""
+"""The parts of pages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What is shown when a reader asks for it.
+    """Blocks that are shown when a reader asks for them.
 
     Attributes:
         title: What it holds.

@@ -1,4 +1,4 @@
-"""What a page says of serving: percentiles against load, and the queue over time."""
+"""The sections of a page about serving: percentiles against load, and the queue over time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serving_tiles(result: ServingResult) -> list[Tile]:
 
 
 def serving_sections(result: ServingResult) -> Iterator[Section]:
-    """What requests see, how it changes with load, and what waits."""
+    """Sections on the times that requests see, how they change with load, and the queue."""
     charts = [chart for name, title in _TIMES if (chart := _percentiles(result, name, title))]
     yield Section("What requests see", [percentile_table(result), *charts])
     yield Section("Queue", [_queue(result)])

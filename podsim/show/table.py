@@ -1,7 +1,7 @@
 """A table is data; a terminal, Markdown, HTML and CSV are written from it.
 
-A topic makes its tables once, next to what they show. Cells are text, or a `Cell` where text is not all: the number
-behind it, its colour, what stands beside it. Nothing here knows what a table is about.
+A topic makes its tables once, next to what they show. Cells are text, or a `Cell` with the number behind the text and
+its colour. Nothing here knows what a table is about.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ Cells = Sequence[str | Cell]
 
 
 class _Printed:
-    """What a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
+    """A block that a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class Table(_Printed):
 
     @property
     def has_heads(self) -> bool:
-        """Whether any column has a head."""
+        """True if any column has a head."""
         return any(column.head for column in self.columns)
 
 
@@ -217,7 +217,7 @@ def _beside(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[st
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """What each column takes. Where there is too little room columns of text give way, then heads, then numbers."""
+    """The width of each column. Where there is too little room columns of text give way, then heads, then numbers."""
     rows = [row for row in table.rows if len(row) == len(table.columns)]
     body = [max((_wide(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
     head = [_wide(column.head) for column in table.columns]

@@ -61,7 +61,7 @@ def answer_tables(answer: Answer) -> Iterator[Block]:
 
 
 def headline(answer: Answer) -> str:
-    """What was wanted, in a line."""
+    """The goal in a line."""
     goal = answer.goal
     limits = [f"{limit.metric} {limit.text}" for limit in goal.limits]
     limits += [f"{job.name}: {limit.metric} {limit.text}" for job in goal.work for limit in job.limits]
