@@ -236,7 +236,7 @@ def sensitivity_table(sensitivities: Sequence[Sensitivity]) -> Table:
         )
         for s in sensitivities
     ]
-    return Table(columns(">streaming memory of a machine", ">steps/s", ">waiting for weights"), rows)
+    return Table(columns("streaming memory of a machine", ">steps/s", ">waiting for weights"), rows)
 
 
 # Ranges
