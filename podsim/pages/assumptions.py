@@ -1,4 +1,4 @@
-"""What an answer stands on: inputs by influence, what they rest on, and the files they come from."""
+"""The foundations of an answer: inputs by influence, what they rest on, and the files they come from."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from podsim.format import format_error
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Block, Chart, Folded, Grid, Section
+from podsim.pages.parts import Block, Chart, Folded, Section
 from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
 from podsim.result.base import Result
 from podsim.scenario import data_file
 from podsim.scenario.plain import plain_data
 from podsim.scenario.yaml_source import read_yaml
-from podsim.show.assumption_table import moved_figure
+from podsim.show.table import Table, columns
+from podsim.show.tables import moved_figure
 
 _MOST_BARS: Final = 15
 _LEAST_SHOWN: Final = 0.0005
@@ -54,11 +55,11 @@ def sources_section(result: Result) -> Section:
     blocks: list[Block] = []
     if measured:
         headers = ("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
-        blocks.append(Grid(headers, measured, "Measured and published figures for this scenario"))
+        blocks.append(Table(columns(*headers), measured, "Measured and published figures for this scenario"))
     if rows:
-        blocks.append(Grid(("key", "title", "where"), rows, "Sources of the inputs above"))
+        blocks.append(Table(columns("key", "title", "where"), rows, "Sources of the inputs above"))
     files = [(path, digest) for path, digest in result.inputs]
-    blocks.append(Folded("Files read, with their SHA-256", [Grid(("file", "SHA-256"), files)]))
+    blocks.append(Folded("Files read, with their SHA-256", [Table(columns("file", "SHA-256"), files)]))
     return Section("Sources", blocks)
 
 
@@ -123,9 +124,9 @@ def _names(keys: Sequence[str]) -> dict[str, str]:
     return {key: name if counts[name] == 1 else key for key, name in short.items()}
 
 
-def _numbers(rows: Sequence[Mapping[str, object]]) -> Grid:
+def _numbers(rows: Sequence[Mapping[str, object]]) -> Table:
     headers = ("input", "value", "basis", ">at lower end", ">at upper end", "source", "note")
-    return Grid(headers, [_cells(each) for each in rows])
+    return Table(columns(*headers), [_cells(each) for each in rows])
 
 
 def _cells(row: Mapping[str, object]) -> tuple[str, ...]:

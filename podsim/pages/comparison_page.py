@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
 from podsim.many.compare import Comparison
-from podsim.many.compare.cells import input_cells, metric_cells, waterfall_cells
 from podsim.many.compare.difference import SAME, Difference, Row, Waterfall
-from podsim.many.compare.wording import change_of, change_of_row, duration_of_ps, value_of, verdict_of
+from podsim.many.compare.show import (
+    change_of,
+    change_of_row,
+    duration_of_ps,
+    input_table,
+    metric_table,
+    value_of,
+    verdict_of,
+    waterfall_table,
+)
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile, in_title
+from podsim.pages.parts import Block, Chart, Folded, Page, Section, Tile, in_title
 from podsim.pages.patterns import FASTER, SLOWER, TOTAL, fill_of, legend_of
 from podsim.pages.time_charts import unit_for_s
 from podsim.result.kinds import kind_of
@@ -22,7 +31,6 @@ _PRECISION: Final = 4
 _TILES: Final = 4
 _SMALL: Final = 0.35
 _MARGIN: Final = 0.18
-_NUMBERS: Final = {"A", "change", "change [ps]"}
 _FILLS: Final = {"less time": fill_of(FASTER), "more time": fill_of(SLOWER)}
 
 
@@ -63,36 +71,23 @@ def _section(each: Difference, letter: str) -> Section:
     changed = _changed(each)
     blocks: list[Block] = []
     if changed:
-        blocks.append(_grid(metric_cells(changed, letter, _PRECISION), letter))
+        blocks.append(metric_table(changed, letter, _PRECISION))
     else:
         blocks.append("No metric changed.")
     if len(changed) < len(each.rows):
-        same = [row for row in each.rows if row.verdict == SAME]
-        blocks.append(
-            Folded(f"{len(same)} metrics that are the same", [_grid(metric_cells(same, letter, _PRECISION), letter)])
-        )
+        same = metric_table([row for row in each.rows if row.verdict == SAME], letter, _PRECISION)
+        blocks.append(Folded(f"{len(same.rows)} metrics that are the same", [same]))
     blocks += [waterfall_chart(one, letter) for one in each.waterfalls if any(step.change_ps for step in one.steps)]
-    blocks += _inputs(each, letter)
+    if each.inputs:
+        few, everything = (input_table(each, letter, everything=is_all) for is_all in (False, True))
+        blocks.append(replace(few, notes=()))
+        if left_out := len(everything.rows) - len(few.rows):
+            blocks.append(Folded(f"{left_out} more, with those above", [replace(everything, title="")]))
     return Section(f"{letter} against A: {each.a.activity}", blocks)
 
 
-def _grid(cells: Sequence[Sequence[str]], letter: str, title: str = "") -> Grid:
-    headers = [f">{header}" if header in {*_NUMBERS, letter} else header for header in cells[0]]
-    return Grid(headers, cells[1:], title)
-
-
-def _inputs(each: Difference, letter: str) -> Iterator[Block]:
-    if not each.inputs:
-        return
-    few, left_out = input_cells(each.inputs, letter, everything=False)
-    yield Grid(few[0], few[1:], "What differs in the inputs")
-    if left_out:
-        cells, _ = input_cells(each.inputs, letter, everything=True)
-        yield Folded(f"{left_out} more, with those above", [Grid(cells[0], cells[1:])])
-
-
 def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
-    """What each kind of time adds or takes on the way from A to another; it adds up exactly."""
+    """A chart of the time that each kind adds or takes on the way from A to another; it adds up exactly."""
     a_ps, b_ps = waterfall.a_ps, waterfall.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     change = f", {change_of(b_ps / a_ps - 1, _PRECISION)}" if a_ps else ""
@@ -112,13 +107,12 @@ def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
         for name, start_ps, end_ps, fill, text in bars
     ]
     cut = ["The axis does not begin at 0."] if lowest > 0 else []
-    cells = waterfall_cells(waterfall, letter, _PRECISION, unchanged=True)
     return Chart(
         title=f"{waterfall.span.capitalize()} from A to {letter}: {times}{change}",
         description=f"Waterfall of the {waterfall.span} from A to {letter}, {times}, by kind of time.",
         spec=spans_chart(spans, f"{waterfall.span} [{unit}]", (low, high)),
         legend=legend_of(_FILLS),
-        numbers=_grid([row[:-1] for row in cells], letter),
+        numbers=replace(waterfall_table(waterfall, letter, _PRECISION), title=""),
         notes=cut,
     )
 

@@ -7,10 +7,11 @@ from typing import Final
 
 from podsim.format import format_bytes, format_percent
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Block, Chart, Folded, Grid
+from podsim.pages.parts import Block, Chart, Folded
 from podsim.pages.patterns import fills_in_turn, legend_of
 from podsim.pages.time_charts import MOST_IPUS, left_out
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport
+from podsim.show.table import Table, columns
 
 _MEMORIES: Final = {
     IN_PROCESSOR: ("In-Processor-Memory", "MiB", 2**20),
@@ -84,7 +85,7 @@ def _spans(memory: MemoryReport, ipu: int, where: str, fills: Mapping[str, str],
         yield Span(f"IPU {ipu}", *bounds, fills[tenant], size, inside=True, tip=tip)
 
 
-def _numbers(memory: MemoryReport, where: str) -> Grid:
+def _numbers(memory: MemoryReport, where: str) -> Table:
     tenants = [tenant for tenant in _tenants(memory) if _holds(memory, where, tenant)]
     rows = []
     for ipu in _ipus(memory, where):
@@ -92,4 +93,4 @@ def _numbers(memory: MemoryReport, where: str) -> Grid:
         cells = (f"{held.get(tenant, 0):,}" for tenant in tenants)
         rows.append((str(ipu), *cells, f"{used:,}", f"{memory.capacity_bytes(where) - used:,}"))
     names = (f">{tenant.replace('_', ' ')} [B]" for tenant in tenants)
-    return Grid((">IPU", *names, ">used [B]", ">free [B]"), rows)
+    return Table(columns(">IPU", *names, ">used [B]", ">free [B]"), rows)

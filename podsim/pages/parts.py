@@ -1,10 +1,12 @@
-"""What pages are made of."""
+"""The parts of pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from podsim.show.table import Passage, Table
 
 Spec = dict[str, Any]
 """A chart in the language of Vega-Lite."""
@@ -23,23 +25,6 @@ class Tile:
     label: str
     value: str
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table.
-
-    Attributes:
-        headers: One per column; one that begins with `>` is of a right-aligned column.
-        rows: Their cells.
-        title: What it shows; empty if that is said above it.
-        notes: Lines below it.
-    """
-
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +74,7 @@ class Chart:
     description: str
     spec: Spec
     legend: Sequence[Swatch] = ()
-    numbers: Grid | None = None
+    numbers: Table | None = None
     notes: Sequence[str] = ()
     stretches: Sequence[Stretch] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +82,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What is shown when a reader asks for it.
+    """Blocks that are shown when a reader asks for them.
 
     Attributes:
         title: What it holds.
@@ -108,8 +93,8 @@ class Folded:
     blocks: Sequence[Block]
 
 
-Block = str | Grid | Chart | Folded
-"""A paragraph, a table, a chart, or what is folded away."""
+Block = str | Passage | Table | Chart | Folded
+"""A paragraph, lines as they are, a table, a chart, or what is folded away."""
 
 
 @dataclass(frozen=True, slots=True)

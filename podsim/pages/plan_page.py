@@ -11,13 +11,12 @@ from podsim.format import format_percent
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
-from podsim.many.capacity.show import answer_tables, headline
-from podsim.many.capacity.wording import axis_label, cell, range_cell
+from podsim.many.capacity.show import answer_tables, axis_label, cell, headline, option_table, range_text
 from podsim.metrics import metric_of
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile, in_title
+from podsim.pages.parts import Chart, Folded, Page, Section, Spec, Tile, in_title
 from podsim.pages.patterns import FOLDED, SLOWER, TOTAL, colour_of, fill_of, legend_of
-from podsim.pages.rich_tables import blocks_of
+from podsim.show.table import Table
 
 _MOST_BARS: Final = 30
 _MOST_LISTED: Final = 500
@@ -64,10 +63,9 @@ def _tables(answer: Answer) -> Iterator[Section]:
     titles += ["Ruled out"] * bool(answer.ruled_out)
     titles += ["Twice the IPUs"] * bool(answer.doublings)
     titles += ["How sure", "Ranges"] * (answer.sureness is not None)
-    each = [list(blocks_of(table)) for table in answer_tables(answer)]
-    kept = [blocks for number, blocks in enumerate(each) if not number or any(isinstance(one, Grid) for one in blocks)]
-    for title, blocks in zip(titles, kept, strict=True):
-        yield Section(title, blocks)
+    tables = [table for number, table in enumerate(answer_tables(answer)) if not number or isinstance(table, Table)]
+    for title, table in zip(titles, tables, strict=True):
+        yield Section(title, [table])
 
 
 def _with_figures(answer: Answer) -> list[Option]:
@@ -83,9 +81,9 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
         best, figures = answer.best, [answer.goal.figure, *([answer.second] if answer.second else [])]
         yield Tile("Best", best.system, tuple(text for text in (best.division, best.varied) if text))
         for figure in figures:
-            ends = range_cell(figure, drawn.ranges.get(figure), best.currency) if drawn else "–"
+            ends = range_text(figure, drawn.ranges.get(figure), best.currency) if drawn else "–"
             notes = () if ends == "–" else (f"{SHARE:.0%}: {ends}".replace("%", " %"),)
-            yield Tile(in_title(metric_of(figure).head), cell(figure, value(best, figure), best.currency), notes)
+            yield Tile(in_title(metric_of(figure).head), str(cell(figure, value(best, figure), best.currency)), notes)
         if drawn is not None:
             yield Tile("Holds in", f"{format_percent(drawn.within, 0)} of the draws")
         yield Tile("IPUs", best.arithmetic)
@@ -94,13 +92,13 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
 
 
 def _state(answer: Answer, option: Option) -> str:
-    """Whether an option reaches the goal, and in enough of the draws."""
+    """The words for an option that reaches the goal, does so in too few of the draws, or does not."""
     drawn = answer.drawn(option)
     return _BEYOND if option.reason else _RARELY if drawn is not None and not drawn.is_reliable else _WITHIN
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
-    shown = {metric_of(figure).head: cell(figure, value(option, figure), option.currency) for figure in figures}
+    shown = {metric_of(figure).head: str(cell(figure, value(option, figure), option.currency)) for figure in figures}
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 
@@ -113,7 +111,7 @@ def _bars(answer: Answer, found: Sequence[Option]) -> Chart:
             0.0,
             number,
             _FILLS[_state(answer, each)],
-            cell(figure, number, each.currency),
+            str(cell(figure, number, each.currency)),
             tip=_tip(each, [figure]),
         )
         for each, number in zip(shown, values, strict=True)
@@ -201,12 +199,7 @@ def _points(values: list[dict[str, Any]], x: Spec, y: str, tips: Sequence[str]) 
 
 def _figures(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     """All figures of all options, folded away."""
-    shown = found[:_MOST_LISTED]
-    names = list(dict.fromkeys(name for each in shown for name in each.figures or {}))
-    known = [name for name in names if any(value(each, name) is not None for each in shown)]
-    rows = [(each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown]
-    if rows:
+    if found:
+        shown = found[:_MOST_LISTED]
         more = [f"The best {len(shown)} of {len(found):,}."] if len(shown) < len(found) else []
-        headers = ("option", *(f">{metric_of(name).head}" for name in known))
-        blocks: list[Block] = [Folded("All figures of all options", [Grid(headers, rows, notes=more)])]
-        yield Section("Figures", blocks)
+        yield Section("Figures", [Folded("All figures of all options", [option_table(answer, shown, more)])])

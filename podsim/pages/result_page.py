@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from podsim.pages.assumptions import assumptions_section, sources_section
 from podsim.pages.memory_map import memory_blocks
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.pages.rich_tables import blocks_of
 from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import ipus_chart, waterfall
@@ -18,11 +17,14 @@ from podsim.result.generation import GenerationResult
 from podsim.result.result import RunResult
 from podsim.result.rows import OperationRow
 from podsim.result.serving import ServingResult
-from podsim.show.choice_table import choice_table
-from podsim.show.forward_table import forward_headline
-from podsim.show.generation_table import generation_headline
-from podsim.show.table import operation_table, training_headline
-from podsim.show.uncertainty_table import uncertainty_table
+from podsim.show.choice_table import choice_tables
+from podsim.show.tables import (
+    forward_headline,
+    generation_headline,
+    operation_table,
+    training_headline,
+    uncertainty_table,
+)
 
 
 def result_page(result: Result) -> Page:
@@ -106,16 +108,16 @@ def _timeline(result: Result, what: str) -> Iterator[Section]:
 
 
 def _operations(operations: Sequence[OperationRow]) -> Iterator[Block]:
-    blocks = list(blocks_of(operation_table(operations)))
-    if blocks:
-        yield Folded("The longest operations", blocks)
+    table = operation_table(operations)
+    if table is not None:
+        yield Folded("The longest operations", [table])
 
 
 def _division(result: Result) -> Iterator[Section]:
     if result.choice is not None:
-        yield Section("Division", list(blocks_of(choice_table(result.choice))))
+        yield Section("Division", choice_tables(result.choice))
 
 
 def _certainty(result: Result) -> Section | None:
-    blocks = list(blocks_of(uncertainty_table(result.uncertainty)))
-    return Section("How sure", blocks) if blocks else None
+    table = uncertainty_table(result.uncertainty)
+    return Section("How sure", [table]) if table is not None else None

@@ -1,4 +1,4 @@
-"""What a page says of serving: percentiles against load, and the queue over time."""
+"""The sections of a page about serving: percentiles against load, and the queue over time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from podsim.format import format_duration_s, format_percent, format_significant
-from podsim.pages.parts import Chart, Grid, Section, Spec, Tile
-from podsim.pages.rich_tables import blocks_of
+from podsim.pages.parts import Chart, Section, Spec, Tile
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import unit_for_s, waterfall
 from podsim.result.serving import ServingResult
-from podsim.show.power_table import spent_rows
-from podsim.show.serving_table import serving_headline, serving_tables
+from podsim.show.serving_table import percentile_table, serving_headline
+from podsim.show.table import Table, columns
+from podsim.show.tables import spent_rows
 
 _LINES: Final = {"P50": ("#5b9bd1", [1, 0]), "P95": ("#b35806", [7, 4]), "P99": ("#1a1a1a", [2, 3])}
 _TIMES: Final = (
@@ -30,10 +30,9 @@ def serving_tiles(result: ServingResult) -> list[Tile]:
 
 
 def serving_sections(result: ServingResult) -> Iterator[Section]:
-    """What requests see, how it changes with load, and what waits."""
+    """Sections on the times that requests see, how they change with load, and the queue."""
     charts = [chart for name, title in _TIMES if (chart := _percentiles(result, name, title))]
-    tables = [block for table in serving_tables(result, ascii_only=False)[1:2] for block in blocks_of(table)]
-    yield Section("What requests see", [*tables, *charts])
+    yield Section("What requests see", [percentile_table(result), *charts])
     yield Section("Queue", [_queue(result)])
     if result.decode:
         step = result.decode[0]
@@ -66,7 +65,7 @@ def _percentiles(result: ServingResult, name: str, title: str) -> Chart | None:
         title=f"{title} against load",
         description=f"Lines of P50, P95 and P99 of the {title.lower()} at rates up to {known[-1][0]:.4g} requests/s.",
         spec=_lines(values, f"{title.lower()} [{unit}]", result.saturation.rate_per_s),
-        numbers=Grid((">load", ">requests/s", *(f">{line} [s]" for line in _LINES)), rows),
+        numbers=Table(columns(">load", ">requests/s", *(f">{line} [s]" for line in _LINES)), rows),
         notes=[f"The dashed line is the saturation, {format_significant(result.saturation.rate_per_s)} requests/s."],
     )
 
@@ -157,6 +156,6 @@ def _queue(result: ServingResult) -> Chart:
         title=title,
         description=f"{title}, over {format_duration_s(queue.time_s[-1])}.",
         spec=spec,
-        numbers=Grid((">from [s]", ">to [s]", ">most", ">mean"), numbers),
+        numbers=Table(columns(">from [s]", ">to [s]", ">most", ">mean"), numbers),
         notes=["Areas are the most in each stretch of time, dark lines the mean."],
     )

@@ -19,9 +19,10 @@ from podsim.many.sweeps.names import COLUMNS, POINT, REASON, STATUS
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
 from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
+from podsim.pages.parts import Block, Chart, Folded, Page, Section, Tile
 from podsim.pages.sweep_charts import Varied, chart_over
 from podsim.scenario.wording import known_here
+from podsim.show.table import Table, columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,7 +42,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What a page shows of the table of a study.
+    """The part of the table of a study that a page shows.
 
     Attributes:
         count: Points of the study.
@@ -240,9 +241,9 @@ def _points(table: _Table) -> Iterator[Section]:
     ]
     more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
     few = rows[:_FEW]
-    blocks: list[Block] = [Grid(headers, few, f"The best by {metric_of(table.figures[0]).titled}")]
+    blocks: list[Block] = [Table(columns(*headers), few, f"The best by {metric_of(table.figures[0]).titled}")]
     if len(rows) > len(few):
-        blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
+        blocks.append(Folded("More points", [Table(columns(*headers), rows, notes=more)]))
     yield Section("Points", blocks)
 
 
@@ -263,5 +264,5 @@ def _left_out(table: _Table) -> Iterator[Section]:
         for row in listed
     ]
     more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
-    grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
+    grid = Table(columns(">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
     yield Section("What could not be simulated", [Folded(f"{counted(count, 'point')}, with the reason", [grid])])

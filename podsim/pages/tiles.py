@@ -20,6 +20,6 @@ def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[T
         if label:
             yield Tile(label, value, tuple(notes))
         label, value = name, text
-        notes = [*filter(None, [range_text(result, quantity)]), *compared(result, quantity).splitlines()]
+        notes = [*filter(None, [range_text(result, quantity)]), *compared(result, quantity)]
     if label:
         yield Tile(label, value, tuple(notes))

@@ -8,11 +8,12 @@ from typing import Final
 
 from podsim.format import format_count, format_duration_s, format_percent
 from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Chart, Grid
+from podsim.pages.parts import Chart
 from podsim.pages.patterns import TOTAL, fill_of, fill_of_kind, legend_of_kinds
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.rows import IpuAccount
 from podsim.result.sources import Sources
+from podsim.show.table import Table, columns
 
 MOST_IPUS: Final = 16
 _DIGITS: Final = 4
@@ -75,7 +76,7 @@ def _tip(kind: str, time_s: float, total_s: float, sources: Sources) -> dict[str
     }
 
 
-def _waterfall_numbers(kinds: Sequence[str], breakdown: Mapping[str, float], sources: Sources) -> Grid:
+def _waterfall_numbers(kinds: Sequence[str], breakdown: Mapping[str, float], sources: Sources) -> Table:
     total_s = sum(breakdown.values())
     rows = [
         (
@@ -88,7 +89,7 @@ def _waterfall_numbers(kinds: Sequence[str], breakdown: Mapping[str, float], sou
         for kind in kinds
     ]
     rows.append(("total", f"{total_s:.9g}", format_percent(1.0), "", ""))
-    return Grid(("kind", ">seconds", ">share", "source", "what it is"), rows)
+    return Table(columns("kind", ">seconds", ">share", "source", "what it is"), rows)
 
 
 def ipus_chart(what: str, accounts: Sequence[IpuAccount]) -> Chart:
@@ -143,10 +144,10 @@ def _label(account: IpuAccount) -> str:
     return text if len(text) <= _LABEL_CHARACTERS else f"{text[: _LABEL_CHARACTERS - 1]}…"
 
 
-def _account_numbers(accounts: Sequence[IpuAccount], kinds: Sequence[str]) -> Grid:
+def _account_numbers(accounts: Sequence[IpuAccount], kinds: Sequence[str]) -> Table:
     headers = (">IPU", "holds", *(f">{kind_of(kind).label} [s]" for kind in kinds))
     rows = []
     for account in accounts:
         times_s = account.seconds
         rows.append((str(account.ipu), account.stages, *(f"{times_s.get(kind, 0.0):.6g}" for kind in kinds)))
-    return Grid(headers, rows)
+    return Table(columns(*headers), rows)

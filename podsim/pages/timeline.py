@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from podsim.engine.trace import Trace
 from podsim.format import format_duration_s, natural_key
-from podsim.pages.parts import Chart, Grid, Spec, Stretch
+from podsim.pages.parts import Chart, Spec, Stretch
 from podsim.pages.patterns import FOLDED, colour_of, fill_of, fill_of_kind, is_light, legend_of_kinds
 from podsim.pages.time_charts import MOST_IPUS, left_out
 from podsim.pages.timeline_marks import Mark, marks_of
@@ -21,6 +21,7 @@ from podsim.result.kinds import kind_of
 from podsim.result.phases import of_first_group
 from podsim.result.slices import slices_of
 from podsim.result.windows import Window, parts_of, windows_of
+from podsim.show.table import Table, columns
 from podsim.units import ps_to_seconds
 
 MOST_MARKS: Final = 1400
@@ -191,7 +192,7 @@ def _row(mark: Mark, lane: str) -> dict[str, Any]:
     }
 
 
-def _numbers(marks: Sequence[Mark]) -> Grid:
+def _numbers(marks: Sequence[Mark]) -> Table:
     longest = sorted(marks, key=lambda mark: (-mark.length_ps, mark.start_ps, mark.lane))[:_LISTED]
     rows = [
         (
@@ -204,4 +205,4 @@ def _numbers(marks: Sequence[Mark]) -> Grid:
         for mark in longest
     ]
     more = [f"The longest {_LISTED} of {len(marks):,} bars."] if len(marks) > _LISTED else []
-    return Grid(("IPU", "operation", "kind", ">from [ms]", ">time [ms]"), rows, notes=more)
+    return Table(columns("IPU", "operation", "kind", ">from [ms]", ">time [ms]"), rows, notes=more)

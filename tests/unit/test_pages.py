@@ -21,7 +21,7 @@ from podsim.many.sweeps.space import space_of
 from podsim.pages import html, library, patterns, write
 from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
-from podsim.pages.parts import Chart, Folded, Grid, Page
+from podsim.pages.parts import Chart, Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.timeline import MOST_MARKS, MOST_OF_CYCLES
@@ -30,6 +30,7 @@ from podsim.result.kinds import FAMILIES, KINDS, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
+from podsim.show.table import Table
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
@@ -111,8 +112,8 @@ def test_assumptions_are_shown_as_far_as_they_move_the_result(bert: RunResult, p
     bars = [bar for bar in bars_of(chart) if str(first["key"]).endswith(bar["row"])]
     ends = sorted((influence["low"], influence["high"]), key=lambda end: -abs(end))
     assert [bar["end"] / 100 for bar in bars] == pytest.approx(ends)
-    grids = blocks_of(page, Grid)
-    (table,) = [each for each in grids if each.headers[0] == "input"]
+    grids = blocks_of(page, Table)
+    (table,) = [each for each in grids if each.columns[0].head == "input"]
     assert [row[0] for row in table.rows] == [each["key"] for each in bert.assumptions]
 
 
@@ -498,7 +499,8 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
     (chart,) = charts_of(page)
     assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
     assert page.tiles[0].value == "does not hold"
-    (findings,) = [grid for grid in blocks_of(page, Grid) if grid.headers[0] == "scenario" and len(grid.headers) == 6]
+    tables = [each for each in blocks_of(page, Table) if each.columns[0].head == "scenario"]
+    (findings,) = [each for each in tables if len(each.columns) == 6]
     assert findings.rows[0][:5] == ["one", "weight_update_s", "1", "1.1", "+10.00 %"]
 
 
@@ -548,7 +550,7 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     (chart,) = charts_of(page)
     assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
     assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
-    tables = blocks_of(page, Grid)
+    tables = blocks_of(page, Table)
     assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1) if number != 5]
 
 

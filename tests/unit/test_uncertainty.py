@@ -23,7 +23,7 @@ from podsim.scenario.assumptions import assumptions
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.show.page import print_result
-from podsim.show.table import training_tables
+from podsim.show.tables import training_tables
 from podsim.show.tornado import plot_tornado
 from podsim.watch import silent
 

@@ -14,8 +14,7 @@ from podsim.format import format_energy_j
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
-from podsim.many.capacity.show import headline
-from podsim.many.capacity.wording import axis_label
+from podsim.many.capacity.show import axis_label, headline
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
 from podsim.show.chart_frame import write_figure
 

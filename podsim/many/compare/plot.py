@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from podsim.errors import PodsimError
 from podsim.many.compare.comparison import Comparison
 from podsim.many.compare.difference import Step, Waterfall
-from podsim.many.compare.wording import change_of, duration_of_ps
+from podsim.many.compare.show import change_of, duration_of_ps
 from podsim.result.kinds import kind_of
 from podsim.show.chart_frame import plain_frame, write_figure
 from podsim.units import ps_to_seconds
