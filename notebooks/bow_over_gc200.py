@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, PREDICTED, Chart, chart_of_height, stack_shares
 from podsim.activity import simulate
-from podsim.report.chart_frame import plain_frame
 from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.report.result import RunResult
+from podsim.show.matplotlib_charts import plain_frame
 from podsim.specs import Activity, data_file, load_scenario
 
 if TYPE_CHECKING:

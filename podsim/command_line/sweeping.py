@@ -96,9 +96,10 @@ def sweep(
 def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
     """Write the chart and the page that are asked for."""
     if plot is not None:
-        from podsim.sweeps.plot import plot_study
+        from podsim.show.matplotlib_charts import write_sheet
+        from podsim.show.study_charts import study_sheet
 
-        plot_study(swept, plot, metric)
+        write_sheet(lambda: study_sheet(swept, metric), plot, swept.inputs)
         tell_written(plot)
     if report is not None:
         from podsim.pages.sweep_page import sweep_page
@@ -130,7 +131,7 @@ def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: s
     if plot is not None:
         import podsim.report.frames  # noqa: F401 - says what has to be installed for it
     if metric is not None:
-        from podsim.sweeps.plot import check_metric
+        from podsim.show.study_charts import check_metric
         from podsim.sweeps.space import read_study
 
         check_metric(read_study(study, scenario), metric)

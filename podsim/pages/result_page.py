@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from podsim.pages.assumptions import assumptions_section, sources_section
-from podsim.pages.memory_map import memory_blocks
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
 from podsim.pages.rich_tables import blocks_of
 from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.pages.tiles import tiles_of
-from podsim.pages.time_charts import ipus_chart, waterfall
-from podsim.pages.timeline import timeline_chart
 from podsim.report.base import Result
 from podsim.report.choice_table import choice_table
 from podsim.report.forward import ForwardResult
@@ -19,10 +16,21 @@ from podsim.report.forward_table import forward_headline
 from podsim.report.generation import GenerationResult
 from podsim.report.generation_table import generation_headline
 from podsim.report.result import RunResult
-from podsim.report.rows import OperationRow
+from podsim.report.rows import MemoryReport, OperationRow
 from podsim.report.serving import ServingResult
 from podsim.report.table import operation_table, training_headline
 from podsim.report.uncertainty_table import uncertainty_table
+from podsim.show.run_charts import (
+    MEMORIES,
+    ipus_chart,
+    is_next_to_empty,
+    memory_charts,
+    memory_numbers,
+    memory_title,
+    step_charts,
+    waterfall,
+)
+from podsim.show.timeline import timeline_chart
 
 
 def result_page(result: Result) -> Page:
@@ -71,10 +79,10 @@ def _training(result: RunResult) -> Iterator[Section]:
     what = "weight update"
     blocks: list[Block] = [waterfall(what, result.breakdown, result.sources)]
     if result.ipus:
-        blocks.append(ipus_chart(what, result.ipus))
+        blocks.append(ipus_chart(what, result.ipus, result.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
     yield from _timeline(result, what)
-    yield Section("Memory", list(memory_blocks(result.memory)))
+    yield Section("Memory", _memory(result.memory))
     yield from _division(result)
 
 
@@ -83,19 +91,18 @@ def _forward(result: ForwardResult) -> Iterator[Section]:
     blocks: list[Block] = [waterfall("batch", result.batch.breakdown, result.batch.sources)]
     blocks.append(waterfall(call, result.call.breakdown, result.call.sources))
     if len(result.ipus) > 1:
-        blocks.append(ipus_chart(call, result.ipus))
+        blocks.append(ipus_chart(call, result.ipus, result.call.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
     yield from _timeline(result, call)
-    yield Section("Memory", list(memory_blocks(result.memory)))
+    yield Section("Memory", _memory(result.memory))
 
 
 def _generation(result: GenerationResult) -> Iterator[Section]:
     steps = (result.prefill, result.decode)
-    charts = [waterfall(f"{each.name} step", each.breakdown, each.sources) for each in steps]
     bounds = " ".join(f"A {each.name} step is bound by {each.bound}." for each in steps)
-    yield Section("Where time goes", [bounds, *charts])
+    yield Section("Where time goes", [bounds, *step_charts(steps)])
     yield from _timeline(result, "decode step")
-    yield Section("Memory", list(memory_blocks(result.memory)))
+    yield Section("Memory", _memory(result.memory))
     yield from _division(result)
 
 
@@ -103,6 +110,16 @@ def _timeline(result: Result, what: str) -> Iterator[Section]:
     chart = timeline_chart(result.trace, result.passes, what)
     if chart is not None:
         yield Section("Timeline", [chart])
+
+
+def _memory(memory: MemoryReport) -> list[Block]:
+    """A map for each memory that is used; of one that is next to empty a line."""
+    blocks: list[Block] = list(memory_charts(memory))
+    for where, (name, *_) in MEMORIES.items():
+        if memory.fullest_ipu(where) is not None and is_next_to_empty(memory, where):
+            blocks.append(f"{memory_title(memory, where)}.")
+            blocks.append(Folded(f"What is in the {name}", [memory_numbers(memory, where)]))
+    return blocks
 
 
 def _operations(operations: Sequence[OperationRow]) -> Iterator[Block]:

@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from podsim.pages.parts import Block, Grid
+from podsim.pages.parts import Block
+from podsim.show.chart import Grid
 
 
 def blocks_of(renderable: RenderableType | None) -> Iterator[Block]:
