@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from podsim.pages.parts import Block, Folded, Section
-from podsim.report.base import Result
-from podsim.report.format import format_error
+from podsim.result.base import Result
+from podsim.format import format_error
 from podsim.show.chart import Grid
 from podsim.show.run_charts import inputs_chart
-from podsim.specs import data_file
-from podsim.specs.plain import plain_data
-from podsim.specs.yaml_source import read_yaml
+from podsim.scenario import data_file
+from podsim.scenario.plain import plain_data
+from podsim.scenario.yaml_source import read_yaml
 
 
 def assumptions_section(result: Result) -> Section | None:

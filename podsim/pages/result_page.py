@@ -9,17 +9,17 @@ from podsim.pages.parts import Block, Folded, Page, Section, Tile
 from podsim.pages.rich_tables import blocks_of
 from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.pages.tiles import tiles_of
-from podsim.report.base import Result
-from podsim.report.choice_table import choice_table
-from podsim.report.forward import ForwardResult
-from podsim.report.forward_table import forward_headline
-from podsim.report.generation import GenerationResult
-from podsim.report.generation_table import generation_headline
-from podsim.report.result import RunResult
-from podsim.report.rows import MemoryReport, OperationRow
-from podsim.report.serving import ServingResult
-from podsim.report.table import operation_table, training_headline
-from podsim.report.uncertainty_table import uncertainty_table
+from podsim.result.base import Result
+from podsim.show.choice_table import choice_table
+from podsim.result.forward import ForwardResult
+from podsim.show.forward_table import forward_headline
+from podsim.result.generation import GenerationResult
+from podsim.show.generation_table import generation_headline
+from podsim.result.result import RunResult
+from podsim.result.rows import MemoryReport, OperationRow
+from podsim.result.serving import ServingResult
+from podsim.show.table import operation_table, training_headline
+from podsim.show.uncertainty_table import uncertainty_table
 from podsim.show.run_charts import (
     MEMORIES,
     ipus_chart,

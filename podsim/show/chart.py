@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from podsim.report.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
+from podsim.result.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
 
 _MIDDLE: Final = 0.179
 """Relative luminance at which black and white have the same contrast: that of WCAG 2, 4.58."""

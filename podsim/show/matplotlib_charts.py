@@ -24,8 +24,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from podsim.errors import OutputError
 from podsim.harmless import terminal, xml
-from podsim.report.files import check_not_read, check_writable, write_atomically
-from podsim.report.format import format_significant
+from podsim.result.files import check_not_read, check_writable, write_atomically
+from podsim.format import format_significant
 from podsim.show.chart import (
     INK,
     LOOKS,

@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.report.assumption_table import moved_figure
-from podsim.report.base import Result
-from podsim.report.breakdown import exact_seconds
-from podsim.report.format import (
+from podsim.show.assumption_table import moved_figure
+from podsim.result.base import Result
+from podsim.result.breakdown import exact_seconds
+from podsim.format import (
     format_bytes,
     format_count,
     format_duration_s,
@@ -19,14 +19,14 @@ from podsim.report.format import (
     format_percent,
     format_significant,
 )
-from podsim.report.forward import ForwardResult
-from podsim.report.generation import GenerationResult
-from podsim.report.kinds import in_kind_order, kind_of
-from podsim.report.ranges import ranges_line
-from podsim.report.result import RunResult
-from podsim.report.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport
-from podsim.report.sources import Sources
-from podsim.report.step import StepReport
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.kinds import in_kind_order, kind_of
+from podsim.result.ranges import ranges_line
+from podsim.result.result import RunResult
+from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport
+from podsim.result.sources import Sources
+from podsim.result.step import StepReport
 from podsim.show.chart import (
     FASTER,
     SLOWER,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from podsim.report.format import format_duration_s, format_percent, format_significant
-from podsim.report.serving import ServingResult
-from podsim.report.serving_table import ranged
+from podsim.format import format_duration_s, format_percent, format_significant
+from podsim.result.serving import ServingResult
+from podsim.show.serving_table import ranged
 from podsim.show.chart import Axis, Chart, Curves, Grid, Mark, Series, Sheet, is_wide
 from podsim.show.run_charts import result_sheet, unit_for_s
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim.errors import PodsimError
 from podsim.metrics import HEADLINES, metric_of
 from podsim.show.chart import Chart, Key, Over, Sheet, Shown, Study, is_wide
-from podsim.specs.wording import known_here
-from podsim.sweeps.answer import answer
-from podsim.sweeps.chart_words import numbers_and_unit, quantity, short, words
-from podsim.sweeps.measured import measured_points
-from podsim.sweeps.names import COLUMNS, POINT, SCENARIO, STATUS, VARIANT
-from podsim.sweeps.rows import DONE, Row, row_of
-from podsim.sweeps.run import Swept
-from podsim.sweeps.space import Space
+from podsim.scenario.wording import known_here
+from podsim.many.sweeps.answer import answer
+from podsim.many.sweeps.chart_words import numbers_and_unit, quantity, short, words
+from podsim.many.sweeps.measured import measured_points
+from podsim.many.sweeps.names import COLUMNS, POINT, SCENARIO, STATUS, VARIANT
+from podsim.many.sweeps.rows import DONE, Row, row_of
+from podsim.many.sweeps.run import Swept
+from podsim.many.sweeps.space import Space
 
 if TYPE_CHECKING:
     from pandas import DataFrame

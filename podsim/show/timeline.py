@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from podsim.engine.trace import Trace
 from podsim.program.passes_in_order import Passes
-from podsim.report.format import format_count, format_duration_s, format_percent, natural_key
-from podsim.report.kinds import in_kind_order, kind_of
-from podsim.report.phases import of_first_group
-from podsim.report.slices import PASS, REPEATED, Slice, slices_of
-from podsim.report.windows import Window, parts_of, windows_of
+from podsim.format import format_count, format_duration_s, format_percent, natural_key
+from podsim.result.kinds import in_kind_order, kind_of
+from podsim.result.phases import of_first_group
+from podsim.result.slices import PASS, REPEATED, Slice, slices_of
+from podsim.result.windows import Window, parts_of, windows_of
 from podsim.show.chart import FOLDED, Axis, Chart, Grid, Piece, Stretch, Timeline, fill_of_kind, legend_of_kinds
 from podsim.units import ps_to_seconds
 
