@@ -12,8 +12,8 @@ from pathlib import Path
 from PIL import Image
 
 import podsim
+from podsim.many.sweeps.plot import study_sheet
 from podsim.show.matplotlib_charts import write_sheet
-from podsim.show.study_charts import study_sheet
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
 COLOURS = 64

@@ -16,8 +16,8 @@ from podsim.cli.running import check_paths
 from podsim.harmless import terminal
 
 if TYPE_CHECKING:
-    from podsim.many.compare import Comparison
     from podsim.draws import Draws
+    from podsim.many.compare import Comparison
 
 
 class ComparisonFormat(StrEnum):
@@ -64,7 +64,7 @@ def compare(
     check_report(report)
     found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
     if plot is not None:
-        from podsim.show.comparison_charts import comparison_sheet
+        from podsim.many.compare.plot import comparison_sheet
         from podsim.show.matplotlib_charts import write_sheet
 
         write_sheet(lambda: comparison_sheet(found), plot, found.inputs)

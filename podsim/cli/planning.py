@@ -138,8 +138,8 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
 
 
 def _show(answer: Answer, output_format: Format) -> None:
-    from podsim.many.capacity.show import answer_tables
     from podsim.cli.console import TableConsole
+    from podsim.many.capacity.show import answer_tables
 
     if output_format is Format.JSON:
         print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")
@@ -195,8 +195,8 @@ def _write(answer: Answer, plot: Path | None, folder: Path | None, report: Path 
     from podsim.result.files import check_outputs, files_read, write_atomically
 
     if plot is not None:
+        from podsim.many.capacity.plot import plan_sheet
         from podsim.show.matplotlib_charts import write_sheet
-        from podsim.show.plan_charts import plan_sheet
 
         write_sheet(lambda: plan_sheet(answer), plot, answer.inputs)
         tell_written(plot)

@@ -58,10 +58,10 @@ def sweep(
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
     from podsim.cli.console import TableConsole
-    from podsim.result.files import check_outputs
-    from podsim.scenario.library import find
     from podsim.many.sweeps import sweep as sweep_study
     from podsim.many.sweeps.answer import answer, answer_tables
+    from podsim.result.files import check_outputs
+    from podsim.scenario.library import find
 
     check_paths(None, plot)
     check_report(report)
@@ -96,8 +96,8 @@ def sweep(
 def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
     """Write the chart and the page that are asked for."""
     if plot is not None:
+        from podsim.many.sweeps.plot import study_sheet
         from podsim.show.matplotlib_charts import write_sheet
-        from podsim.show.study_charts import study_sheet
 
         write_sheet(lambda: study_sheet(swept, metric), plot, swept.inputs)
         tell_written(plot)
@@ -131,7 +131,7 @@ def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: s
     if plot is not None:
         import podsim.result.frames  # noqa: F401 - says what has to be installed for it
     if metric is not None:
-        from podsim.show.study_charts import check_metric
+        from podsim.many.sweeps.plot import check_metric
         from podsim.many.sweeps.space import read_study
 
         check_metric(read_study(study, scenario), metric)

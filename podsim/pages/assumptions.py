@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from podsim.format import format_error
 from podsim.pages.parts import Block, Folded, Section
 from podsim.result.base import Result
-from podsim.format import format_error
-from podsim.show.chart import Grid
-from podsim.show.run_charts import inputs_chart
 from podsim.scenario import data_file
 from podsim.scenario.plain import plain_data
 from podsim.scenario.yaml_source import read_yaml
+from podsim.show.chart import Grid
+from podsim.show.run_charts import inputs_chart
 
 
 def assumptions_section(result: Result) -> Section | None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from podsim._version import __version__
+from podsim.format import format_error
 from podsim.many.checks.cases import Measured
 from podsim.many.checks.show import counted
 from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
+from podsim.many.compare.plot import moved_chart
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.format import format_error
 from podsim.show.chart import Grid
-from podsim.show.comparison_charts import moved_chart
 
 _LISTED: Final = 1000
 

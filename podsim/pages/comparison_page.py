@@ -10,10 +10,10 @@ from podsim._version import __version__
 from podsim.many.compare import Comparison
 from podsim.many.compare.cells import input_cells, metric_cells
 from podsim.many.compare.difference import SAME, Difference, Row
+from podsim.many.compare.plot import comparison_title, waterfall_chart
 from podsim.many.compare.wording import change_of_row, value_of, verdict_of
 from podsim.pages.parts import Block, Folded, Page, Section, Tile, in_title
 from podsim.show.chart import Grid
-from podsim.show.comparison_charts import comparison_title, waterfall_chart
 
 _PRECISION: Final = 4
 _TILES: Final = 4

@@ -10,16 +10,14 @@ from podsim.pages.rich_tables import blocks_of
 from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.pages.tiles import tiles_of
 from podsim.result.base import Result
-from podsim.show.choice_table import choice_table
 from podsim.result.forward import ForwardResult
-from podsim.show.forward_table import forward_headline
 from podsim.result.generation import GenerationResult
-from podsim.show.generation_table import generation_headline
 from podsim.result.result import RunResult
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.serving import ServingResult
-from podsim.show.table import operation_table, training_headline
-from podsim.show.uncertainty_table import uncertainty_table
+from podsim.show.choice_table import choice_table
+from podsim.show.forward_table import forward_headline
+from podsim.show.generation_table import generation_headline
 from podsim.show.run_charts import (
     MEMORIES,
     ipus_chart,
@@ -30,7 +28,9 @@ from podsim.show.run_charts import (
     step_charts,
     waterfall,
 )
+from podsim.show.table import operation_table, training_headline
 from podsim.show.timeline import timeline_chart
+from podsim.show.uncertainty_table import uncertainty_table
 
 
 def result_page(result: Result) -> Page:

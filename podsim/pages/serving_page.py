@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from podsim.pages.parts import Section, Tile
 from podsim.pages.rich_tables import blocks_of
 from podsim.pages.tiles import tiles_of
-from podsim.show.power_table import spent_rows
 from podsim.result.serving import ServingResult
-from podsim.show.serving_table import serving_headline, serving_tables
+from podsim.show.power_table import spent_rows
 from podsim.show.run_charts import waterfall
 from podsim.show.serving_charts import percentile_charts, queue_chart
+from podsim.show.serving_table import serving_headline, serving_tables
 
 
 def serving_tiles(result: ServingResult) -> list[Tile]:

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
-from podsim.many.checks.show import counted
-from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
 from podsim.format import format_significant
-from podsim.show.chart import Grid
-from podsim.show.study_charts import no_column, number_columns, study_chart
+from podsim.many.checks.show import counted
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import told
 from podsim.many.sweeps.names import POINT, REASON, STATUS
+from podsim.many.sweeps.plot import no_column, number_columns, study_chart
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
+from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
+from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.show.chart import Grid
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -1,1 +1,1 @@
-"""How answers look: a chart is data, which one renderer draws into files and another into pages."""
+"""How results look: tables, charts and files; a table and a chart are data that renderers draw."""

@@ -23,9 +23,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from podsim.errors import OutputError
+from podsim.format import format_significant
 from podsim.harmless import terminal, xml
 from podsim.result.files import check_not_read, check_writable, write_atomically
-from podsim.format import format_significant
 from podsim.show.chart import (
     INK,
     LOOKS,

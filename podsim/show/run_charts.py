@@ -8,9 +8,6 @@ from itertools import accumulate
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.show.assumption_table import moved_figure
-from podsim.result.base import Result
-from podsim.result.breakdown import exact_seconds
 from podsim.format import (
     format_bytes,
     format_count,
@@ -19,6 +16,8 @@ from podsim.format import (
     format_percent,
     format_significant,
 )
+from podsim.result.base import Result
+from podsim.result.breakdown import exact_seconds
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.kinds import in_kind_order, kind_of
@@ -27,6 +26,7 @@ from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
+from podsim.show.assumption_table import moved_figure
 from podsim.show.chart import (
     FASTER,
     SLOWER,

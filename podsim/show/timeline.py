@@ -12,8 +12,8 @@ from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from podsim.engine.trace import Trace
-from podsim.program.passes_in_order import Passes
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
+from podsim.program.passes_in_order import Passes
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.phases import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of

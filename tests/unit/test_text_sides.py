@@ -8,8 +8,8 @@ from matplotlib.text import Annotation
 import podsim
 from podsim.many.capacity.plot import _figure
 from podsim.pages.charts import Span, spans_chart
-from podsim.result.plot import plot_run
-from podsim.result.tornado import plot_tornado
+from podsim.show.plot import plot_run
+from podsim.show.tornado import plot_tornado
 from tests.unit.page_examples import answer
 
 

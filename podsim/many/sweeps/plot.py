@@ -6,9 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.errors import PodsimError
-from podsim.metrics import HEADLINES, metric_of
-from podsim.show.chart import Chart, Key, Over, Sheet, Shown, Study, is_wide
-from podsim.scenario.wording import known_here
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import numbers_and_unit, quantity, short, words
 from podsim.many.sweeps.measured import measured_points
@@ -16,6 +13,9 @@ from podsim.many.sweeps.names import COLUMNS, POINT, SCENARIO, STATUS, VARIANT
 from podsim.many.sweeps.rows import DONE, Row, row_of
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import Space
+from podsim.metrics import HEADLINES, metric_of
+from podsim.scenario.wording import known_here
+from podsim.show.chart import Chart, Key, Over, Sheet, Shown, Study, is_wide
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from podsim.errors import PodsimError
+from podsim.format import format_energy_j
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.show import headline
 from podsim.many.capacity.wording import axis_label, cell
-from podsim.errors import PodsimError
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
-from podsim.format import format_energy_j
 from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet, legend_of
 
 _MOST_BARS: Final = 30

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 from typing import Final
 
+from podsim.errors import PodsimError
+from podsim.format import format_error
 from podsim.many.checks.verdict import GAIN, Finding
 from podsim.many.compare import Comparison
 from podsim.many.compare.cells import waterfall_cells
 from podsim.many.compare.difference import Waterfall
 from podsim.many.compare.wording import change_of, duration_of_ps
-from podsim.errors import PodsimError
-from podsim.format import format_error
 from podsim.result.kinds import kind_of
 from podsim.show.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Grid, Sheet, legend_of
 from podsim.show.run_charts import unit_for_s
