@@ -178,12 +178,13 @@ def figure_of(sheet: Sheet) -> Figure:
     head, *below = parts.flat
     below_inches = _TOP_INCHES
     for (text, style), height in zip(lines, heights, strict=True):
-        place = _LEFT_INCHES / width_inches, 1 - below_inches / head_inches
-        head.text(*place, text, va="top", fontsize=style.points, fontweight=style.weight, color=style.colour)
+        at = _LEFT_INCHES / width_inches, 1 - below_inches / head_inches
+        head.text(*at, text, va="top", fontsize=style.points, fontweight=style.weight, color=style.colour)
         below_inches += height
     for part, row in zip(below, sheet.rows, strict=True):
-        for place_of, chart in zip(part.subfigures(1, len(row), squeeze=False).flat, row, strict=True):
-            draw(chart, place_of, titled=not alone and chart.title not in sheet.title, is_first=chart is row[0])
+        places = [part] if len(row) == 1 else list(part.subfigures(1, len(row), squeeze=False).flat)
+        for place, chart in zip(places, row, strict=True):
+            draw(chart, place, titled=not alone and chart.title not in sheet.title, is_first=chart is row[0])
     return figure
 
 

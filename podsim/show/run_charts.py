@@ -350,8 +350,5 @@ def _input_bars(row: Mapping[str, object], name: str, fills: Mapping[str, Fill])
         share = influence[end]
         change = "impossible" if share is None else format_error(share)
         shown = {"where": where, "change": change, **tip}
-        text = change if share is None or abs(share) >= _LEAST_SHOWN else ""
-        bars.append(
-            Bar(f"{name} = {row['value']}", 0.0, _PERCENT * (share or 0.0), fill, text, Place.BEYOND, tip=shown)
-        )
+        bars.append(Bar(f"{name} = {row['value']}", 0.0, _PERCENT * (share or 0.0), fill, change, Place.BEYOND, shown))
     return sorted(bars, key=lambda bar: -abs(bar.end))

@@ -17,6 +17,7 @@ import pytest
 from podsim import run
 from podsim.pages.parts import Page
 from podsim.pages.write import write_page
+from podsim.show.vega_charts import vega_spec
 from tests.unit.page_examples import BERT, CALL, EVIL, LINK, TIMES, charts_of, chromium, pages
 
 pytest.importorskip("vl_convert", reason="pages need vl-convert-python")
@@ -211,7 +212,7 @@ def test_every_chart_is_drawn_whole_and_without_a_complaint(visit: Visit) -> Non
 
 def test_a_chart_has_a_bar_for_each_number(visit: Visit) -> None:
     chart = charts_of(visit.pages["run"])[0]
-    bars = chart.spec["data"]["values"]
+    bars = vega_spec(chart)["data"]["values"]
     for width in (WIDE, NARROW):
         assert visit.seen["run", width].look["figures"][0]["marks"] == len(bars)
 

@@ -23,7 +23,7 @@ from podsim.runs.step_times import MovedSteps, PlannedSteps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.scenario.assumptions import with_number
 from podsim.show.page import print_result
-from podsim.show.serving_plot import serving_conclusion
+from podsim.show.serving_charts import serving_conclusion
 from podsim.show.serving_table import serving_tables
 
 SERVING = "serving_llama2_7b_pod64"
