@@ -7,12 +7,13 @@ from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
+from podsim.format import in_title
 from podsim.many.compare import Comparison
 from podsim.many.compare.cells import input_cells, metric_cells
 from podsim.many.compare.difference import SAME, Difference, Row
 from podsim.many.compare.plot import comparison_title, waterfall_chart
 from podsim.many.compare.wording import change_of_row, value_of, verdict_of
-from podsim.pages.parts import Block, Folded, Page, Section, Tile, in_title
+from podsim.pages.parts import Block, Folded, Page, Section, Tile
 from podsim.show.chart import Grid
 
 _PRECISION: Final = 4

@@ -78,12 +78,3 @@ class Page:
     notes: Sequence[str] = ()
     tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
-
-
-def in_title(words: str) -> str:
-    """Words as they begin a line; only the first letter changes.
-
-    >>> in_title("time to train of IPUs")
-    'Time to train of IPUs'
-    """
-    return words[:1].upper() + words[1:]

@@ -7,7 +7,7 @@ from typing import Final
 
 from podsim._version import __version__
 from podsim.draws import SHARE
-from podsim.format import format_percent
+from podsim.format import format_percent, in_title
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
@@ -15,7 +15,7 @@ from podsim.many.capacity.plot import options_chart, weighed_charts, with_figure
 from podsim.many.capacity.show import answer_tables, headline
 from podsim.many.capacity.wording import cell, range_cell
 from podsim.metrics import metric_of
-from podsim.pages.parts import Block, Folded, Page, Section, Tile, in_title
+from podsim.pages.parts import Block, Folded, Page, Section, Tile
 from podsim.pages.rich_tables import blocks_of
 from podsim.show.chart import Grid
 

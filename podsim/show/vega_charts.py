@@ -396,7 +396,7 @@ def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> S
             "encoding": {"color": _coloured("top"), "tooltip": tips},
         },
     ]
-    if len(rows) * len(across.values) <= _MOST_TEXTS:
+    if len(down.values) * len(across.values) <= _MOST_TEXTS:
         scaled = f"(datum.{_COLUMN} - datum.least) / max(datum.most - datum.least, 1e-300)"
         ends = [{"op": "min", "field": _COLUMN, "as": "least"}, {"op": "max", "field": _COLUMN, "as": "most"}]
         wide = f"width / {len(across.values)} > {_TEXT_PIXELS}"

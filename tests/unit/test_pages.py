@@ -92,6 +92,9 @@ def test_each_ipu_fills_its_weight_update(bert: RunResult, charts: list[Chart]) 
     by_row: dict[str, list[dict[str, Any]]] = {}
     for bar in bars_of(charts[1]):
         by_row.setdefault(bar["row"], []).append(bar)
+    mean = by_row.pop("mean")
+    assert sum(bar["end"] - bar["start"] for bar in mean) == pytest.approx(bert.weight_update_s, rel=1e-9)
+    assert mean[0]["end"] == pytest.approx(sum(each.seconds["matmul"] for each in bert.ipus) / 4, rel=1e-9)
     assert len(by_row) == len(bert.ipus) == 4
     for account, bars in zip(bert.ipus, by_row.values(), strict=True):
         assert sum(bar["end"] - bar["start"] for bar in bars) == pytest.approx(bert.weight_update_s, rel=1e-9)
@@ -491,12 +494,14 @@ def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: N
         ("bow_pod16, as given", 1.0),
         ("ipu_pod16, as given", 2.0),
     ]
-    assert [(bar["x"], bar["y"], bar["front"]) for bar in bars_of(weighed)] == [
-        (0.2, 0.5, True),
-        (0.3, 1.0, True),
-        (0.2, 2.0, False),
+    assert [(bar["x"], bar["y"], bar["name"]) for bar in bars_of(weighed)] == [
+        (0.2, 0.5, "no other beats it in both"),
+        (0.3, 1.0, "no other beats it in both"),
+        (0.2, 0.5, "within all limits"),
+        (0.3, 1.0, "within all limits"),
+        (0.2, 2.0, "ruled out by a limit"),
     ]
-    assert [(bar["x"], bar["state"]) for bar in bars_of(by_size)][2] == (16, "ruled out by a limit")
+    assert [(bar["x"], bar["name"]) for bar in bars_of(by_size)][2] == (16, "ruled out by a limit")
     assert "16 IPUs are needed" in html.as_html(page)
     assert [section.title for section in page.sections][:2] == ["Ranking", "Weighed"]
 

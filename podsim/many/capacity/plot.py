@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.format import format_energy_j
+from podsim.format import format_energy_j, in_title
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
@@ -80,16 +80,12 @@ def options_chart(answer: Answer) -> Chart:
     ]
     ends = (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)
     return Chart(
-        title=f"{_in_title(metric.head)} of each option",
+        title=f"{in_title(metric.head)} of each option",
         description=f"Bars of {label}; the best within all limits first.",
         drawn=Bars(bars, Axis(label, unit, ends)),
         legend=legend_of(_FILLS),
         notes=[f"{len(found) - len(shown):,} more options are in the tables."] if len(found) > len(shown) else [],
     )
-
-
-def _in_title(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _state(answer: Answer, option: Option) -> str:
@@ -133,7 +129,7 @@ def _scatter(answer: Answer, found: Sequence[Option], second: str | None) -> Cha
             texts = [each.label if each in named else "" for each in those]
             tips = [_tip(each, figures) for each in those]
             series.append(Series(state, Mark.POINTS, *places, colour, (), marker, tips, texts))
-    title = f"{_in_title(metric_of(figure).head)} against {against}"
+    title = f"{in_title(metric_of(figure).head)} against {against}"
     return Chart(
         title=title,
         description=f"{title}: a point for each option.",
