@@ -138,14 +138,14 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
 
 
 def _show(answer: Answer, output_format: Format) -> None:
-    from podsim.cli.console import TableConsole
     from podsim.many.capacity.show import answer_tables
+    from podsim.show.page import PlainConsole
 
     if output_format is Format.JSON:
         print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")
         return
     for table in answer_tables(answer):
-        TableConsole().print(table)
+        PlainConsole().print(table)
 
 
 def _check_outputs(plot: Path | None, save: Path | None, report: Path | None, goal: str) -> None:

@@ -158,15 +158,15 @@ def _shown(activity: Activity) -> _Shown:
 
     match activity:
         case Activity.TRAINING:
-            from podsim.show.table import training_tables
+            from podsim.show.tables import training_tables
 
             return _Shown("choosing: trying", training_tables, _draw)
         case Activity.GENERATION:
-            from podsim.show.generation_table import generation_tables
+            from podsim.show.tables import generation_tables
 
             return _Shown("choosing: trying", generation_tables, _draw_generation)
         case Activity.FORWARD:
-            from podsim.show.forward_table import forward_tables
+            from podsim.show.tables import forward_tables
 
             return _Shown("reading:", forward_tables, _draw)
 
@@ -188,10 +188,9 @@ def show_result(result: Result, tables: Callable[..., Tables], output_format: Fo
     if output_format is Format.JSON:
         print_data(f"{result.to_json()}\n")
     else:
-        from podsim.cli.console import TableConsole
         from podsim.show.page import print_result
 
-        print_result(result, tables, TableConsole())
+        print_result(result, tables)
 
 
 def echo(text: str, for_programs: bool) -> None:

@@ -57,11 +57,11 @@ def sweep(
     report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.cli.console import TableConsole
     from podsim.many.sweeps import sweep as sweep_study
     from podsim.many.sweeps.answer import answer, answer_tables
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
+    from podsim.show.page import PlainConsole
 
     check_paths(None, plot)
     check_report(report)
@@ -85,7 +85,7 @@ def sweep(
         say(f"{table} holds this study already")
     typer.echo(terminal(_summary(swept)))
     found = answer(swept, metric)
-    console = TableConsole()
+    console = PlainConsole()
     for each in answer_tables(found):
         console.print(each)
     _draw(swept, plot, report, metric)

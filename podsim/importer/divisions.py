@@ -30,7 +30,7 @@ from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
 from podsim.scenario.wording import counted
-from podsim.show.choice_text import choice_yaml, division_words
+from podsim.show.choice_table import choice_yaml, division_words
 from podsim.units import format_bytes
 from podsim.watch import Watch
 

@@ -13,8 +13,8 @@ from podsim.result.base import Result
 from podsim.scenario import data_file
 from podsim.scenario.plain import plain_data
 from podsim.scenario.yaml_source import read_yaml
-from podsim.show.chart import Grid
 from podsim.show.run_charts import inputs_chart
+from podsim.show.table import Table, columns
 
 
 def assumptions_section(result: Result) -> Section | None:
@@ -47,11 +47,11 @@ def sources_section(result: Result) -> Section:
     blocks: list[Block] = []
     if measured:
         headers = ("figure", "quantity", ">measured", ">prediction is off by", "role", "source")
-        blocks.append(Grid(headers, measured, "Measured and published figures for this scenario"))
+        blocks.append(Table(columns(*headers), measured, "Measured and published figures for this scenario"))
     if rows:
-        blocks.append(Grid(("key", "title", "where"), rows, "Sources of the inputs above"))
+        blocks.append(Table(columns("key", "title", "where"), rows, "Sources of the inputs above"))
     files = [(path, digest) for path, digest in result.inputs]
-    blocks.append(Folded("Files read, with their SHA-256", [Grid(("file", "SHA-256"), files)]))
+    blocks.append(Folded("Files read, with their SHA-256", [Table(columns("file", "SHA-256"), files)]))
     return Section("Sources", blocks)
 
 
@@ -65,9 +65,9 @@ def _bibliography() -> Mapping[str, Mapping[str, Any]]:
     return data
 
 
-def _numbers(rows: Sequence[Mapping[str, object]]) -> Grid:
+def _numbers(rows: Sequence[Mapping[str, object]]) -> Table:
     headers = ("input", "value", "basis", ">at lower end", ">at upper end", "source", "note")
-    return Grid(headers, [_cells(each) for each in rows])
+    return Table(columns(*headers), [_cells(each) for each in rows])
 
 
 def _cells(row: Mapping[str, object]) -> tuple[str, ...]:

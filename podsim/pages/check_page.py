@@ -12,7 +12,7 @@ from podsim.many.checks.show import counted
 from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
 from podsim.many.compare.plot import moved_chart
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Grid
+from podsim.show.table import Table, columns
 
 _LISTED: Final = 1000
 
@@ -59,7 +59,9 @@ def _findings(verdict: Verdict) -> Iterator[Section]:
             more = [f"The first {_LISTED:,} of {len(rows):,}."] if len(rows) > _LISTED else []
             used = [place for place in range(len(headers)) if any(row[place] for row in rows)]
             cells = [[row[place] for place in used] for row in rows[:_LISTED]]
-            blocks.append(Grid([headers[place] for place in used], cells, f"{kind.capitalize()}: {meaning}", more))
+            blocks.append(
+                Table(columns(*[headers[place] for place in used]), cells, f"{kind.capitalize()}: {meaning}", more)
+            )
     if blocks:
         yield Section("Findings", blocks)
 
@@ -75,4 +77,4 @@ def _cases(now: Mapping[str, Measured]) -> Section:
         for name, each in now.items()
     ]
     headers = ("scenario", "status", ">figures", "reason")
-    return Section("Scenarios", [Folded(f"All {len(rows):,} that were looked at", [Grid(headers, rows)])])
+    return Section("Scenarios", [Folded(f"All {len(rows):,} that were looked at", [Table(columns(*headers), rows)])])

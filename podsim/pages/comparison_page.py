@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
 from podsim.format import in_title
 from podsim.many.compare import Comparison
-from podsim.many.compare.cells import input_cells, metric_cells
 from podsim.many.compare.difference import SAME, Difference, Row
 from podsim.many.compare.plot import comparison_title, waterfall_chart
-from podsim.many.compare.wording import change_of_row, value_of, verdict_of
+from podsim.many.compare.show import change_of_row, input_table, metric_table, value_of, verdict_of
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Grid
 
 _PRECISION: Final = 4
 _TILES: Final = 4
-_NUMBERS: Final = {"A", "change", "change [ps]"}
 
 
 def comparison_page(found: Comparison) -> Page:
@@ -58,29 +56,16 @@ def _section(each: Difference, letter: str) -> Section:
     changed = _changed(each)
     blocks: list[Block] = []
     if changed:
-        blocks.append(_grid(metric_cells(changed, letter, _PRECISION), letter))
+        blocks.append(metric_table(changed, letter, _PRECISION))
     else:
         blocks.append("No metric changed.")
     if len(changed) < len(each.rows):
-        same = [row for row in each.rows if row.verdict == SAME]
-        blocks.append(
-            Folded(f"{len(same)} metrics that are the same", [_grid(metric_cells(same, letter, _PRECISION), letter)])
-        )
+        same = metric_table([row for row in each.rows if row.verdict == SAME], letter, _PRECISION)
+        blocks.append(Folded(f"{len(same.rows)} metrics that are the same", [same]))
     blocks += [waterfall_chart(one, letter) for one in each.waterfalls if any(step.change_ps for step in one.steps)]
-    blocks += _inputs(each, letter)
+    if each.inputs:
+        few, everything = (input_table(each, letter, everything=is_all) for is_all in (False, True))
+        blocks.append(replace(few, notes=()))
+        if left_out := len(everything.rows) - len(few.rows):
+            blocks.append(Folded(f"{left_out} more, with those above", [replace(everything, title="")]))
     return Section(f"{letter} against A: {each.a.activity}", blocks)
-
-
-def _grid(cells: Sequence[Sequence[str]], letter: str, title: str = "") -> Grid:
-    headers = [f">{header}" if header in {*_NUMBERS, letter} else header for header in cells[0]]
-    return Grid(headers, cells[1:], title)
-
-
-def _inputs(each: Difference, letter: str) -> Iterator[Block]:
-    if not each.inputs:
-        return
-    few, left_out = input_cells(each.inputs, letter, everything=False)
-    yield Grid(few[0], few[1:], "What differs in the inputs")
-    if left_out:
-        cells, _ = input_cells(each.inputs, letter, everything=True)
-        yield Folded(f"{left_out} more, with those above", [Grid(cells[0], cells[1:])])

@@ -18,7 +18,8 @@ from typing import Final
 from podsim.harmless import html
 from podsim.pages.library import script
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Chart, Grid, Stretch, Swatch, Timeline
+from podsim.show.chart import Chart, Stretch, Swatch, Timeline
+from podsim.show.table import Passage, Table, linked, to_html
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 
 _SHORT_HASH: Final = 12
@@ -29,7 +30,6 @@ _DRAWN_BY: Final = (
 _KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
 _ZOOM_HINT: Final = "Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."
-_ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
 
 def as_html(page: Page) -> str:
@@ -109,12 +109,10 @@ def _tile(tile: Tile) -> str:
 
 def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
     match block:
-        case str() if "\n" in block:
-            yield f'<pre tabindex="0">{html(block)}</pre>'
         case str():
-            yield f"<p>{_linked(block)}</p>"
-        case Grid():
-            yield from _grid(block)
+            yield f"<p>{linked(block)}</p>"
+        case Table() | Passage():
+            yield to_html(block)
         case Chart():
             yield from _chart(block, next(numbers), numbers)
         case Folded():
@@ -122,38 +120,6 @@ def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
             for each in block.blocks:
                 yield from _block(each, numbers)
             yield "</details>"
-
-
-def _grid(grid: Grid) -> Iterator[str]:
-    name = html(grid.title or "Table")
-    caption = f"<caption>{html(grid.title)}</caption>" if grid.title else ""
-    right = [header.startswith(">") for header in grid.headers]
-    head = "".join(
-        f'<th scope="col"{_class(is_right)}>{_linked(header.removeprefix(">"))}</th>'
-        for header, is_right in zip(grid.headers, right, strict=True)
-    )
-    rows = "\n".join(f"<tr>{_cells(row, right)}</tr>" for row in grid.rows)
-    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    yield f'<div class="scroll" role="region" aria-label="{name}" tabindex="0">{table}</div>'
-    yield from (f'<p class="small">{_linked(note)}</p>' for note in grid.notes)
-
-
-def _cells(row: Sequence[str], right: Sequence[bool]) -> str:
-    return "".join(f"<td{_class(is_right)}>{_linked(cell)}</td>" for cell, is_right in zip(row, right, strict=True))
-
-
-def _class(is_right: bool) -> str:
-    return ' class="number"' if is_right else ""
-
-
-def _linked(text: str) -> str:
-    """Escaped text in which addresses are links and lines are kept."""
-    parts, end = [], 0
-    for found in _ADDRESS.finditer(text):
-        address = html(found[0])
-        parts += [html(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
-        end = found.end()
-    return "".join([*parts, html(text[end:])]).replace("\n", "<br>")
 
 
 def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:

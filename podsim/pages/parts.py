@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podsim.show.chart import Chart, Grid
+from podsim.show.chart import Chart
+from podsim.show.table import Passage, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Folded:
     blocks: Sequence[Block]
 
 
-Block = str | Grid | Chart | Folded
-"""A paragraph, a table, a chart, or what is folded away."""
+Block = str | Passage | Table | Chart | Folded
+"""A paragraph, lines as they are, a table, a chart, or what is folded away."""
 
 
 @dataclass(frozen=True, slots=True)

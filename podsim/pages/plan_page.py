@@ -12,12 +12,10 @@ from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.plot import options_chart, weighed_charts, with_figures
-from podsim.many.capacity.show import answer_tables, headline
-from podsim.many.capacity.wording import cell, range_cell
+from podsim.many.capacity.show import answer_tables, cell, figure_column, headline, range_text
 from podsim.metrics import metric_of
-from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.pages.rich_tables import blocks_of
-from podsim.show.chart import Grid
+from podsim.pages.parts import Folded, Page, Section, Tile
+from podsim.show.table import Cells, Table, columns
 
 _MOST_LISTED: Final = 500
 
@@ -59,10 +57,9 @@ def _tables(answer: Answer) -> Iterator[Section]:
     titles += ["Ruled out"] * bool(answer.ruled_out)
     titles += ["Twice the IPUs"] * bool(answer.doublings)
     titles += ["How sure", "Ranges"] * (answer.sureness is not None)
-    each = [list(blocks_of(table)) for table in answer_tables(answer)]
-    kept = [blocks for number, blocks in enumerate(each) if not number or any(isinstance(one, Grid) for one in blocks)]
-    for title, blocks in zip(titles, kept, strict=True):
-        yield Section(title, blocks)
+    tables = [table for number, table in enumerate(answer_tables(answer)) if not number or isinstance(table, Table)]
+    for title, table in zip(titles, tables, strict=True):
+        yield Section(title, [table])
 
 
 def _tiles(answer: Answer) -> Iterator[Tile]:
@@ -71,9 +68,9 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
         best, figures = answer.best, [answer.goal.figure, *([answer.second] if answer.second else [])]
         yield Tile("Best", best.system, tuple(text for text in (best.division, best.varied) if text))
         for figure in figures:
-            ends = range_cell(figure, drawn.ranges.get(figure), best.currency) if drawn else "–"
+            ends = range_text(figure, drawn.ranges.get(figure), best.currency) if drawn else "–"
             notes = () if ends == "–" else (f"{SHARE:.0%}: {ends}".replace("%", " %"),)
-            yield Tile(in_title(metric_of(figure).head), cell(figure, value(best, figure), best.currency), notes)
+            yield Tile(in_title(metric_of(figure).head), str(cell(figure, value(best, figure), best.currency)), notes)
         if drawn is not None:
             yield Tile("Holds in", f"{format_percent(drawn.within, 0)} of the draws")
         yield Tile("IPUs", best.arithmetic)
@@ -86,9 +83,10 @@ def _figures(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     shown = found[:_MOST_LISTED]
     names = list(dict.fromkeys(name for each in shown for name in each.figures or {}))
     known = [name for name in names if any(value(each, name) is not None for each in shown)]
-    rows = [(each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown]
+    rows: list[Cells] = [
+        (each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown
+    ]
     if rows:
         more = [f"The best {len(shown)} of {len(found):,}."] if len(shown) < len(found) else []
-        headers = ("option", *(f">{metric_of(name).head}" for name in known))
-        blocks: list[Block] = [Folded("All figures of all options", [Grid(headers, rows, notes=more)])]
-        yield Section("Figures", blocks)
+        heads = (*columns("option"), *map(figure_column, known))
+        yield Section("Figures", [Folded("All figures of all options", [Table(heads, rows, notes=more)])])

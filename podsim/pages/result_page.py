@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from podsim.pages.assumptions import assumptions_section, sources_section
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.pages.rich_tables import blocks_of
-from podsim.pages.serving_page import serving_sections, serving_tiles
-from podsim.pages.tiles import tiles_of
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
+from podsim.result.ranges import range_text
 from podsim.result.result import RunResult
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.serving import ServingResult
-from podsim.show.choice_table import choice_table
-from podsim.show.forward_table import forward_headline
-from podsim.show.generation_table import generation_headline
+from podsim.show.choice_table import choice_tables
 from podsim.show.run_charts import (
     MEMORIES,
     ipus_chart,
@@ -28,9 +24,18 @@ from podsim.show.run_charts import (
     step_charts,
     waterfall,
 )
-from podsim.show.table import operation_table, training_headline
+from podsim.show.serving_charts import percentile_charts, queue_chart
+from podsim.show.serving_table import percentile_table, serving_headline
+from podsim.show.tables import (
+    compared,
+    forward_headline,
+    generation_headline,
+    operation_table,
+    spent_rows,
+    training_headline,
+    uncertainty_table,
+)
 from podsim.show.timeline import timeline_chart
-from podsim.show.uncertainty_table import uncertainty_table
 
 
 def result_page(result: Result) -> Page:
@@ -123,16 +128,46 @@ def _memory(memory: MemoryReport) -> list[Block]:
 
 
 def _operations(operations: Sequence[OperationRow]) -> Iterator[Block]:
-    blocks = list(blocks_of(operation_table(operations)))
-    if blocks:
-        yield Folded("The longest operations", blocks)
+    table = operation_table(operations)
+    if table is not None:
+        yield Folded("The longest operations", [table])
 
 
 def _division(result: Result) -> Iterator[Section]:
     if result.choice is not None:
-        yield Section("Division", list(blocks_of(choice_table(result.choice))))
+        yield Section("Division", choice_tables(result.choice))
 
 
 def _certainty(result: Result) -> Section | None:
-    blocks = list(blocks_of(uncertainty_table(result.uncertainty)))
-    return Section("How sure", blocks) if blocks else None
+    table = uncertainty_table(result.uncertainty)
+    return Section("How sure", [table]) if table is not None else None
+
+
+def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[Tile]:
+    """Rows of a headline as tiles; a row whose label is empty or begins with a blank belongs to the one before."""
+    label, value, notes = "", "", list[str]()
+    for name, quantity, text in rows:
+        if not name or name.startswith(" "):
+            notes.append(f"{name.strip()} {text}".strip())
+            continue
+        if label:
+            yield Tile(label, value, tuple(notes))
+        label, value = name, text
+        notes = [*filter(None, [range_text(result, quantity)]), *compared(result, quantity)]
+    if label:
+        yield Tile(label, value, tuple(notes))
+
+
+def serving_tiles(result: ServingResult) -> list[Tile]:
+    """The numbers of a service that matter most."""
+    tiles = [Tile(label, value, (remark,) if remark else ()) for label, value, remark in serving_headline(result)]
+    return [*tiles, *tiles_of(result, spent_rows(result))]
+
+
+def serving_sections(result: ServingResult) -> Iterator[Section]:
+    """What requests see, how it changes with load, and what waits."""
+    yield Section("What requests see", [percentile_table(result), *percentile_charts(result)])
+    yield Section("Queue", [queue_chart(result)])
+    if result.decode:
+        step = result.decode[0]
+        yield Section("Where time goes", [waterfall("decode step of a full batch", step.breakdown, step.sources)])

@@ -19,7 +19,7 @@ from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
 from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Grid
+from podsim.show.table import Table, columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -200,9 +200,9 @@ def _points(table: _Table) -> Iterator[Section]:
     ]
     more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
     few = rows[:_FEW]
-    blocks: list[Block] = [Grid(headers, few, f"The best by {metric_of(table.figures[0]).titled}")]
+    blocks: list[Block] = [Table(columns(*headers), few, f"The best by {metric_of(table.figures[0]).titled}")]
     if len(rows) > len(few):
-        blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
+        blocks.append(Folded("More points", [Table(columns(*headers), rows, notes=more)]))
     yield Section("Points", blocks)
 
 
@@ -223,5 +223,5 @@ def _left_out(table: _Table) -> Iterator[Section]:
         for row in listed
     ]
     more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
-    grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
+    grid = Table(columns(">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
     yield Section("What could not be simulated", [Folded(f"{counted(count, 'point')}, with the reason", [grid])])

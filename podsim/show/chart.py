@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from podsim.result.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
+from podsim.show.table import Table
 
 _MIDDLE: Final = 0.179
 """Relative luminance at which black and white have the same contrast: that of WCAG 2, 4.58."""
@@ -100,23 +101,6 @@ def every_fill() -> list[Fill]:
     """All fills that charts use."""
     kinds = [fill_of_kind(kind.name) for kind in KINDS]
     return list(dict.fromkeys([*kinds, *_PALETTE, FOLDED, TOTAL, FASTER, SLOWER]))
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table.
-
-    Attributes:
-        headers: One per column; one that begins with `>` is of a right-aligned column.
-        rows: Their cells.
-        title: What it shows; empty if that is said above it.
-        notes: Lines below it.
-    """
-
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +469,7 @@ class Chart:
     drawn: Bars | Curves | Timeline | Study
     legend: Sequence[Swatch] = ()
     legend_title: str = ""
-    numbers: Grid | None = None
+    numbers: Table | None = None
     notes: Sequence[str] = ()
 
 

@@ -26,7 +26,6 @@ from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
-from podsim.show.assumption_table import moved_figure
 from podsim.show.chart import (
     FASTER,
     SLOWER,
@@ -36,7 +35,6 @@ from podsim.show.chart import (
     Bars,
     Chart,
     Fill,
-    Grid,
     Place,
     Sheet,
     Swatch,
@@ -44,6 +42,8 @@ from podsim.show.chart import (
     fills_in_turn,
     legend_of,
 )
+from podsim.show.table import Table, columns
+from podsim.show.tables import moved_figure
 from podsim.show.timeline import MOST_IPUS, left_out, timeline_chart
 
 MEMORIES: Final = {
@@ -174,7 +174,7 @@ def waterfall(
         title=f"Where one {what} goes: {format_duration_s(total_s, _DIGITS)}{bound}",
         description=f"Waterfall of the kinds of time of one {what}. Largest: {most}.",
         drawn=Bars(bars, Axis("time, mean over the IPUs", unit, (0.0, end_s / scale_s))),
-        numbers=Grid(("kind", ">seconds", ">share", "source", "what it is"), rows),
+        numbers=Table(columns("kind", ">seconds", ">share", "source", "what it is"), rows),
         notes=[f"Sources: {sources.text}."] if sources.text else [],
     )
 
@@ -221,7 +221,7 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
         drawn=Bars(bars, Axis(f"time in one {what}", unit, (0.0, total_s / scale_s))),
         legend=[Swatch(fill_of_kind(kind), f"{kind_of(kind).label}  {shares[kind]}") for kind in kinds],
         legend_title=f"share of the {what.split()[-1]}",
-        numbers=Grid(headers, cells),
+        numbers=Table(columns(*headers), cells),
         notes=left_out(len(accounts)),
     )
 
@@ -281,7 +281,7 @@ def _memory_chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -
     )
 
 
-def memory_numbers(memory: MemoryReport, where: str) -> Grid:
+def memory_numbers(memory: MemoryReport, where: str) -> Table:
     """What is in a memory of each IPU."""
     held = [row for row in memory.rows if row.where == where]
     sums: dict[str, int] = {}
@@ -294,7 +294,7 @@ def memory_numbers(memory: MemoryReport, where: str) -> Grid:
         cells = (f"{sizes.get(tenant, 0):,}" for tenant in tenants)
         rows.append((str(ipu), *cells, f"{used:,}", f"{memory.capacity_bytes(where) - used:,}"))
     names = (f">{tenant.replace('_', ' ')} [B]" for tenant in tenants)
-    return Grid((">IPU", *names, ">used [B]", ">free [B]"), rows)
+    return Table(columns(">IPU", *names, ">used [B]", ">free [B]"), rows)
 
 
 def tornado_sheet(result: Result) -> Sheet:

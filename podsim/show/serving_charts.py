@@ -7,9 +7,10 @@ from typing import Final
 
 from podsim.format import format_duration_s, format_percent, format_significant
 from podsim.result.serving import ServingResult
-from podsim.show.chart import Axis, Chart, Curves, Grid, Mark, Series, Sheet, is_wide
+from podsim.show.chart import Axis, Chart, Curves, Mark, Series, Sheet, is_wide
 from podsim.show.run_charts import result_sheet, unit_for_s
 from podsim.show.serving_table import ranged
+from podsim.show.table import Table, columns
 
 _LINES: Final = {
     "P50": ("#5b9bd1", (), "circle"),
@@ -85,7 +86,7 @@ def percentile_charts(result: ServingResult) -> Iterator[Chart]:
                 Axis(title.lower(), unit, is_log=is_log),
                 rules,
             ),
-            numbers=Grid((">load", ">requests/s", *(f">{line} [s]" for line in _LINES)), rows),
+            numbers=Table(columns(">load", ">requests/s", *(f">{line} [s]" for line in _LINES)), rows),
             notes=[f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s."],
         )
 
@@ -113,8 +114,8 @@ def queue_chart(result: ServingResult) -> Chart:
             Axis("time since the first arrival", "s", (0.0, queue.time_s[-1])),
             Axis("requests in the queue", ends=(0.0, until)),
         ),
-        numbers=Grid(
-            (">from [s]", ">to [s]", ">most", ">mean"),
+        numbers=Table(
+            columns(">from [s]", ">to [s]", ">most", ">mean"),
             [(f"{start:.4g}", f"{end:.4g}", str(peak), f"{mean:.4g}") for start, end, peak, mean in stretches],
         ),
     )  # fmt: skip

@@ -18,7 +18,8 @@ from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.phases import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of
 from podsim.result.windows import Window, parts_of, windows_of
-from podsim.show.chart import FOLDED, Axis, Chart, Grid, Piece, Stretch, Timeline, fill_of_kind, legend_of_kinds
+from podsim.show.chart import FOLDED, Axis, Chart, Piece, Stretch, Timeline, fill_of_kind, legend_of_kinds
+from podsim.show.table import Table, columns
 from podsim.units import ps_to_seconds
 
 MOST_IPUS: Final = 16
@@ -292,7 +293,7 @@ def _piece(mark: Mark, row: str) -> Piece:
     )
 
 
-def _numbers(marks: Sequence[Mark]) -> Grid:
+def _numbers(marks: Sequence[Mark]) -> Table:
     longest = sorted(marks, key=lambda mark: (-mark.length_ps, mark.start_ps, mark.lane))[:_LISTED]
     rows = [
         (
@@ -305,4 +306,4 @@ def _numbers(marks: Sequence[Mark]) -> Grid:
         for mark in longest
     ]
     more = [f"The longest {_LISTED} of {len(marks):,} bars."] if len(marks) > _LISTED else []
-    return Grid(("IPU", "operation", "kind", ">from [ms]", ">time [ms]"), rows, notes=more)
+    return Table(columns("IPU", "operation", "kind", ">from [ms]", ">time [ms]"), rows, notes=more)

@@ -29,7 +29,7 @@ from podsim.result.simulated import Simulated
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
 from podsim.show.page import print_result
-from podsim.show.table import training_tables
+from podsim.show.tables import training_tables
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4

@@ -28,7 +28,8 @@ from podsim.result.kinds import FAMILIES, KINDS, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show.chart import FASTER, INK, SLOWER, Chart, Fill, Grid, Timeline, fill_of_kind, fills_in_turn
+from podsim.show.chart import FASTER, INK, SLOWER, Chart, Fill, Timeline, fill_of_kind, fills_in_turn
+from podsim.show.table import Table
 from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, Mark, marks_of, merged, pieces_of
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
@@ -119,8 +120,8 @@ def test_assumptions_are_shown_as_far_as_they_move_the_result(bert: RunResult, p
     bars = [bar for bar in bars_of(chart) if str(first["key"]).endswith(bar["row"].partition(" = ")[0])]
     ends = sorted((influence["low"], influence["high"]), key=lambda end: -abs(end))
     assert [bar["end"] / 100 for bar in bars] == pytest.approx(ends)
-    grids = blocks_of(page, Grid)
-    (table,) = [each for each in grids if each.headers[0] == "input"]
+    grids = blocks_of(page, Table)
+    (table,) = [each for each in grids if each.columns[0].head == "input"]
     assert [row[0] for row in table.rows] == [each["key"] for each in bert.assumptions]
 
 
@@ -511,7 +512,8 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
     (chart,) = charts_of(page)
     assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
     assert page.tiles[0].value == "does not hold"
-    (findings,) = [grid for grid in blocks_of(page, Grid) if grid.headers[0] == "scenario" and len(grid.headers) == 6]
+    tables = [each for each in blocks_of(page, Table) if each.columns[0].head == "scenario"]
+    (findings,) = [each for each in tables if len(each.columns) == 6]
     assert findings.rows[0][:5] == ["one", "weight_update_s", "1", "1.1", "+10.00 %"]
 
 
@@ -561,7 +563,7 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     (chart,) = charts_of(page)
     assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
     assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
-    tables = blocks_of(page, Grid)
+    tables = blocks_of(page, Table)
     assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1) if number != 5]
 
 

@@ -22,7 +22,7 @@ from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.serving_charts import serving_sheet
-from podsim.show.serving_table import sparkline
+from podsim.show.table import sparkline
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 
@@ -367,7 +367,7 @@ def test_a_chart_says_what_it_shows() -> None:
 
 def test_a_line_of_bars_keeps_peaks() -> None:
     assert sparkline([0] * 500 + [3] + [0] * 499, width=10) == "     █    "
-    assert sparkline([0, 1, 2], ascii_only=True) == " =@"
+    assert sparkline([0, 1, 2], width=3) == " ▄█"
     assert sparkline([0, 0], width=2) == "  "
 
 

@@ -14,7 +14,7 @@ from podsim.draws import Draws, Range
 from podsim.many.capacity import Goal, find_systems
 from podsim.many.capacity.limits import limit
 from podsim.many.capacity.show import answer_tables
-from podsim.pages.serving_page import serving_sections, serving_tiles
+from podsim.pages.result_page import serving_sections, serving_tiles
 from podsim.placement.generation import Generation
 from podsim.placement.generation_job import generation_job
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult

@@ -25,7 +25,7 @@ from podsim.scenario.training import TrainingScenario
 from podsim.show.matplotlib_charts import figure_of
 from podsim.show.page import print_result
 from podsim.show.run_charts import tornado_sheet
-from podsim.show.table import training_tables
+from podsim.show.tables import training_tables
 from podsim.watch import silent
 
 CALL = "software.host_call"

@@ -10,8 +10,7 @@ from podsim.format import format_energy_j, in_title
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
-from podsim.many.capacity.show import headline
-from podsim.many.capacity.wording import axis_label, cell
+from podsim.many.capacity.show import axis_label, cell, headline
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
 from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet, legend_of
 
@@ -73,7 +72,7 @@ def options_chart(answer: Answer) -> Chart:
             0.0,
             number,
             _FILLS[_state(answer, each)],
-            cell(figure, value(each, figure), each.currency),
+            str(cell(figure, value(each, figure), each.currency)),
             tip=_tip(each, [figure]),
         )
         for each, number in zip(shown, values, strict=True)
@@ -95,7 +94,7 @@ def _state(answer: Answer, option: Option) -> str:
 
 
 def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
-    shown = {metric_of(figure).head: cell(figure, value(option, figure), option.currency) for figure in figures}
+    shown = {metric_of(figure).head: str(cell(figure, value(option, figure), option.currency)) for figure in figures}
     return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
 
 

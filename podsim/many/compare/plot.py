@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Final
 
@@ -10,18 +11,16 @@ from podsim.errors import PodsimError
 from podsim.format import format_error
 from podsim.many.checks.verdict import GAIN, Finding
 from podsim.many.compare import Comparison
-from podsim.many.compare.cells import waterfall_cells
 from podsim.many.compare.difference import Waterfall
-from podsim.many.compare.wording import change_of, duration_of_ps
+from podsim.many.compare.show import change_of, duration_of_ps, waterfall_table
 from podsim.result.kinds import kind_of
-from podsim.show.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Grid, Sheet, legend_of
+from podsim.show.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Sheet, legend_of
 from podsim.show.run_charts import unit_for_s
 from podsim.units import ps_to_seconds
 
 _PRECISION: Final = 4
 _SMALL: Final = 0.35
 _MARGIN: Final = 0.18
-_NUMBERS: Final = {"A", "change", "change [ps]"}
 _FILLS: Final = {"less time": FASTER, "more time": SLOWER}
 _MOST_BARS: Final = 30
 _PERCENT: Final = 100
@@ -67,14 +66,12 @@ def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
         )
         for name, start_ps, end_ps, fill, text in steps
     ]
-    cells = [row[:-1] for row in waterfall_cells(waterfall, letter, _PRECISION, unchanged=True)]
-    headers = [f">{header}" if header in {*_NUMBERS, letter} else header for header in cells[0]]
     return Chart(
         title=f"{waterfall.span.capitalize()} from A to {letter}: {times}{change}",
         description=f"Waterfall of the {waterfall.span} from A to {letter}, {times}, by kind of time.",
         drawn=Bars(bars, Axis(waterfall.span, unit, (low, high))),
         legend=legend_of(_FILLS),
-        numbers=Grid(headers, cells[1:]),
+        numbers=replace(waterfall_table(waterfall, letter, _PRECISION), title=""),
         notes=["The axis does not begin at 0."] if lowest > 0 else [],
     )
 
