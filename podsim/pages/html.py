@@ -18,7 +18,7 @@ from typing import Final
 from podsim.harmless import html
 from podsim.pages.library import script
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Chart, Stretch, Swatch, Timeline
+from podsim.show.chart import Chart, Fill, Stretch, Timeline
 from podsim.show.table import Passage, Table, linked, to_html
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 
@@ -138,7 +138,8 @@ def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
     yield f'<div class="chart" role="group" aria-label="{html(chart.description)}"{_KEYS * bool(zoom)}></div>'
     if chart.legend:
         title = f"<li>{html(chart.legend_title)}</li>" if chart.legend_title else ""
-        yield f'<ul class="legend" aria-label="Legend">{title}{"".join(map(_swatch, chart.legend))}</ul>'
+        swatches = "".join(_swatch(fill, text) for text, fill in chart.legend.items())
+        yield f'<ul class="legend" aria-label="Legend">{title}{swatches}</ul>'
     notes = [_ZOOM_HINT, *chart.notes] if stretches else chart.notes
     yield from (f'<p class="small">{html(note)}</p>' for note in notes)
     spec = {"description": chart.description, **vega_spec(chart)}
@@ -169,10 +170,10 @@ def _zoom(stretches: Sequence[Stretch]) -> str:
     )
 
 
-def _swatch(swatch: Swatch) -> str:
+def _swatch(fill: Fill, text: str) -> str:
     size = 'width="22" height="14"'
-    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{paint(swatch.fill)}"/></svg>'
-    return f"<li>{box}{html(swatch.text)}</li>"
+    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{paint(fill)}"/></svg>'
+    return f"<li>{box}{html(text)}</li>"
 
 
 def _json(spec: object) -> str:

@@ -327,24 +327,17 @@ class Key:
 
     Attributes:
         name: The key.
-        label: The same in words.
-        unit: That all values share; empty otherwise.
+        axis: The same in words, with the unit that all values share.
         values: What its values are called, in order, without that unit.
         numbers: The same as numbers; empty if one of them is none.
         at: Number of the value of each point.
     """
 
     name: str
-    label: str
-    unit: str
+    axis: Axis
     values: Sequence[str]
     numbers: Sequence[float]
     at: Sequence[int]
-
-    @property
-    def title(self) -> str:
-        """Its label with its unit."""
-        return f"{self.label} [{self.unit}]" if self.unit else self.label
 
     def place(self, point: int) -> float:
         """Where on an axis from 0 to 1 the value of a point is."""
@@ -356,23 +349,14 @@ class Shown:
     """A figure of the points of a study.
 
     Attributes:
-        label: What it is.
-        unit: Of its values; empty for those that have none.
+        axis: What it is, and its unit.
         values: Of each point; None where it has no such figure.
         measured: What was measured, by the number of the first key.
-        is_log: Whether an axis of it is logarithmic.
     """
 
-    label: str
-    unit: str
+    axis: Axis
     values: Sequence[float | None]
     measured: Sequence[tuple[float, float]] = ()
-    is_log: bool = False
-
-    @property
-    def title(self) -> str:
-        """Its label with its unit."""
-        return f"{self.label} [{self.unit}]" if self.unit else self.label
 
     @property
     def known(self) -> list[float]:
@@ -427,27 +411,9 @@ def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
     return bool(given) and min(given) > 0 and max(given) >= ratio * min(given)
 
 
-@dataclass(frozen=True, slots=True)
-class Swatch:
-    """An entry of a legend.
-
-    Attributes:
-        fill: What it is drawn with.
-        text: What that means.
-    """
-
-    fill: Fill
-    text: str
-
-
-def legend_of_kinds(kinds: Iterable[str]) -> tuple[Swatch, ...]:
+def legend_of_kinds(kinds: Iterable[str]) -> dict[str, Fill]:
     """A legend of kinds of time, in their order."""
-    return tuple(Swatch(fill_of_kind(name), kind_of(name).label) for name in in_kind_order(kinds))
-
-
-def legend_of(fills: Mapping[str, Fill]) -> tuple[Swatch, ...]:
-    """A legend of names with their fills."""
-    return tuple(Swatch(fill, name) for name, fill in fills.items())
+    return {kind_of(name).label: fill_of_kind(name) for name in in_kind_order(kinds)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +424,7 @@ class Chart:
         title: What it shows.
         description: The same in a sentence or two, for those who do not see it.
         drawn: Axes and what is drawn over them.
-        legend: What its fills mean.
+        legend: Its fills, by what they mean.
         legend_title: What the legend says beside names; empty where that is nothing.
         numbers: What it shows as a table.
         notes: Lines below it.
@@ -467,7 +433,7 @@ class Chart:
     title: str
     description: str
     drawn: Bars | Curves | Timeline | Study
-    legend: Sequence[Swatch] = ()
+    legend: Mapping[str, Fill] = field(default_factory=dict)
     legend_title: str = ""
     numbers: Table | None = None
     notes: Sequence[str] = ()

@@ -85,6 +85,7 @@ _MOST_TICKS: Final = 10
 _MOST_LABELS: Final = 8
 _MOST_CELLS_WITH_TEXT: Final = 150
 _LEAST_APART: Final = 0.045
+_DIGITS: Final = 4
 _LARGE_CELL, _WHOLE_CELL = 1e4, 100
 _LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -239,7 +240,7 @@ def draw(chart: Chart, place: Figure | SubFigure, *, titled: bool = True, is_fir
             lines = [line for note in chart.notes for line in wrap(note, _NOTE_CHARACTERS)]
             axes.set_xlabel("\n".join([axes.get_xlabel(), *lines]), fontsize=9)
     if chart.legend:
-        handles = [legend_entry(each.fill, each.text) for each in chart.legend]
+        handles = [Patch(label=text, **_filled(each)) for text, each in chart.legend.items()]
         place.legend(
             handles=handles, loc="outside right upper", frameon=False, title=chart.legend_title or None, fontsize=9.5
         )
@@ -254,11 +255,6 @@ def plain_frame(axes: Axes) -> None:
 def write_on_bar(axes: Axes, x: float, y: float, text: str, background: str, points: float = 8.5) -> None:
     """Text in the middle of a bar, in a colour that is easy to read on that of the bar."""
     axes.text(x, y, text, ha="center", va="center", fontsize=points, color=Fill(background).ink)
-
-
-def legend_entry(fill_of: Fill, label: str) -> Patch:
-    """A patch of a legend."""
-    return Patch(label=label, **_filled(fill_of))
 
 
 def _filled(fill_of: Fill, *, hatched: bool = True) -> dict[str, Any]:
@@ -463,7 +459,7 @@ def _draw_study(place: Figure | SubFigure, drawn: Study) -> None:
         case Over.PARALLEL:
             _draw_parallel(place.add_subplot(), drawn, shown, norm)
     # `figure.axes` of a part would be those of all parts.
-    place.colorbar(ScalarMappable(norm, _COLOURS), ax=list(place.axes), label=shown.title, format=PLAIN)
+    place.colorbar(ScalarMappable(norm, _COLOURS), ax=list(place.axes), label=shown.axis.title, format=PLAIN)
 
 
 def _draw_lines(axes: Axes, drawn: Study, shown: Shown) -> None:
@@ -474,7 +470,7 @@ def _draw_lines(axes: Axes, drawn: Study, shown: Shown) -> None:
         group.append((key.numbers[key.at[point]], nan if value is None else value))
     for number, points in sorted(groups.items()):
         colour, marker, dashes = LOOKS[number % len(LOOKS)]
-        label = f"{of[0].title}: {of[0].values[number]}" if of else "_"
+        label = f"{of[0].axis.title}: {of[0].values[number]}" if of else "_"
         label = of[0].values[number] if of and of[0].name == "scenario" else label
         look: dict[str, Any] = {"marker": _MARKERS[marker], "markersize": 5, "color": colour}
         axes.plot(*zip(*sorted(points), strict=True), linestyle=(0, dashes) if dashes[1] else "-", label=label, **look)
@@ -484,7 +480,7 @@ def _draw_lines(axes: Axes, drawn: Study, shown: Shown) -> None:
     places = sorted({*key.numbers, *(at for at, _ in shown.measured)})
     if drawn.has_log_places:
         axes.set_xscale("log", base=2)
-    if shown.is_log:
+    if shown.axis.is_log:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())
@@ -493,7 +489,7 @@ def _draw_lines(axes: Axes, drawn: Study, shown: Shown) -> None:
     axes.yaxis.set_major_formatter(PLAIN)
     if len(places) <= _MOST_TICKS:
         told = _apart(places, log2 if drawn.has_log_places else float)
-        axes.set_xticks(told, [format_plain(each) for each in told])
+        axes.set_xticks(told, [format_significant(each, _DIGITS) for each in told])
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.xaxis.set_major_formatter(PLAIN)
@@ -502,7 +498,7 @@ def _draw_lines(axes: Axes, drawn: Study, shown: Shown) -> None:
         what = " or ".join(sorted({drawn.statuses[point] for point in missing} - {"done"})) or "no such figure"
         at_foot = [key.numbers[key.at[point]] for point in missing], [axes.get_ylim()[0]] * len(missing)
         axes.plot(*at_foot, "x", color=_NO_FIGURE, clip_on=False, label=what, zorder=3)
-    axes.set(xlabel=key.title, ylabel=shown.title)
+    axes.set(xlabel=key.axis.title, ylabel=shown.axis.title)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
@@ -519,15 +515,6 @@ def _apart(places: Sequence[float], scale: Callable[[float], float]) -> list[flo
     return kept
 
 
-def format_plain(number: float) -> str:
-    """A number of an axis with few digits.
-
-    >>> format_plain(1024.0), format_plain(0.25)
-    ('1,024', '0.25')
-    """
-    return format_significant(number, 4)
-
-
 def _draw_bars_of_keys(axes: Axes, drawn: Study, shown: Shown) -> None:
     key, longest = drawn.keys[0], max(shown.known)
     for point, value in enumerate(shown.values):
@@ -535,12 +522,12 @@ def _draw_bars_of_keys(axes: Axes, drawn: Study, shown: Shown) -> None:
         axes.barh(row, value or 0.0, color=LOOKS[0][0], height=0.6)
         status = drawn.statuses[point]
         text = "no figure" if status == "done" else status
-        text = text if value is None else f"{format_plain(value)} {shown.unit}".rstrip()
+        text = text if value is None else f"{format_significant(value, _DIGITS)} {shown.axis.unit}".rstrip()
         axes.text(value or 0.0, row, f" {text}", va="center", fontsize=9)
     axes.set_yticks(range(len(key.values)), list(key.values))
     axes.invert_yaxis()
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.set(xlabel=shown.title, xlim=(0, longest * _ROOM_BESIDE))
+    axes.set(xlabel=shown.axis.title, xlim=(0, longest * _ROOM_BESIDE))
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -564,7 +551,7 @@ def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, shown: Shown, norm:
                  for row in range(len(down.values))]  # fmt: skip
         _draw_heat_map(axes, cells, down, across, norm)
         if split:
-            axes.set_title(f"{split[0].title} {split[0].values[number]}", fontsize=10)
+            axes.set_title(f"{split[0].axis.title} {split[0].values[number]}", fontsize=10)
             axes.label_outer()
 
 
@@ -575,7 +562,7 @@ def _draw_heat_map(axes: Axes, cells: list[list[float]], down: Key, across: Key,
         every = -(-len(key.values) // (2 * _MOST_TICKS))
         set_ticks(range(0, len(key.values), every), list(key.values)[::every])
     axes.tick_params(axis="x", rotation=45 if len(across.values) > _MOST_LABELS else 0)
-    axes.set(xlabel=across.title, ylabel=down.title)
+    axes.set(xlabel=across.axis.title, ylabel=down.axis.title)
     if len(down.values) * len(across.values) > _MOST_CELLS_WITH_TEXT:
         return
     for row, line in enumerate(cells):
@@ -610,7 +597,7 @@ def _draw_dots(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> None:
     if missing:
         axes.plot(*zip(*missing, strict=True), "x", color=_NO_FIGURE, label="no figure")
         axes.legend(frameon=False, fontsize=9)
-    axes.set(xlabel=across.title, ylabel=down.title)
+    axes.set(xlabel=across.axis.title, ylabel=down.axis.title)
 
 
 def _draw_parallel(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> None:
@@ -628,6 +615,6 @@ def _draw_parallel(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> N
         most = max(1, len(key.values) - 1)
         for number, text in list(enumerate(key.values))[:: -(-len(key.values) // _MOST_TICKS)]:
             axes.text(place, number / most, f" {text}", fontsize=8, va="center", bbox=_CLEAR)
-    axes.set_xticks(range(len(drawn.keys)), [key.title for key in drawn.keys])
+    axes.set_xticks(range(len(drawn.keys)), [key.axis.title for key in drawn.keys])
     axes.set(yticks=[], xlim=(-0.1, len(drawn.keys) - 0.75))
     axes.spines[["top", "right", "left", "bottom"]].set_visible(False)

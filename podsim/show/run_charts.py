@@ -37,10 +37,8 @@ from podsim.show.chart import (
     Fill,
     Place,
     Sheet,
-    Swatch,
     fill_of_kind,
     fills_in_turn,
-    legend_of,
 )
 from podsim.show.table import Table, columns
 from podsim.show.tables import moved_figure
@@ -219,7 +217,7 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
         title=pace,
         description=f"Bars of time by kind in one {what}, one for each IPU of a replica. {pace}.",
         drawn=Bars(bars, Axis(f"time in one {what}", unit, (0.0, total_s / scale_s))),
-        legend=[Swatch(fill_of_kind(kind), f"{kind_of(kind).label}  {shares[kind]}") for kind in kinds],
+        legend={f"{kind_of(kind).label}  {shares[kind]}": fill_of_kind(kind) for kind in kinds},
         legend_title=f"share of the {what.split()[-1]}",
         numbers=Table(columns(*headers), cells),
         notes=left_out(len(accounts)),
@@ -275,7 +273,7 @@ def _memory_chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -
         title=title,
         description=f"Bars of what fills the {name} of each IPU, with its capacity as a line. {title}.",
         drawn=Bars(bars, Axis(f"{name} of an IPU", unit, (0.0, whole)), {line: capacity / unit_bytes}),
-        legend=legend_of({tenant.replace("_", " "): fills[tenant] for tenant in fills if tenant in inside}),
+        legend={tenant.replace("_", " "): fills[tenant] for tenant in fills if tenant in inside},
         numbers=memory_numbers(memory, where),
         notes=[f"The dashed line is the {line}.", *left_out(len(ipus))],
     )
@@ -329,7 +327,7 @@ def inputs_chart(assumptions: Sequence[Mapping[str, object]]) -> Chart | None:
         title=f"Measure this next: {key} moves {metric} most",
         description=f"Bars of how far each input moves {metric}; {key} moves it most, by up to {reach:.3g} %.",
         drawn=Bars(bars, Axis(f"change of {metric}", "%", domain), {"no change": 0.0}),
-        legend=legend_of(fills),
+        legend=fills,
         notes=[f"{more} more inputs move it less."] if more else [],
     )
 

@@ -42,6 +42,7 @@ _CHARACTER_PIXELS: Final = 7.5
 _TEXT: Final = {"type": "text", "fontSize": 12, "baseline": "middle", "strokeWidth": 3.5, "strokeJoin": "round"}
 """The stroke is a halo in the colour of what is behind, so that a pattern does not make text hard to read."""
 _DASHES: Final = ([5, 3], [1, 2])
+_DOTTED: Final = (Mark.LINE, Mark.POINTS)
 _COLOURS: Final = "viridis"
 """Readable in grey and by the colour-blind."""
 _NO_FIGURE, _LEFT_OUT = "#9a4a00", "#dddddd"
@@ -100,7 +101,9 @@ def vega_spec(chart: Chart) -> Spec:
 def choices_of(chart: Chart) -> list[tuple[str, str, str]]:
     """What a reader can choose to be shown: field, title and scale of each; nothing where there is no choice."""
     figures = chart.drawn.figures if isinstance(chart.drawn, Study) else ()
-    return [(f"m{number}", each.title, "log" if each.is_log else "linear") for number, each in enumerate(figures)]
+    return [
+        (f"m{number}", each.axis.title, "log" if each.axis.is_log else "linear") for number, each in enumerate(figures)
+    ]
 
 
 def _wide(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spec], **more: Any) -> Spec:
@@ -128,6 +131,11 @@ def _down(name: str, rows: Sequence[str]) -> Spec:
 def _plain(name: str) -> Spec:
     """A field that holds colours itself."""
     return {"field": name, "type": "nominal", "scale": None}
+
+
+def _named(field: str, names: Sequence[str], looks: list[Any]) -> Spec:
+    """A field of names, each with a look of its own."""
+    return {"field": field, "type": "nominal", "title": None, "scale": {"domain": list(names), "range": looks}}
 
 
 def _tips(names: Sequence[str]) -> list[Spec]:
@@ -198,12 +206,10 @@ def _curves(drawn: Curves) -> Spec:
         for value, tip in zip(values[len(values) - len(each.y) :], each.tips, strict=False):
             value |= _tipped(tips, tip)
 
-    def scaled(range_: list[Any]) -> Spec:
-        scale = {"domain": [each.name for each in named], "range": range_}
-        return {"field": "name", "type": "nominal", "title": None, "scale": scale}
-
-    colour = scaled([each.colour for each in named])
-    dash, shape = scaled([list(each.dash) or [1, 0] for each in named]), scaled([each.marker for each in named])
+    names = [each.name for each in named]
+    colour = _named("name", names, [each.colour for each in named])
+    dash = _named("name", names, [list(each.dash) or [1, 0] for each in named])
+    shape = _named("name", names, [each.marker if each.mark in _DOTTED else "stroke" for each in named])
     tooltip: Spec = {"tooltip": _tips(tips)}
     line: Spec = {"stroke": colour, "strokeDash": dash}
     looks: dict[Mark, Spec] = {
@@ -212,27 +218,20 @@ def _curves(drawn: Curves) -> Spec:
             "mark": {"type": "rule", "strokeWidth": 2},
             "encoding": {"x2": {"field": "end"}, "stroke": colour},
         },
-        Mark.LINE: {"mark": {"type": "line", "strokeWidth": 2}, "encoding": line},
-        Mark.STEPS_AFTER: {
-            "mark": {"type": "line", "strokeWidth": 2, "interpolate": "step-after"},
-            "encoding": line,
-        },
-        Mark.STEPS_BEFORE: {
-            "mark": {"type": "line", "strokeWidth": 2, "interpolate": "step-before"},
-            "encoding": line,
-        },
     }
+    for mark, how in ((Mark.LINE, "linear"), (Mark.STEPS_AFTER, "step-after"), (Mark.STEPS_BEFORE, "step-before")):
+        looks[mark] = {"mark": {"type": "line", "strokeWidth": 2, "interpolate": how}, "encoding": line}
     used = {each.mark for each in drawn.series}
     layers = [
         {"transform": [{"filter": f"datum.mark === '{mark.value}'"}], **look}
         for mark, look in looks.items()
         if mark in used
     ]
-    if used & {Mark.LINE, Mark.POINTS}:
-        mark = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
-        points = f"datum.mark === '{Mark.LINE}' || datum.mark === '{Mark.POINTS}'"
+    if used & {*_DOTTED}:
+        dot = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
+        points = " || ".join(f"datum.mark === '{each.value}'" for each in _DOTTED)
         encoding = {"fill": colour, "shape": shape} | tooltip
-        layers.append({"transform": [{"filter": points}], "mark": mark, "encoding": encoding})
+        layers.append({"transform": [{"filter": points}], "mark": dot, "encoding": encoding})
     height = _LOW_HEIGHT if used & {Mark.LINE, Mark.AREA} else _HEIGHT
     axes = {"x": _across(drawn.x, "x"), "y": _across(drawn.y, "y")}
     return _wide(height, values, [*layers, *_rules(drawn.rules)], encoding=axes)
@@ -292,7 +291,7 @@ def _study(drawn: Study) -> Spec:
                 point[f"n{key}"] = each.numbers[each.at[place]]
         known = {f"m{figure}": each.values[place] for figure, each in enumerate(drawn.figures)}
         values.append(point | {name: value for name, value in known.items() if value is not None})
-    tips = [{"field": f"k{key}", "title": each.name + f" [{each.unit}]" * bool(each.unit)}
+    tips = [{"field": f"k{key}", "title": each.name + f" [{each.axis.unit}]" * bool(each.axis.unit)}
             for key, each in enumerate(drawn.keys)]  # fmt: skip
     tips += [{"field": _COLUMN, "title": _LABEL, "format": ",.4~r"}, {"field": "point"}]
     match drawn.over:
@@ -312,7 +311,7 @@ def _number_axis(key: Key, field: str, *, is_log: bool) -> Spec:
     scale: Spec = {"type": "log", "base": 2, "nice": False, "padding": 8} if is_log else {"zero": False, "padding": 8}
     few = {"values": sorted(key.numbers)} if len(key.numbers) <= _MOST_TICKS else {"tickCount": 5}
     axis = {**few, "format": ",.6~r"}
-    return {"field": field, "type": "quantitative", "title": key.title, "scale": scale, "axis": axis}
+    return {"field": field, "type": "quantitative", "title": key.axis.title, "scale": scale, "axis": axis}
 
 
 def _missing(encoding: Spec) -> Spec:
@@ -330,10 +329,9 @@ def _lines(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec
     marks: Spec = {"fill": {"value": LOOKS[0][0]}}
     if of:
         names = list(of[0].values)
-        used = LOOKS[: len(names)]
         colour, shape, dash = (
-            {"field": "k1", "type": "nominal", "title": of[0].title, "scale": {"domain": names, "range": list(each)}}
-            for each in zip(*used, strict=True)
+            {**_named("k1", names, list(each)), "title": of[0].axis.title}
+            for each in zip(*LOOKS[: len(names)], strict=True)
         )
         looks, marks = {"stroke": colour, "strokeDash": dash}, {"fill": colour, "shape": shape}
     measured = [{"n0": at, f"m{number}": value} for number, each in enumerate(drawn.figures)
@@ -382,10 +380,10 @@ def _coloured(orient: str) -> Spec:
 def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
     """Of three keys, rows of the first stand together for each value of the third."""
     down, across, *split = drawn.keys
-    rows, title = [*reversed(down.values)], down.title
+    rows, title = [*reversed(down.values)], down.axis.title
     if split:
         rows = [f"{outer} · {inner}" for outer in split[0].values for inner in rows]
-        title = f"{split[0].title} · {down.title}"
+        title = f"{split[0].axis.title} · {down.axis.title}"
         values = [each | {"row": f"{each['k2']} · {each['k0']}"} for each in values]
     tip = {"tooltip": [*tips, {"field": "status"}]}
     layers: list[Spec] = [
@@ -411,7 +409,7 @@ def _heat_map(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> S
         )
     angle = -30 if len(across.values) > _MOST_TICKS else 0
     axes = {
-        "x": {"field": "k1", "type": "nominal", "sort": list(across.values), "title": across.title}
+        "x": {"field": "k1", "type": "nominal", "sort": list(across.values), "title": across.axis.title}
         | {"axis": {"labelAngle": angle}},
         "y": {"field": "row" if split else "k0", "type": "nominal", "sort": rows, "title": title},
     }
@@ -433,7 +431,7 @@ def _dots(drawn: Study, values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
 
 def _parallel(keys: Sequence[Key], values: list[dict[str, Any]], tips: list[Spec]) -> Spec:
     fields = [f"p{number}" for number in range(len(keys))]
-    names = json.dumps([each.title for each in keys])
+    names = json.dumps([each.axis.title for each in keys])
     x = {
         "field": "axis",
         "type": "nominal",

@@ -84,4 +84,4 @@ def test_the_line_of_the_front_is_what_some_option_reaches() -> None:
     line = figure_of(plan_sheet(answer())).axes[0].lines[0]
     assert line.get_drawstyle() == "steps-pre"
     spec = vega_spec(chart)
-    assert [each["mark"]["interpolate"] for each in spec["layer"] if "interpolate" in each["mark"]] == ["step-before"]
+    assert [each["mark"].get("interpolate") for each in spec["layer"]] == ["step-before", None]

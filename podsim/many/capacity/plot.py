@@ -12,7 +12,7 @@ from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.show import axis_label, cell, headline
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
-from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet, legend_of
+from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet
 
 _MOST_BARS: Final = 30
 _MOST_LABELS: Final = 12
@@ -82,7 +82,7 @@ def options_chart(answer: Answer) -> Chart:
         title=f"{in_title(metric.head)} of each option",
         description=f"Bars of {label}; the best within all limits first.",
         drawn=Bars(bars, Axis(label, unit, ends)),
-        legend=legend_of(_FILLS),
+        legend=_FILLS,
         notes=[f"{len(found) - len(shown):,} more options are in the tables."] if len(found) > len(shown) else [],
     )
 

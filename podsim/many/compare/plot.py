@@ -14,7 +14,7 @@ from podsim.many.compare import Comparison
 from podsim.many.compare.difference import Waterfall
 from podsim.many.compare.show import change_of, duration_of_ps, waterfall_table
 from podsim.result.kinds import kind_of
-from podsim.show.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Sheet, legend_of
+from podsim.show.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Sheet
 from podsim.show.run_charts import unit_for_s
 from podsim.units import ps_to_seconds
 
@@ -70,7 +70,7 @@ def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
         title=f"{waterfall.span.capitalize()} from A to {letter}: {times}{change}",
         description=f"Waterfall of the {waterfall.span} from A to {letter}, {times}, by kind of time.",
         drawn=Bars(bars, Axis(waterfall.span, unit, (low, high))),
-        legend=legend_of(_FILLS),
+        legend=_FILLS,
         numbers=replace(waterfall_table(waterfall, letter, _PRECISION), title=""),
         notes=["The axis does not begin at 0."] if lowest > 0 else [],
     )
@@ -135,6 +135,6 @@ def moved_chart(findings: Sequence[Finding]) -> Chart | None:
         title=f"{first.case}: {first.metric} moved most, {format_error(first.change or 0.0, 2)}",
         description="Bars of the relative change of each figure beyond its tolerance, what moved most first.",
         drawn=Bars(bars, Axis("change", "%", ends), {"no change": 0.0}),
-        legend=legend_of(fills),
+        legend=fills,
         notes=[f"The {len(shown)} that moved most, of {count:,}."] if count > len(shown) else [],
     )

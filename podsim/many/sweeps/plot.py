@@ -15,7 +15,7 @@ from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import Space
 from podsim.metrics import HEADLINES, metric_of
 from podsim.scenario.wording import known_here
-from podsim.show.chart import Chart, Key, Over, Sheet, Shown, Study, is_wide
+from podsim.show.chart import Axis, Chart, Key, Over, Sheet, Shown, Study, is_wide
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -126,6 +126,7 @@ def study_chart(space: Space, frame: DataFrame, figures: Sequence[str], notes: S
     listed = f"{', '.join(titles[:-1])} and {titles[-1]}" if len(titles) > 1 else titles[0]
     said = {
         Over.HEAT_MAP: ["Grey: could not be simulated, has no such figure, or is not part of the study."],
+        Over.LINES: ["Black crosses were measured."] * bool(shown[0].measured),
         Over.PARALLEL: ["A line is a point of the study, its colour the figure."],
     }.get(over, [])
     return Chart(
@@ -157,7 +158,7 @@ def _key(frame: DataFrame, name: str) -> Key:
         texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in found]
     places = {value: place for place, value in enumerate(found)}
     ordered = sorted(numbers[0]) if numbers else []
-    return Key(name, words(name), unit, texts, ordered, [places[value] for value in given])
+    return Key(name, Axis(words(name), unit), texts, ordered, [places[value] for value in given])
 
 
 def _drawn_over(keys: list[Key], count: int) -> tuple[Over, list[Key]]:
@@ -194,7 +195,7 @@ def _shown(space: Space, frame: DataFrame, key: Key, figure: str, over: Over) ->
     )
     reached = [*key.numbers, *(at for at, _ in points)]
     is_log = is_line and is_wide(reached) and is_wide(value for value in scaled if value is not None)
-    return Shown(is_shown.name, is_shown.unit, scaled, points, is_log)
+    return Shown(Axis(is_shown.name, is_shown.unit, is_log=is_log), scaled, points)
 
 
 def _rounded(value: float) -> float:
