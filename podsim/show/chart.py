@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Final, NamedTuple
 
 from podsim.result.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
@@ -398,6 +399,15 @@ class Study:
     points: Sequence[int]
     statuses: Sequence[str]
     more_is_better: bool = True
+
+    @property
+    def order(self) -> list[int]:
+        """Places of the points as they are drawn: those without the first figure, then from the worst to the best."""
+        sign = 1 if self.more_is_better else -1
+        return sorted(
+            range(len(self.points)),
+            key=lambda place: -inf if (value := self.figures[0].values[place]) is None else sign * value,
+        )
 
     @property
     def has_log_places(self) -> bool:

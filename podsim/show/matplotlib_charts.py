@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from math import inf, isfinite, log2, nan
+from math import isfinite, log2, nan
 from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any, Final
@@ -601,11 +601,8 @@ def _draw_dots(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> None:
 
 
 def _draw_parallel(axes: Axes, drawn: Study, shown: Shown, norm: Normalize) -> None:
-    """A line for each point through its value of every key, the largest in front."""
-    order = sorted(
-        range(len(shown.values)), key=lambda point: -inf if (value := shown.values[point]) is None else value
-    )
-    for point in order:
+    """A line for each point through its value of every key, the best in front."""
+    for point in drawn.order:
         value = shown.values[point]
         if value is not None:
             heights = [key.place(point) for key in drawn.keys]

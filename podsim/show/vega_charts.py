@@ -283,8 +283,8 @@ def _timeline(drawn: Timeline) -> Spec:
 def _study(drawn: Study) -> Spec:
     """A figure over keys; of a point, `k0`, … are values of keys, `n0`, … numbers, `p0`, … places, `m0`, … figures."""
     values: list[dict[str, Any]] = []
-    for place, number in enumerate(drawn.points):
-        point: dict[str, Any] = {"point": number, "status": drawn.statuses[place]}
+    for place in drawn.order:
+        point: dict[str, Any] = {"point": drawn.points[place], "status": drawn.statuses[place]}
         for key, each in enumerate(drawn.keys):
             point |= {f"k{key}": each.values[each.at[place]], f"p{key}": each.place(place)}
             if each.numbers:
