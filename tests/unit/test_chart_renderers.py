@@ -198,8 +198,8 @@ def test_families_of_kinds_are_hatched_apart_in_files() -> None:
     """On paper printed in grey; one family is plain, and the others differ."""
     bars = [Bar(kind.name, 0, 1, fill_of_kind(kind.name)) for kind in KINDS]
     (axes,) = axes_of(Bars(bars, Axis("share", ends=(0, 1))))
-    hatches = {family: {patch.get_hatch() for patch, kind in zip(axes.patches, KINDS, strict=True) if kind.family == family}
-               for family in FAMILIES}  # fmt: skip
+    found = [(kind.family, patch.get_hatch()) for kind, patch in zip(KINDS, axes.patches, strict=True)]
+    hatches = {family: {hatch for of, hatch in found if of == family} for family in FAMILIES}
     assert all(len(each) == 1 for each in hatches.values())
     assert all(one.isdisjoint(other) for one, other in combinations(hatches.values(), 2))
 
