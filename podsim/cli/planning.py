@@ -200,9 +200,10 @@ def _write(answer: Answer, plot: Path | None, folder: Path | None, report: Path 
     from podsim.result.files import check_outputs, files_read, write_atomically
 
     if plot is not None:
-        from podsim.many.capacity.plot import plot_answer
+        from podsim.many.capacity.plot import plan_sheet
+        from podsim.show.matplotlib_charts import write_sheet
 
-        plot_answer(answer, plot)
+        write_sheet(lambda: plan_sheet(answer), plot, answer.inputs)
         tell_written(plot)
     if report is not None:
         from podsim.pages.plan_page import plan_page

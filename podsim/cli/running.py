@@ -17,8 +17,6 @@ from podsim.harmless import terminal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matplotlib.figure import Figure
-
     from podsim.cli.mlperf import LogRequest
     from podsim.result.base import Result
     from podsim.result.forward import ForwardResult
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
     from podsim.scenario.activity import Activity
+    from podsim.show.chart import Sheet
     from podsim.show.tables import Tables
 
 
@@ -62,7 +61,7 @@ def check_paths(trace: Path | None, *plots: Path | None) -> None:
         from podsim.cli.charts import load_matplotlib
 
         load_matplotlib()
-        from podsim.show.chart_frame import check_plot_path
+        from podsim.show.matplotlib_charts import check_plot_path
 
         for path in charts:
             check_plot_path(path)
@@ -86,12 +85,12 @@ class _Shown:
     Attributes:
         watched: What is watched while it runs, in front of the names of steps.
         tables: Makes the tables.
-        draw: Draws the chart.
+        draw: Makes the charts.
     """
 
     watched: str
     tables: Callable[..., Tables]
-    draw: Callable[[Any], Figure]
+    draw: Callable[[Any], Sheet]
 
 
 def run_scenario(
@@ -130,15 +129,15 @@ def run_scenario(
     )
     result = run_loaded(loaded, watched)
     if plot is not None:
-        from podsim.show.chart_frame import write_chart
+        from podsim.show.matplotlib_charts import write_sheet
 
-        write_chart(result, plot, shown.draw)
+        write_sheet(lambda: shown.draw(result), plot, result.inputs)
         tell_written(plot)
     if tornado is not None:
-        from podsim.show.chart_frame import write_chart
-        from podsim.show.tornado import plot_tornado
+        from podsim.show.matplotlib_charts import write_sheet
+        from podsim.show.run_charts import tornado_sheet
 
-        write_chart(result, tornado, plot_tornado)
+        write_sheet(lambda: tornado_sheet(result), tornado, result.inputs)
         tell_written(tornado)
     if trace is not None:
         from podsim.show.perfetto import write_trace
@@ -172,16 +171,16 @@ def _shown(activity: Activity) -> _Shown:
             return _Shown("reading:", forward_tables, _draw)
 
 
-def _draw(result: RunResult | ForwardResult) -> Figure:
-    from podsim.show.plot import plot_run
+def _draw(result: RunResult | ForwardResult) -> Sheet:
+    from podsim.show.run_charts import run_sheet
 
-    return plot_run(result)
+    return run_sheet(result)
 
 
-def _draw_generation(result: GenerationResult) -> Figure:
-    from podsim.show.generation_plot import plot_generation
+def _draw_generation(result: GenerationResult) -> Sheet:
+    from podsim.show.run_charts import generation_sheet
 
-    return plot_generation(result)
+    return generation_sheet(result)
 
 
 def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:

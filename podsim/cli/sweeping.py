@@ -96,9 +96,10 @@ def sweep(
 def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
     """Write the chart and the page that are asked for."""
     if plot is not None:
-        from podsim.many.sweeps.plot import plot_study
+        from podsim.many.sweeps.plot import study_sheet
+        from podsim.show.matplotlib_charts import write_sheet
 
-        plot_study(swept, plot, metric)
+        write_sheet(lambda: study_sheet(swept, metric), plot, swept.inputs)
         tell_written(plot)
     if report is not None:
         from podsim.pages.sweep_page import sweep_page

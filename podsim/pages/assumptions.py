@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from podsim.format import format_error
-from podsim.pages.charts import Span, spans_chart
-from podsim.pages.parts import Block, Chart, Folded, Section
-from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
+from podsim.pages.parts import Block, Folded, Section
 from podsim.result.base import Result
 from podsim.scenario import data_file
 from podsim.scenario.plain import plain_data
 from podsim.scenario.yaml_source import read_yaml
+from podsim.show.run_charts import inputs_chart
 from podsim.show.table import Table, columns
-from podsim.show.tables import moved_figure
-
-_MOST_BARS: Final = 15
-_LEAST_SHOWN: Final = 0.0005
-_PERCENT: Final = 100
-_ROOM: Final = 1.35
-_Bar = tuple[Mapping[str, object], float | None, float | None]
 
 
 def assumptions_section(result: Result) -> Section | None:
@@ -36,9 +28,9 @@ def assumptions_section(result: Result) -> Section | None:
         "each moved to the ends of its range, or a tenth either way where it has none."
     )
     blocks: list[Block] = [lead]
-    bars = list(_bars(rows))
-    if bars:
-        blocks.append(_chart(bars[:_MOST_BARS], rows, len(bars)))
+    chart = inputs_chart(rows)
+    if chart is not None:
+        blocks.append(chart)
     blocks.append(Folded(f"All {len(rows)} inputs, with their notes", [_numbers(rows)]))
     return Section("Assumptions by influence", blocks)
 
@@ -71,57 +63,6 @@ def _error(error: float | None) -> str:
 def _bibliography() -> Mapping[str, Mapping[str, Any]]:
     data: Mapping[str, Mapping[str, Any]] = plain_data(read_yaml(data_file("hardware_specs/references.yaml")).data)
     return data
-
-
-def _bars(rows: Sequence[Mapping[str, object]]) -> Iterator[_Bar]:
-    """Inputs that move the headline, with how far at both ends of their range; None where that is impossible."""
-    for row in rows:
-        influence = row.get("influence")
-        if isinstance(influence, Mapping):
-            low, high = influence["low"], influence["high"]
-            if any(end is None or abs(end) >= _LEAST_SHOWN for end in (low, high)):
-                yield row, low, high
-
-
-def _chart(bars: Sequence[_Bar], rows: Sequence[Mapping[str, object]], count: int) -> Chart:
-    metric, key = moved_figure(rows), str(bars[0][0]["key"])
-    ends = [_PERCENT * end for _, *both in bars for end in both if end is not None] or [0.0]
-    reach = max(map(abs, ends)) or 1.0
-    domain = (min(0.0, *ends) * _ROOM, max(0.0, *ends) * _ROOM) if any(ends) else (-reach, reach)
-    fills = {"at the lower end of its range": fill_of(FASTER), "at the upper end": fill_of(SLOWER)}
-    names = _names([str(row["key"]) for row, *_ in bars])
-    more = [f"{count - len(bars)} more inputs move it less; the table below has them all."] if count > len(bars) else []
-    return Chart(
-        title=f"Measure this next: {key} moves {metric} most",
-        description=f"Bars of how far each input moves {metric}; {key} moves it most, by up to {reach:.3g} %.",
-        spec=spans_chart(
-            [span for bar in bars for span in _spans(bar, fills, names)],
-            f"change of {metric} [%]",
-            domain,
-            {"no change": 0.0},
-        ),
-        legend=legend_of(fills),
-        notes=more,
-    )
-
-
-def _spans(bar: _Bar, fills: Mapping[str, str], names: Mapping[str, str]) -> list[Span]:
-    """Both ends, the one that is further away first, so that it does not hide the other."""
-    row, *ends = bar
-    tip = {name: str(row.get(name) or "") for name in ("key", "value", "basis", "source")}
-    spans = []
-    for end, (name, fill) in zip(ends, fills.items(), strict=True):
-        change = "impossible" if end is None else format_error(end)
-        shown, text = {"where": name, "change": change, **tip}, change if end is None else ""
-        spans.append(Span(names[str(row["key"])], 0.0, _PERCENT * (end or 0.0), fill, text, tip=shown))
-    return sorted(spans, key=lambda span: -abs(span.end))
-
-
-def _names(keys: Sequence[str]) -> dict[str, str]:
-    """Keys without the way to them, which the tip shows, but for those that would be taken for one another."""
-    short = {key: ".".join(key.split(".")[-2:]) for key in keys}
-    counts = Counter(short.values())
-    return {key: name if counts[name] == 1 else key for key, name in short.items()}
 
 
 def _numbers(rows: Sequence[Mapping[str, object]]) -> Table:

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from podsim.pages.assumptions import assumptions_section, sources_section
-from podsim.pages.memory_map import memory_blocks
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.pages.serving_page import serving_sections, serving_tiles
-from podsim.pages.tiles import tiles_of
-from podsim.pages.time_charts import ipus_chart, waterfall
-from podsim.pages.timeline import timeline_chart
 from podsim.result.base import Result
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
+from podsim.result.ranges import range_text
 from podsim.result.result import RunResult
-from podsim.result.rows import OperationRow
+from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.serving import ServingResult
 from podsim.show.choice_table import choice_tables
+from podsim.show.run_charts import (
+    MEMORIES,
+    ipus_chart,
+    is_next_to_empty,
+    memory_charts,
+    memory_numbers,
+    memory_title,
+    step_charts,
+    waterfall,
+)
+from podsim.show.serving_charts import percentile_charts, queue_chart
+from podsim.show.serving_table import percentile_table, serving_headline
 from podsim.show.tables import (
+    compared,
     forward_headline,
     generation_headline,
     operation_table,
+    spent_rows,
     training_headline,
     uncertainty_table,
 )
+from podsim.show.timeline import timeline_chart
 
 
 def result_page(result: Result) -> Page:
@@ -73,10 +84,10 @@ def _training(result: RunResult) -> Iterator[Section]:
     what = "weight update"
     blocks: list[Block] = [waterfall(what, result.breakdown, result.sources)]
     if result.ipus:
-        blocks.append(ipus_chart(what, result.ipus))
+        blocks.append(ipus_chart(what, result.ipus, result.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
     yield from _timeline(result, what)
-    yield Section("Memory", list(memory_blocks(result.memory)))
+    yield Section("Memory", _memory(result.memory))
     yield from _division(result)
 
 
@@ -85,19 +96,18 @@ def _forward(result: ForwardResult) -> Iterator[Section]:
     blocks: list[Block] = [waterfall("batch", result.batch.breakdown, result.batch.sources)]
     blocks.append(waterfall(call, result.call.breakdown, result.call.sources))
     if len(result.ipus) > 1:
-        blocks.append(ipus_chart(call, result.ipus))
+        blocks.append(ipus_chart(call, result.ipus, result.call.breakdown_ps))
     yield Section("Where time goes", [*blocks, *_operations(result.operations)])
     yield from _timeline(result, call)
-    yield Section("Memory", list(memory_blocks(result.memory)))
+    yield Section("Memory", _memory(result.memory))
 
 
 def _generation(result: GenerationResult) -> Iterator[Section]:
     steps = (result.prefill, result.decode)
-    charts = [waterfall(f"{each.name} step", each.breakdown, each.sources) for each in steps]
     bounds = " ".join(f"A {each.name} step is bound by {each.bound}." for each in steps)
-    yield Section("Where time goes", [bounds, *charts])
+    yield Section("Where time goes", [bounds, *step_charts(steps)])
     yield from _timeline(result, "decode step")
-    yield Section("Memory", list(memory_blocks(result.memory)))
+    yield Section("Memory", _memory(result.memory))
     yield from _division(result)
 
 
@@ -105,6 +115,16 @@ def _timeline(result: Result, what: str) -> Iterator[Section]:
     chart = timeline_chart(result.trace, result.passes, what)
     if chart is not None:
         yield Section("Timeline", [chart])
+
+
+def _memory(memory: MemoryReport) -> list[Block]:
+    """A map for each memory that is used; of one that is next to empty a line."""
+    blocks: list[Block] = list(memory_charts(memory))
+    for where, (name, *_) in MEMORIES.items():
+        if memory.fullest_ipu(where) is not None and is_next_to_empty(memory, where):
+            blocks.append(f"{memory_title(memory, where)}.")
+            blocks.append(Folded(f"What is in the {name}", [memory_numbers(memory, where)]))
+    return blocks
 
 
 def _operations(operations: Sequence[OperationRow]) -> Iterator[Block]:
@@ -121,3 +141,33 @@ def _division(result: Result) -> Iterator[Section]:
 def _certainty(result: Result) -> Section | None:
     table = uncertainty_table(result.uncertainty)
     return Section("How sure", [table]) if table is not None else None
+
+
+def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[Tile]:
+    """Rows of a headline as tiles; a row whose label is empty or begins with a blank belongs to the one before."""
+    label, value, notes = "", "", list[str]()
+    for name, quantity, text in rows:
+        if not name or name.startswith(" "):
+            notes.append(f"{name.strip()} {text}".strip())
+            continue
+        if label:
+            yield Tile(label, value, tuple(notes))
+        label, value = name, text
+        notes = [*filter(None, [range_text(result, quantity)]), *compared(result, quantity)]
+    if label:
+        yield Tile(label, value, tuple(notes))
+
+
+def serving_tiles(result: ServingResult) -> list[Tile]:
+    """The numbers of a service that matter most."""
+    tiles = [Tile(label, value, (remark,) if remark else ()) for label, value, remark in serving_headline(result)]
+    return [*tiles, *tiles_of(result, spent_rows(result))]
+
+
+def serving_sections(result: ServingResult) -> Iterator[Section]:
+    """What requests see, how it changes with load, and what waits."""
+    yield Section("What requests see", [percentile_table(result), *percentile_charts(result)])
+    yield Section("Queue", [queue_chart(result)])
+    if result.decode:
+        step = result.decode[0]
+        yield Section("Where time goes", [waterfall("decode step of a full batch", step.breakdown, step.sources)])

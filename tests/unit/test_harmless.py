@@ -18,10 +18,11 @@ from podsim.many.checks import show
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.verdict import Finding, Verdict, check
 from podsim.many.compare.comparison import compare
-from podsim.many.sweeps.plot import plot_study
+from podsim.many.sweeps.plot import study_sheet
 from podsim.many.sweeps.table import write_table
 from podsim.pages.html import as_html
 from podsim.pages.parts import Page, Section
+from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.page import PlainConsole
 from podsim.show.table import Table, columns
 
@@ -187,7 +188,7 @@ def test_no_name_is_a_formula_of_a_chart(tmp_path: Path) -> None:
     study = "kind: study\nscenario: s.yaml\nall_variants: true\nkeys: {parallelism.micro_batch_size: [8]}\n"
     (tmp_path / "study.yaml").write_text(study)
     swept = podsim.sweep(tmp_path / "study.yaml", tmp_path / "t.csv", processes=1)
-    plot_study(swept, tmp_path / "t.svg")
+    write_sheet(lambda: study_sheet(swept), tmp_path / "t.svg", swept.inputs)
     ET.parse(tmp_path / "t.svg")
 
 

@@ -20,8 +20,8 @@ from podsim.placement.generation import Generation, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
-from podsim.show.chart_frame import write_chart
-from podsim.show.serving_plot import plot_serving, serving_conclusion
+from podsim.show.matplotlib_charts import write_sheet
+from podsim.show.serving_charts import serving_sheet
 from podsim.show.table import sparkline
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
@@ -356,13 +356,13 @@ def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> No
     result = served(rate=20.0)
     paths = [tmp_path / f"{number}{suffix}" for number in range(2)]
     for path in paths:
-        write_chart(result, path, plot_serving)
+        write_sheet(lambda: serving_sheet(result), path, ())
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_a_chart_says_what_it_shows() -> None:
     result = served(rate=20.0)
-    assert "at 20/s, P99 is" in serving_conclusion(result)
+    assert "at 20/s, P99 is" in serving_sheet(result).title
 
 
 def test_a_line_of_bars_keeps_peaks() -> None:
