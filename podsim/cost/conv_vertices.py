@@ -66,7 +66,7 @@ def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str
     table = np.array(vertex.half_segment if half else vertex.single_segment)
     table[2] += more
     table += vertex.segment - vertex.segment_saving
-    slope = ipu.amp.cycles_per_position(dtype)
+    slope = ipu.amp.cycles_per_position(dtype, partials)
     cycles = segments.worker_cycles(
         lambda n: np.maximum(table[np.minimum(n, 3)] + slope * np.maximum(n - 3, 0), slope * n)
     )
