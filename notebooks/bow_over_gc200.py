@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, PREDICTED, Chart, chart_of_height, stack_shares
-from podsim.activity import simulate
-from podsim.report.chart_frame import plain_frame
-from podsim.report.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
-from podsim.report.result import RunResult
-from podsim.specs import Activity, data_file, load_scenario
+from podsim.runs import simulate
+from podsim.show.chart_frame import plain_frame
+from podsim.result.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
+from podsim.result.result import RunResult
+from podsim.scenario import Activity, data_file, load_scenario
 
 if TYPE_CHECKING:
     from pandas import DataFrame

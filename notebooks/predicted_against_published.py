@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, Chart, chart_of_height
-from podsim.report.reference_data import PADDLE
+from podsim.result.reference_data import PADDLE
 from podsim.validation.comparison import Comparison, NotRun, Validation
 from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.runs import KEPT_ASIDE

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 
 if TYPE_CHECKING:
-    from podsim.activity import generate, infer, run, simulate
-    from podsim.activity.serve import serve
-    from podsim.comparisons import Comparison, compare
+    from podsim.runs import generate, infer, run, simulate
+    from podsim.runs.serve import serve
+    from podsim.many.compare import Comparison, compare
     from podsim.errors import (
         DoesNotFitError,
         InfeasibleError,
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
-    from podsim.report.forward import ForwardResult
-    from podsim.report.generation import GenerationResult
-    from podsim.report.result import RunResult
-    from podsim.report.serving import ServingResult
-    from podsim.specs import load_scenario
-    from podsim.specs import load_scenario as load
-    from podsim.sweeps import Swept, sweep
+    from podsim.result.forward import ForwardResult
+    from podsim.result.generation import GenerationResult
+    from podsim.result.result import RunResult
+    from podsim.result.serving import ServingResult
+    from podsim.scenario import load_scenario
+    from podsim.scenario import load_scenario as load
+    from podsim.many.sweeps import Swept, sweep
 
 _HOMES = {
-    "run": "podsim.activity",
-    "simulate": "podsim.activity",
-    "generate": "podsim.activity",
-    "infer": "podsim.activity",
-    "serve": "podsim.activity.serve",
-    "ForwardResult": "podsim.report.forward",
-    "GenerationResult": "podsim.report.generation",
-    "ServingResult": "podsim.report.serving",
-    "load": "podsim.specs",
-    "load_scenario": "podsim.specs",
-    "RunResult": "podsim.report.result",
-    "Comparison": "podsim.comparisons",
-    "compare": "podsim.comparisons",
-    "Swept": "podsim.sweeps",
-    "sweep": "podsim.sweeps",
+    "run": "podsim.runs",
+    "simulate": "podsim.runs",
+    "generate": "podsim.runs",
+    "infer": "podsim.runs",
+    "serve": "podsim.runs.serve",
+    "ForwardResult": "podsim.result.forward",
+    "GenerationResult": "podsim.result.generation",
+    "ServingResult": "podsim.result.serving",
+    "load": "podsim.scenario",
+    "load_scenario": "podsim.scenario",
+    "RunResult": "podsim.result.result",
+    "Comparison": "podsim.many.compare",
+    "compare": "podsim.many.compare",
+    "Swept": "podsim.many.sweeps",
+    "sweep": "podsim.many.sweeps",
 } | dict.fromkeys(
     (
         "PodsimError",

@@ -40,11 +40,11 @@ def _run_command() -> None:
     """The command that was asked for; a plain list comes without the parser, whose import takes longer than it."""
     name, *words = sys.argv[1:] or [""]
     if name == "list" and not any(word.startswith("-") for word in words) and "_PODSIM_COMPLETE" not in os.environ:
-        from podsim.command_line.ending import run_to_the_end
-        from podsim.command_line.listing import listing
+        from podsim.cli.ending import run_to_the_end
+        from podsim.cli.listing import listing
 
         sys.exit(run_to_the_end(lambda: sys.stdout.write(listing(words, as_json=False)) and 0))
-    from podsim.cli import main as command_line
+    from podsim.cli.app import main as command_line
 
     command_line()
 

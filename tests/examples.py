@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from podsim.plan import Plan, make_plan
-from podsim.plan.job import training_job
-from podsim.specs import load_scenario
-from podsim.specs.hardware import System
+from podsim.placement import Plan, make_plan
+from podsim.placement.job import training_job
+from podsim.scenario import load_scenario
+from podsim.scenario.hardware import System
 
 Mapping = dict[str, object]
 

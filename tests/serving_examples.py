@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from podsim.serving import Batching, Requests, StaticBatching
+from podsim.runs.serving import Batching, Requests, StaticBatching
 from podsim.units import PS_PER_S, ps_to_seconds
 
 SHORTEST_S = 1e-12

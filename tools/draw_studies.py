@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 import podsim
-from podsim.sweeps.plot import plot_study
+from podsim.many.sweeps.plot import plot_study
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "studies"
 COLOURS = 64

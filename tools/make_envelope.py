@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from podsim.report.envelope import FILE, NAMES, hardware_of, names_of, numbers_of
-from podsim.report.reference_data import rows, scenario_name
-from podsim.specs import load_scenario
+from podsim.result.envelope import FILE, NAMES, hardware_of, names_of, numbers_of
+from podsim.result.reference_data import rows, scenario_name
+from podsim.scenario import load_scenario
 
 
 def compared_rows() -> dict[str, list[str]]:

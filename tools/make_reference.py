@@ -9,10 +9,10 @@ from typing import Any
 
 import typer.main
 
-from podsim.cli import app
-from podsim.command_line.ending import EXIT_CODES
-from podsim.specs import part_schema
-from podsim.specs.quantity import INFORMATION
+from podsim.cli.app import app
+from podsim.cli.ending import EXIT_CODES
+from podsim.scenario import part_schema
+from podsim.scenario.quantity import INFORMATION
 from tools.simulated_pages import bow_page, llama_page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from podsim.scatter import FILE
+from podsim.result.scatter import FILE
 from podsim.validation.compare import validate
 from podsim.validation.left_out import LeftOut, as_plain, committed_values, points_of, products_of, shipped
 

@@ -18,7 +18,7 @@ from notebooks.bow_over_gc200 import (
     mean_ratio,
 )
 from notebooks.llama2_7b import BOUNDS, RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
-from podsim.specs import load_scenario
+from podsim.scenario import load_scenario
 from podsim.validation.sensitivity import SCENARIO, sensitivity
 from podsim.validation.show import sensitivity_cells
 

@@ -58,8 +58,8 @@ def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
     from podsim.importer.huggingface import imported
     from podsim.importer.scenarios import activity_of, forward_scenario, generation_scenario, training_scenario
-    from podsim.specs import Activity
-    from podsim.specs.families import family
+    from podsim.scenario import Activity
+    from podsim.scenario.families.registry import family
 
     model = imported(read_config(path))
     can, usual = family(model.kind).sections, Activity.GENERATION if model.kind == "decoder" else Activity.TRAINING

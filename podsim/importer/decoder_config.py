@@ -17,7 +17,7 @@ from podsim.importer.imported import (
     check_heads,
 )
 from podsim.importer.reader import Entry, Reader
-from podsim.specs.wording import shown
+from podsim.scenario.wording import shown
 
 _MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096
 

@@ -13,7 +13,7 @@ from podsim.importer import decoder_config, encoder_config
 from podsim.importer.config_file import ConfigFile, printable
 from podsim.importer.imported import Imported, architectures
 from podsim.importer.reader import Reader
-from podsim.specs.wording import shown
+from podsim.scenario.wording import shown
 
 _FAMILIES = decoder_config.FAMILIES | encoder_config.FAMILIES
 _BY_CLASS = {each.class_name: name for name, each in _FAMILIES.items()}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from podsim.importer.config_file import ConfigFile, printable
 from podsim.importer.reader import Entry, Reader
-from podsim.specs.wording import shown
+from podsim.scenario.wording import shown
 
 MOST_LAYERS, MOST_WIDTH, MOST_ROWS = 10_000, 1_000_000, 10_000_000
 _NO_POSITIONS = Entry("positions", 0)

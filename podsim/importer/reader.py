@@ -9,7 +9,7 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.importer.config_file import ConfigFile, printable
-from podsim.specs.wording import shown
+from podsim.scenario.wording import shown
 
 Value = int | float | str | bool | tuple[int, ...] | tuple[str, ...] | dict[str, int]
 _MOST = 10**9

@@ -17,12 +17,12 @@ from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
-from podsim.parallelism.choice import Choice
-from podsim.plan.generation_job import generation_job
-from podsim.plan.job import training_job
-from podsim.specs import Activity, ForwardScenario, GenerationScenario, load_scenario
-from podsim.specs.training import TrainingScenario
-from podsim.specs.wording import shown
+from podsim.placement.search.choice import Choice
+from podsim.placement.generation_job import generation_job
+from podsim.placement.job import training_job
+from podsim.scenario import Activity, ForwardScenario, GenerationScenario, load_scenario
+from podsim.scenario.training import TrainingScenario
+from podsim.scenario.wording import shown
 from podsim.watch import Watch
 
 ACTIVITIES = {"train": Activity.TRAINING, "forward": Activity.FORWARD, "generate": Activity.GENERATION}

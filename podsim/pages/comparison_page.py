@@ -7,15 +7,15 @@ from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
-from podsim.comparisons import Comparison
-from podsim.comparisons.cells import input_cells, metric_cells, waterfall_cells
-from podsim.comparisons.difference import SAME, Difference, Row, Waterfall
-from podsim.comparisons.wording import change_of, change_of_row, duration_of_ps, value_of, verdict_of
+from podsim.many.compare import Comparison
+from podsim.many.compare.cells import input_cells, metric_cells, waterfall_cells
+from podsim.many.compare.difference import SAME, Difference, Row, Waterfall
+from podsim.many.compare.wording import change_of, change_of_row, duration_of_ps, value_of, verdict_of
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile, in_title
 from podsim.pages.patterns import FASTER, SLOWER, TOTAL, fill_of, legend_of
 from podsim.pages.time_charts import unit_for_s
-from podsim.report.kinds import kind_of
+from podsim.result.kinds import kind_of
 from podsim.units import ps_to_seconds
 
 _PRECISION: Final = 4

@@ -9,8 +9,8 @@ from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid
 from podsim.pages.patterns import fills_in_turn, legend_of
 from podsim.pages.time_charts import MOST_IPUS, left_out
-from podsim.report.format import format_bytes, format_percent
-from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport
+from podsim.format import format_bytes, format_percent
+from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport
 
 _MEMORIES: Final = {
     IN_PROCESSOR: ("In-Processor-Memory", "MiB", 2**20),

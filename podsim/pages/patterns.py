@@ -1,6 +1,6 @@
 """What parts of charts are filled with: a colour, and a pattern that tells it apart where there is no colour.
 
-Kinds of time have the colours of `podsim.report.kinds`. A family has a pattern of its own, and its members differ in
+Kinds of time have the colours of `podsim.result.kinds`. A family has a pattern of its own, and its members differ in
 lightness, so that both stay apart on paper printed in grey.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from podsim.pages.parts import Swatch
-from podsim.report.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
+from podsim.result.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
 
 FOLDED, TOTAL, FASTER, SLOWER = "folded", "total", "faster", "slower"
 _SOLID, _RISING, _FALLING, _DOTS, _LINES, _CROSSED = "solid", "rising", "falling", "dots", "lines", "crossed"

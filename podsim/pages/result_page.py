@@ -12,17 +12,17 @@ from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import ipus_chart, waterfall
 from podsim.pages.timeline import timeline_chart
-from podsim.report.base import Result
-from podsim.report.choice_table import choice_table
-from podsim.report.forward import ForwardResult
-from podsim.report.forward_table import forward_headline
-from podsim.report.generation import GenerationResult
-from podsim.report.generation_table import generation_headline
-from podsim.report.result import RunResult
-from podsim.report.rows import OperationRow
-from podsim.report.serving import ServingResult
-from podsim.report.table import operation_table, training_headline
-from podsim.report.uncertainty_table import uncertainty_table
+from podsim.result.base import Result
+from podsim.show.choice_table import choice_table
+from podsim.result.forward import ForwardResult
+from podsim.show.forward_table import forward_headline
+from podsim.result.generation import GenerationResult
+from podsim.show.generation_table import generation_headline
+from podsim.result.result import RunResult
+from podsim.result.rows import OperationRow
+from podsim.result.serving import ServingResult
+from podsim.show.table import operation_table, training_headline
+from podsim.show.uncertainty_table import uncertainty_table
 
 
 def result_page(result: Result) -> Page:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from podsim.pages.parts import Tile
-from podsim.report.base import Result
-from podsim.report.ranges import range_text
-from podsim.report.tables import compared
+from podsim.result.base import Result
+from podsim.result.ranges import range_text
+from podsim.show.tables import compared
 
 
 def tiles_of(result: Result, rows: Iterable[tuple[str, str, str]]) -> Iterator[Tile]:

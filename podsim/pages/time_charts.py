@@ -9,10 +9,10 @@ from typing import Final
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Chart, Grid
 from podsim.pages.patterns import TOTAL, fill_of, fill_of_kind, legend_of_kinds
-from podsim.report.format import format_count, format_duration_s, format_percent
-from podsim.report.kinds import in_kind_order, kind_of
-from podsim.report.rows import IpuAccount
-from podsim.report.sources import Sources
+from podsim.format import format_count, format_duration_s, format_percent
+from podsim.result.kinds import in_kind_order, kind_of
+from podsim.result.rows import IpuAccount
+from podsim.result.sources import Sources
 
 MOST_IPUS: Final = 16
 _DIGITS: Final = 4

@@ -16,11 +16,11 @@ from podsim.pages.patterns import FOLDED, colour_of, fill_of, fill_of_kind, is_l
 from podsim.pages.time_charts import MOST_IPUS, left_out
 from podsim.pages.timeline_marks import Mark, marks_of
 from podsim.program.passes_in_order import Passes
-from podsim.report.format import format_duration_s, natural_key
-from podsim.report.kinds import kind_of
-from podsim.report.phases import of_first_group
-from podsim.report.slices import slices_of
-from podsim.report.windows import Window, parts_of, windows_of
+from podsim.format import format_duration_s, natural_key
+from podsim.result.kinds import kind_of
+from podsim.result.phases import of_first_group
+from podsim.result.slices import slices_of
+from podsim.result.windows import Window, parts_of, windows_of
 from podsim.units import ps_to_seconds
 
 MOST_MARKS: Final = 1400

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from podsim.report.format import format_percent
-from podsim.report.kinds import in_kind_order, kind_of
-from podsim.report.slices import PASS, REPEATED, Slice
-from podsim.report.windows import Window
+from podsim.format import format_percent
+from podsim.result.kinds import in_kind_order, kind_of
+from podsim.result.slices import PASS, REPEATED, Slice
+from podsim.result.windows import Window
 
 _FINEST: Final = 4000
 _STEP: Final = 1.1

@@ -9,7 +9,7 @@ from podsim.errors import OutputError
 from podsim.pages.html import as_html
 from podsim.pages.library import check_library
 from podsim.pages.parts import Page
-from podsim.report.files import check_not_read, check_writable, write_atomically
+from podsim.result.files import check_not_read, check_writable, write_atomically
 
 SUFFIXES: Final = (".html", ".htm")
 

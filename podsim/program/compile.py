@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from podsim.errors import MissingDataError
 from podsim.garbage import no_search
-from podsim.plan.plan import Plan
+from podsim.placement.plan import Plan
 from podsim.program.faults import with_faults
 from podsim.program.feed import Feed
 from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Jitter, Phase, Program
 from podsim.program.update import Rings, WorksOf, call_phase, steady_call, update_phases
-from podsim.specs.faults import FaultSpec
+from podsim.scenario.faults import FaultSpec
 
 
 @no_search()

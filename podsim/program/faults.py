@@ -9,9 +9,9 @@ from typing import Final
 
 from podsim.errors import ModelError
 from podsim.program.task import Exchange, Program, Slowdown
-from podsim.specs.faults import FaultSpec
-from podsim.specs.hardware import System
-from podsim.system import Routes
+from podsim.scenario.faults import FaultSpec
+from podsim.scenario.hardware import System
+from podsim.placement.topology import Routes
 
 _PARTS_OF_ONE: Final = 10**6
 """Shares are told apart to a millionth."""

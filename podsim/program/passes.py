@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
-from podsim.cost.account import Account
-from podsim.plan.plan import Plan
-from podsim.plan.stage import Stage
-from podsim.plan.stage_cost import StageCost
+from podsim.tiles.account import Account
+from podsim.placement.plan import Plan
+from podsim.placement.stage import Stage
+from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
-from podsim.plan.plan import Plan
+from podsim.placement.plan import Plan
 from podsim.program.generation import samples_on_host
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
 
-from podsim.plan.layout import Layout
+from podsim.placement.layout import Layout
 from podsim.program.rings import ring_of
-from podsim.specs.hardware import System
-from podsim.system import Routes
+from podsim.scenario.hardware import System
+from podsim.placement.topology import Routes
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from podsim.plan.plan import Plan
+from podsim.placement.plan import Plan
 from podsim.program.task import Transfer
 from podsim.program.transfers import link_transfer
-from podsim.specs.hardware import System
-from podsim.specs.software import Software
-from podsim.system import Routes, topology_of
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
+from podsim.placement.topology import Routes, topology_of
 
 ALL_REDUCE = "all_reduce"
 

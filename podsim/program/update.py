@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from podsim.cost.account import Account
-from podsim.plan.plan import Plan
-from podsim.plan.update import UpdateCost
+from podsim.tiles.account import Account
+from podsim.placement.plan import Plan
+from podsim.placement.update import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
-from podsim.specs.noise import Noise
+from podsim.scenario.noise import Noise
 from podsim.units import seconds_to_ps
 
 WorksOf = Callable[[int], tuple[Work, ...]]

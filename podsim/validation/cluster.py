@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podsim.activity import run
+from podsim.runs import run
 from podsim.errors import PodsimError, Problem, SpecError
-from podsim.influence import Probe, StandsOn
+from podsim.result.influence import Probe, StandsOn
 from podsim.metrics import METRICS
-from podsim.scatter import scatter_of
-from podsim.specs import LoadedScenario, load_scenario
-from podsim.specs.assumptions import Assumption, assumptions, numbers, with_number
-from podsim.specs.scenario import Scenario
-from podsim.specs.written import VARIANTS
+from podsim.result.scatter import scatter_of
+from podsim.scenario import LoadedScenario, load_scenario
+from podsim.scenario.assumptions import Assumption, assumptions, numbers, with_number
+from podsim.scenario.scenario import Scenario
+from podsim.scenario.written import VARIANTS
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.measurements import Measurement
 from podsim.watch import Watch

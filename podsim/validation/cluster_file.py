@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from podsim.errors import PodsimError
-from podsim.specs import LoadedScenario
-from podsim.specs.assumptions import Assumption, numbers
-from podsim.specs.library import data_root
-from podsim.specs.replacing import BASE
-from podsim.specs.resolve import read_named
-from podsim.specs.written import laid_over
+from podsim.scenario import LoadedScenario
+from podsim.scenario.assumptions import Assumption, numbers
+from podsim.scenario.library import data_root
+from podsim.scenario.replacing import BASE
+from podsim.scenario.resolve import read_named
+from podsim.scenario.written import laid_over
 from podsim.units import UNITS, parse_quantity
 from podsim.validation.cluster import Cluster
 from podsim.validation.fit import Fit

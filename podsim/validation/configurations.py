@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from podsim.report.envelope import numbers_of
-from podsim.specs import load_scenario
-from podsim.specs.scenario import Scenario
+from podsim.result.envelope import numbers_of
+from podsim.scenario import load_scenario
+from podsim.scenario.scenario import Scenario
 from podsim.validation.comparison import Comparison
 
 _WORDS: Final = frozenset({"basis", "description", "name", "note", "range", "source"})

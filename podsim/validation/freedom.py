@@ -12,10 +12,10 @@ from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from podsim.specs.assumptions import Assumption, assumptions
-from podsim.specs.base import keys_of
-from podsim.specs.quantity import quantities
-from podsim.specs.software import Software
+from podsim.scenario.assumptions import Assumption, assumptions
+from podsim.scenario.base import keys_of
+from podsim.scenario.quantity import quantities
+from podsim.scenario.software import Software
 from podsim.validation.comparison import Comparison
 from podsim.validation.configurations import configuration, loaded
 

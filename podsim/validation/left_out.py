@@ -22,18 +22,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from podsim.activity import run
+from podsim.runs import run
 from podsim.draws import SHARE
 from podsim.errors import PodsimError
-from podsim.influence import StandsOn
+from podsim.result.influence import StandsOn
 from podsim.metrics import METRICS, OUTPUT_TOKEN, THROUGHPUT, UPDATE
-from podsim.report.envelope import numbers_of
-from podsim.report.ranges import MODEL
-from podsim.report.ranges import NORMAL_P90 as Z
-from podsim.report.reference_data import rows
-from podsim.scatter import ALL, FILE, Covered, Scatter, Table, Traits, framework_of, plain_table, traits_of
-from podsim.specs import data_file, load_scenario
-from podsim.specs.assumptions import assumptions, with_number
+from podsim.result.envelope import numbers_of
+from podsim.result.ranges import MODEL
+from podsim.result.ranges import NORMAL_P90 as Z
+from podsim.result.reference_data import rows
+from podsim.result.scatter import ALL, FILE, Covered, Scatter, Table, Traits, framework_of, plain_table, traits_of
+from podsim.scenario import data_file, load_scenario
+from podsim.scenario.assumptions import assumptions, with_number
 from podsim.validation.comparison import Comparison
 from podsim.validation.reference_data import CALIBRATION
 from podsim.watch import Watch

@@ -11,8 +11,8 @@ from typing import Final
 
 from podsim.errors import Problem, SpecError
 from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE
-from podsim.serving.csv_text import Field, fields_of, lines_of, text_of
-from podsim.specs.wording import known_here, shown
+from podsim.runs.serving.csv_text import Field, fields_of, lines_of, text_of
+from podsim.scenario.wording import known_here, shown
 from podsim.units import UNITS
 
 NEEDED: Final = ("scenario", "metric", "value", "unit", "source")

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from podsim.engine import execute
-from podsim.plan import make_plan
-from podsim.plan.job import training_job
-from podsim.plan.plan import shared_cost_model
+from podsim.placement import make_plan
+from podsim.placement.job import training_job
+from podsim.placement.plan import shared_cost_model
 from podsim.program.compile import compile_program
-from podsim.training.noisy_runs import all_runs, job_of
+from podsim.runs.training.noisy_runs import all_runs, job_of
 from podsim.units import ps_to_seconds
 from podsim.validation.noise import LoggedRuns, Spread, logged_runs, spread_of
 from podsim.watch import Watch

@@ -16,11 +16,11 @@ from typing import Any
 from podsim import disk
 from podsim._version import __version__
 from podsim.errors import OutputError, PodsimError
-from podsim.report.files import check_writable, write_atomically
-from podsim.report.forward import ForwardResult
-from podsim.report.generation import GenerationResult
-from podsim.report.result import RunResult
-from podsim.specs import data_file, shipped_names, variant_names
+from podsim.result.files import check_writable, write_atomically
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.result import RunResult
+from podsim.scenario import data_file, shipped_names, variant_names
 from podsim.validation.comparison import Comparison, Validation
 from podsim.validation.runs import Result, Runs
 from podsim.watch import Watch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from podsim.report.reference_data import PADDLE, rows
+from podsim.result.reference_data import PADDLE, rows
 from podsim.validation.comparison import Blind
 
 CALIBRATION, HOLD_OUT = "calibration", "hold-out"

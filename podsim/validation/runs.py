@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from podsim.activity import run
+from podsim.runs import run
 from podsim.errors import InfeasibleError
-from podsim.report.forward import ForwardResult
-from podsim.report.generation import GenerationResult
-from podsim.report.reference_data import rows
-from podsim.report.result import RunResult
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.reference_data import rows
+from podsim.result.result import RunResult
 from podsim.validation.comparison import Blind, Comparison, NotRun
 from podsim.validation.reference_data import blind_predictions, later_blind, uncertainty_of
 from podsim.watch import Watch

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.activity import generate
+from podsim.runs import generate
 from podsim.program.generation import WEIGHTS_WAIT
-from podsim.report.reference_data import rows
-from podsim.specs import load_scenario
+from podsim.result.reference_data import rows
+from podsim.scenario import load_scenario
 
 SCENARIO = "llama2_7b_pod16_streamed"
 _RATES = (23.7, 25, 26, 27, 28, 29)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from podsim.report.reference_data import rows as reference_rows
+from podsim.result.reference_data import rows as reference_rows
 from podsim.validation.comparison import BEYOND, Comparison, NotRun, Summary, Validation, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.left_out import FreedomLeft, freedom_left, shipped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from podsim.specs.assumptions import numbers
+from podsim.scenario.assumptions import numbers
 from podsim.validation.cluster import Cluster, Compared
 from podsim.validation.cluster_file import in_unit_of
 from podsim.validation.fit import Fit, alike

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 import podsim
-from podsim.cost.account import Account
+from podsim.tiles.account import Account
 from podsim.engine import Trace, execute
-from podsim.plan import Plan
+from podsim.placement import Plan
 from podsim.program.compile import compile_program
 from tests.examples import Mapping, plan_of, small_bert, small_pod
 

@@ -9,7 +9,7 @@ import random
 import pytest
 
 import podsim
-from podsim.serving import (
+from podsim.runs.serving import (
     ContinuousBatching,
     Load,
     Requests,

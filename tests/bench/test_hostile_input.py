@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import SpecError
-from podsim.specs import load_scenario
-from podsim.specs.yaml_source import MAX_FILE_BYTES, parse_yaml
+from podsim.scenario import load_scenario
+from podsim.scenario.yaml_source import MAX_FILE_BYTES, parse_yaml
 
 
 def time_of_refusal_s(text: str) -> float:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from podsim.serving import Batching, ContinuousBatching, Load, Service, StaticBatching, serve
+from podsim.runs.serving import Batching, ContinuousBatching, Load, Service, StaticBatching, serve
 from tests.serving_examples import LinearSteps
 
 

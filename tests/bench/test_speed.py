@@ -17,11 +17,11 @@ import pytest
 
 from podsim import simulate
 from podsim.engine import Trace, execute
-from podsim.plan import Plan
+from podsim.placement import Plan
 from podsim.program.compile import compile_program
 from podsim.program.task import Program
-from podsim.specs import TrainingScenario, load_scenario
-from podsim.training.noisy_runs import job_of, run_updates
+from podsim.scenario import TrainingScenario, load_scenario
+from podsim.runs.training.noisy_runs import job_of, run_updates
 from tests.examples import plan_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -92,7 +92,7 @@ def in_engine(program: Program, *, explicit: bool, runs: int) -> tuple[float, Tr
 
 def process_s(*arguments: str, runs: int) -> float:
     """Shortest processor time of the whole command, with files, byte code and what podsim keeps on disk warm. [s]"""
-    command = [sys.executable, "-c", "from podsim.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from podsim.cli.app import main; main()", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> None:

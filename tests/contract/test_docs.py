@@ -25,11 +25,11 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 import podsim
-from podsim.cli import app, main
+from podsim.cli.app import app, main
 from podsim.draws import Draws, Seeds
-from podsim.report.kinds import KINDS
-from podsim.specs import json_schema, load_scenario, shipped_names
-from podsim.specs.base import keys_of
+from podsim.result.kinds import KINDS
+from podsim.scenario import json_schema, load_scenario, shipped_names
+from podsim.scenario.base import keys_of
 from tests.cases import every_case
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -18,9 +18,9 @@ from typing import Any, get_args
 import pytest
 from ruamel.yaml import YAML
 
-from podsim.specs import load_hardware, shipped_names, variant_names
-from podsim.specs.base import keys_of
-from podsim.specs.quantity import quantity_of
+from podsim.scenario import load_hardware, shipped_names, variant_names
+from podsim.scenario.base import keys_of
+from podsim.scenario.quantity import quantity_of
 from tests.cases import every_case
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -297,7 +297,7 @@ HEAVY = ("simpy", "pandas", "matplotlib", "numpy", "pydantic", "ruamel", "rich",
     "code",
     [
         "import podsim; podsim.__version__",
-        "import sys; sys.argv = ['podsim', '--help']; import podsim.cli as c; c.main()",
+        "import sys; sys.argv = ['podsim', '--help']; import podsim.cli.app as c; c.main()",
     ],
 )
 def test_start_is_light(code: str) -> None:

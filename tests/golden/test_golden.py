@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from podsim import ForwardResult, GenerationResult, InfeasibleError, RunResult, ServingResult, run, serve
-from podsim.checks import show
-from podsim.checks.baseline import read_baseline
-from podsim.checks.cases import Case, cases_of, measured
-from podsim.checks.verdict import check as verdict_on
-from podsim.report.rows import MemoryReport, OperationRow
-from podsim.report.step import StepReport
-from podsim.specs import GenerationScenario, LoadedScenario, TrainingScenario
+from podsim.many.checks import show
+from podsim.many.checks.baseline import read_baseline
+from podsim.many.checks.cases import Case, cases_of, measured
+from podsim.many.checks.verdict import check as verdict_on
+from podsim.result.rows import MemoryReport, OperationRow
+from podsim.result.step import StepReport
+from podsim.scenario import GenerationScenario, LoadedScenario, TrainingScenario
 from tests.cases import every_case
 from tests.golden.agreed import (
     DIGITS,

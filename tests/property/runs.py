@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import podsim
-from podsim.report.forward import ForwardResult
-from podsim.report.generation import GenerationResult
-from podsim.report.result import RunResult
-from podsim.report.serving import ServingResult
-from podsim.report.step import StepReport
-from podsim.specs import LoadedScenario
+from podsim.result.forward import ForwardResult
+from podsim.result.generation import GenerationResult
+from podsim.result.result import RunResult
+from podsim.result.serving import ServingResult
+from podsim.result.step import StepReport
+from podsim.scenario import LoadedScenario
 
 Result = RunResult | GenerationResult | ForwardResult | ServingResult
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsim.engine import Trace, execute
-from podsim.plan import Plan
+from podsim.placement import Plan
 from podsim.program.compile import compile_program
-from podsim.report.breakdown import exact_seconds, mean_account
+from podsim.result.breakdown import exact_seconds, mean_account
 from podsim.units import ps_to_seconds
 from tests.examples import plan_of, small_bert, small_cnn, small_pod
 

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsim.report.breakdown import apportion, exact_seconds, mean_account
+from podsim.result.breakdown import apportion, exact_seconds, mean_account
 from podsim.units import ps_to_seconds
 
 KINDS = ("matmul", "vector", "exchange", "all_reduce", "bubble", "custom")

@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsim.serving import Batching, ContinuousBatching, Requests, Service, StaticBatching, serve
+from podsim.runs.serving import Batching, ContinuousBatching, Requests, Service, StaticBatching, serve
 from podsim.units import PS_PER_S
 from tests.serving_examples import OddSteps, TokenByToken
 

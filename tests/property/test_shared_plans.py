@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsim import disk, memo, run
-from podsim.cost import matmul
+from podsim.tiles import matmul
 from tests.property.conftest import examples
 
 CLOCK = "system.machine.ipu.clock={:.3f} GHz"

@@ -7,13 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsim.cost.account import Account
-from podsim.cost.model import OpCost
+from podsim.tiles.account import Account
+from podsim.tiles.model import OpCost
 from podsim.engine.trace import Record
 from podsim.program.passes_in_order import Repeat
-from podsim.report.slices import Slice, slices_of
+from podsim.result.slices import Slice, slices_of
 from podsim.units import cycles_to_ps
-from podsim.workload.op import Elementwise
+from podsim.models.op import Elementwise
 
 cycles = st.one_of(st.just(0.0), st.floats(0.25, 1e9))
 accounts = st.builds(Account, cycles, cycles, cycles, cycles, cycles, cycles)

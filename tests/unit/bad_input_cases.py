@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podsim.specs import TrainingScenario, shipped_names
-from podsim.specs.division import ParallelismSpec
-from podsim.specs.models.bert import BertSpec
+from podsim.scenario import TrainingScenario, shipped_names
+from podsim.scenario.division import ParallelismSpec
+from podsim.scenario.families.bert import BertSpec
 
 Run = Callable[..., tuple[int, str]]
 ERROR, INFEASIBLE = 2, 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsim.cli import main
+from podsim.cli.app import main
 from tests.unit.bad_input_cases import SCENARIO, Run
 
 

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from podsim import compare, load, run
-from podsim.activity.serve import serve
-from podsim.capacity import Answer, Goal
-from podsim.capacity.option import Option
-from podsim.checks.verdict import check
+from podsim.runs.serve import serve
+from podsim.many.capacity import Answer, Goal
+from podsim.many.capacity.option import Option
+from podsim.many.checks.verdict import check
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
 from podsim.pages.parts import Block, Chart, Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
-from podsim.specs.expectations import expectation
-from podsim.sweeps import sweep
+from podsim.scenario.expectations import expectation
+from podsim.many.sweeps import sweep
 from tests.unit.report_examples import make_result
 
 BERT = "bert_v1.1_pod16_open"
@@ -74,7 +74,7 @@ def evil_page() -> Page:
 
 def verdict_page() -> Page:
     """The page of a check that one scenario does not pass."""
-    from podsim.checks.baseline import Baseline
+    from podsim.many.checks.baseline import Baseline
 
     def measured(update_s: float) -> dict[str, Any]:
         spent = {"matmul": round(update_s * 1e12)}

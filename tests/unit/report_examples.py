@@ -12,12 +12,12 @@ from io import StringIO
 from rich.console import Console
 
 from podsim.engine.trace import PhaseRecord, Record, Trace
-from podsim.report.breakdown import mean_account
-from podsim.report.forward import ForwardResult
-from podsim.report.page import print_result
-from podsim.report.phases import phase_times
-from podsim.report.result import RunResult
-from podsim.report.rows import (
+from podsim.result.breakdown import mean_account
+from podsim.result.forward import ForwardResult
+from podsim.show.page import print_result
+from podsim.result.phases import phase_times
+from podsim.result.result import RunResult
+from podsim.result.rows import (
     IN_PROCESSOR,
     STREAMING,
     IpuAccount,
@@ -26,10 +26,10 @@ from podsim.report.rows import (
     OperationRow,
     Reference,
 )
-from podsim.report.simulated import Simulated
-from podsim.report.sources import Sources
-from podsim.report.step import StepReport
-from podsim.report.table import training_tables
+from podsim.result.simulated import Simulated
+from podsim.result.sources import Sources
+from podsim.result.step import StepReport
+from podsim.show.table import training_tables
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4

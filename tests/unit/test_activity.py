@@ -13,14 +13,14 @@ import typer
 from typer.testing import CliRunner
 
 import podsim
-import podsim.activity
+import podsim.runs
 from podsim import ForwardResult, GenerationResult, PodsimError, RunResult, load
-from podsim.activity.settings import Settings
-from podsim.cli import app
+from podsim.runs.settings import Settings
+from podsim.cli.app import app
 from podsim.draws import Draws, Seeds
-from podsim.specs import TrainingScenario
-from podsim.specs.activity import Activity
-from podsim.specs.families import forms
+from podsim.scenario import TrainingScenario
+from podsim.scenario.activity import Activity
+from podsim.scenario.families.registry import forms
 
 BERT = {
     "system": "ipu_pod4",
@@ -136,7 +136,7 @@ def test_the_command_line_makes_the_settings_that_python_makes(monkeypatch: pyte
         made.append(settings)
         raise typer.Exit
 
-    monkeypatch.setattr(podsim.activity, "run_loaded", stop)
+    monkeypatch.setattr(podsim.runs, "run_loaded", stop)
     options = ["--explicit", "--influence", "--noise", "7", "--seed", "3", "--fit", "warn", "--engine", "simpy"]
     CliRunner().invoke(app, ["run", "bert_v1.1_pod16_open", *options, "--trace", str(tmp_path / "trace.json")])
     (found,) = made

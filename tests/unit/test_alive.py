@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from podsim.cost.account import Account
-from podsim.cost.model import OpCost
-from podsim.cost.plans import MatMulPlan, MatMulShape
-from podsim.plan.alive import Task, needs
-from podsim.plan.alive import tasks as tasks_of
-from podsim.workload import Workload
-from podsim.workload.block import Block, Parameter
-from podsim.workload.op import Elementwise, MatMul, Op, Reduce
+from podsim.tiles.account import Account
+from podsim.tiles.model import OpCost
+from podsim.tiles.plans import MatMulPlan, MatMulShape
+from podsim.placement.alive import Task, needs
+from podsim.placement.alive import tasks as tasks_of
+from podsim.models import Workload
+from podsim.models.block import Block, Parameter
+from podsim.models.op import Elementwise, MatMul, Op, Reduce
 
 ROW = 100
 """Elements of a small tensor; 200 B in half precision."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from podsim.specs.load import KINDS
+from podsim.scenario.load import KINDS
 from tests.unit.bad_input_cases import ERROR, INFEASIBLE, MODEL_KEYS, PODS, SCENARIO, Run, error_of
 
 SETS = {
@@ -196,7 +196,7 @@ def _nothing_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     def simulate(*_: object, **__: object) -> None:
         raise AssertionError("simulated before the path was checked")
 
-    monkeypatch.setattr("podsim.activity.training.training", simulate)
+    monkeypatch.setattr("podsim.runs.train.training", simulate)
 
 
 @pytest.mark.usefixtures("_nothing_is_simulated")
@@ -311,7 +311,7 @@ def test_no_number(podsim: Run) -> None:
 
 def _in_a_shell(folder: Path, *arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, "-c", "from podsim.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from podsim.cli.app import main; main()", *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,

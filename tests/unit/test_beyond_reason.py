@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsim import SpecError
-from podsim.specs import load_scenario
+from podsim.scenario import load_scenario
 
 BERT, RESNET = "bert_v1.1_pod16_closed", "resnet50_v2.0_pod16"
 

@@ -10,11 +10,11 @@ import pytest
 
 import podsim
 from podsim.errors import SpecError
-from podsim.report.bill import Cost, price_warnings, today
-from podsim.report.power import Energy, Meter, Work
-from podsim.report.power_table import spent_rows
-from podsim.specs import load_scenario
-from podsim.specs.costs import CostSpec
+from podsim.result.bill import Cost, price_warnings, today
+from podsim.result.power import Energy, Meter, Work
+from podsim.show.power_table import spent_rows
+from podsim.scenario import load_scenario
+from podsim.scenario.costs import CostSpec
 from tests.unit.report_examples import make_result
 from tests.unit.test_power import system
 

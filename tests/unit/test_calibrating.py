@@ -12,12 +12,12 @@ import pytest
 from ruamel.yaml import YAML
 
 import podsim
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.errors import PodsimError
-from podsim.influence import Measure
-from podsim.specs import load_scenario
-from podsim.specs.scenario import Scenario
-from podsim.specs.training import TrainingScenario
+from podsim.result.influence import Measure
+from podsim.scenario import load_scenario
+from podsim.scenario.scenario import Scenario
+from podsim.scenario.training import TrainingScenario
 from podsim.validation import calibrate, cluster, noise_fit
 from podsim.validation.cluster import Modelled, fit_cluster
 from podsim.validation.fit import Fit, alike, correlated, least_squares

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from podsim import load, run
-from podsim.capacity import Goal, Option, find_systems, read_goal
-from podsim.capacity.answer import Answer
-from podsim.capacity.show import answer_tables
-from podsim.cli import main
+from podsim.many.capacity import Goal, Option, find_systems, read_goal
+from podsim.many.capacity.answer import Answer
+from podsim.many.capacity.show import answer_tables
+from podsim.cli.app import main
 from podsim.errors import PodsimError, SpecError
-from podsim.specs.expectations import expectation
+from podsim.scenario.expectations import expectation
 
 BERT = "bert_v1.1_pod16_open"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from podsim import run
-from podsim.capacity import Answer, Goal, Job, Option, Part, find_systems, read_goal
-from podsim.capacity.goal import told_apart
-from podsim.capacity.systems import Place, place_named
-from podsim.capacity.totals import totals
+from podsim.many.capacity import Answer, Goal, Job, Option, Part, find_systems, read_goal
+from podsim.many.capacity.goal import told_apart
+from podsim.many.capacity.systems import Place, place_named
+from podsim.many.capacity.totals import totals
 from podsim.errors import NoPlanError, SpecError
-from podsim.specs import System, load_hardware, load_scenario
-from podsim.specs.expectations import expectation
+from podsim.scenario import System, load_hardware, load_scenario
+from podsim.scenario.expectations import expectation
 
 BERT16, BERT64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
 RENT = "cost.price_per_ipu_hour=1.5 USD"

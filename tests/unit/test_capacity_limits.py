@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from podsim import run
-from podsim.activity.serve import serve
-from podsim.capacity import Goal, find_systems, read_goal
-from podsim.capacity.figures import figures, second_of
-from podsim.capacity.limits import at_most, check_limits, limit, misses
-from podsim.cli import main
+from podsim.runs.serve import serve
+from podsim.many.capacity import Goal, find_systems, read_goal
+from podsim.many.capacity.figures import figures, second_of
+from podsim.many.capacity.limits import at_most, check_limits, limit, misses
+from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
 
 BERT = "bert_v1.1_pod16_open"

@@ -9,8 +9,8 @@ import pytest
 
 import podsim
 from podsim.errors import SpecError
-from podsim.specs import load_scenario
-from podsim.specs.catalogue import catalogue
+from podsim.scenario import load_scenario
+from podsim.scenario.catalogue import catalogue
 from tests.examples import small_bert, small_cnn, system_of
 
 CARD = system_of("c600")

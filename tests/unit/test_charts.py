@@ -12,8 +12,8 @@ from matplotlib.text import Annotation
 
 from notebooks.charts import cost_of_a_sample_chart
 from notebooks.mlperf import accuracy_chart, rounds_chart, speedup_chart, speedups, time_to_train_chart
-from podsim.report.kinds import kind_of
-from podsim.report.result import RunResult
+from podsim.result.kinds import kind_of
+from podsim.result.result import RunResult
 from tests.unit.report_examples import MAKESPAN_PS, make_result
 
 FRAME = pd.DataFrame(

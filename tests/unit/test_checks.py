@@ -15,15 +15,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from podsim.capacity.limits import excess, limit, misses
-from podsim.checks import show
-from podsim.checks.baseline import Baseline, read_baseline, write_baseline
-from podsim.checks.cases import cases_of, measured
-from podsim.checks.verdict import check
-from podsim.cli import main
+from podsim.many.capacity.limits import excess, limit, misses
+from podsim.many.checks import show
+from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
+from podsim.many.checks.cases import cases_of, measured
+from podsim.many.checks.verdict import check
+from podsim.cli.app import main
 from podsim.errors import BadValueError, PodsimError, SpecError
-from podsim.specs import load_scenario
-from podsim.specs.expectations import expectation
+from podsim.scenario import load_scenario
+from podsim.scenario.expectations import expectation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCENARIO = """base: bert_v1.1_pod16_open
@@ -426,7 +426,7 @@ def test_another_revision_is_asked_for_its_own_numbers(
 @pytest.mark.slow
 def test_pytest_collects_scenarios(folder: Path) -> None:
     installed = entry_points(group="pytest11", name="podsim")  # then pytest loads it by itself
-    plugin = () if installed else ("-p", "podsim.checks.pytest_plugin")
+    plugin = () if installed else ("-p", "podsim.many.checks.pytest_plugin")
     command = [sys.executable, "-m", "pytest", "-q", *plugin, "-p", "no:cacheprovider"]
     plain = subprocess.run([*command, str(folder)], capture_output=True, text=True, cwd=folder)
     assert "no tests ran" in plain.stdout

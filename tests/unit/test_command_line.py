@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import podsim
-from podsim.command_line.completion import scenarios, variants
+from podsim.cli.completion import scenarios, variants
 from podsim.errors import OutputError
-from podsim.report.files import check_outputs
-from podsim.report.progress import follow
-from podsim.report.result import RunResult
-from podsim.specs import load_scenario, shipped_names, variant_names
-from podsim.specs.catalogue import catalogue
-from podsim.specs.forward import ForwardScenario
-from podsim.specs.generation import GenerationScenario
+from podsim.result.files import check_outputs
+from podsim.show.progress import follow
+from podsim.result.result import RunResult
+from podsim.scenario import load_scenario, shipped_names, variant_names
+from podsim.scenario.catalogue import catalogue
+from podsim.scenario.forward import ForwardScenario
+from podsim.scenario.generation import GenerationScenario
 from tests.unit.bad_input_cases import ERROR, Run, error_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ def test_a_file_that_the_run_reads_is_not_overwritten(
     def simulate(*_: object, **__: object) -> None:
         raise AssertionError("simulated before the path was checked")
 
-    monkeypatch.setattr("podsim.activity.training.training", simulate)
+    monkeypatch.setattr("podsim.runs.train.training", simulate)
     before = Path(path).read_bytes()
     assert podsim("run", "mine.yaml", "--trace", path) == error_of(
         f"{path}: this is both {what} and the trace\n  do: give two different paths"
@@ -123,7 +123,7 @@ def test_two_outputs_in_one_file_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_result_in_python_does_not_overwrite_what_it_stands_on(tmp_path: Path) -> None:
-    from podsim.report.perfetto import write_trace
+    from podsim.show.perfetto import write_trace
     from tests.unit.bad_input_cases import SCENARIO
 
     path = tmp_path / "s.yaml"

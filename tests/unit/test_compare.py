@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import podsim as library
-from podsim.comparisons import sides as sides_module
-from podsim.comparisons.comparison import Comparison, compare
-from podsim.comparisons.difference import Difference, Row
-from podsim.comparisons.metrics import COMPARED
+from podsim.many.compare import sides as sides_module
+from podsim.many.compare.comparison import Comparison, compare
+from podsim.many.compare.difference import Difference, Row
+from podsim.many.compare.metrics import COMPARED
 from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
 from tests.unit.bad_input_cases import Run
@@ -768,7 +768,7 @@ def test_how_the_command_ends(results: Run, arguments: tuple[str, ...], code: in
 def printed(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str]:
-    from podsim.cli import main
+    from podsim.cli.app import main
 
     monkeypatch.setattr("sys.argv", ["podsim", "compare", *arguments])
     with pytest.raises(SystemExit) as end:
@@ -841,7 +841,7 @@ def test_the_chart(results: Run, tmp_path: Path) -> None:
 
 
 def test_the_chart_walks_from_a_to_b(monkeypatch: pytest.MonkeyPatch) -> None:
-    from podsim.comparisons import plot
+    from podsim.many.compare import plot
 
     drawn_bars: list[tuple[float, float]] = []
     monkeypatch.setattr(plot, "_bar", lambda axes, row, left, length, *_: drawn_bars.append((left, length)))

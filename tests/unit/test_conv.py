@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsim.cost import Account, ConvPlan, CostModel, MatMulShape
-from podsim.cost.conv import plan_conv
-from podsim.cost.conv_method import copy_cycles, methods
-from podsim.cost.conv_rows import input_positions, kernel_share, row_splits
-from podsim.cost.conv_shape import conv_shape
-from podsim.cost.conv_vertices import (
+from podsim.tiles import Account, ConvPlan, CostModel, MatMulShape
+from podsim.tiles.conv import plan_conv
+from podsim.tiles.conv_method import copy_cycles, methods
+from podsim.tiles.conv_rows import input_positions, kernel_share, row_splits
+from podsim.tiles.conv_shape import conv_shape
+from podsim.tiles.conv_vertices import (
     TileShare,
     hmac_cycles,
     nx1_cycles,
@@ -21,13 +21,13 @@ from podsim.cost.conv_vertices import (
     slic_worker_cycles,
     vmac_cycles,
 )
-from podsim.cost.matmul import plan_matmul
-from podsim.cost.vector import pool_cycles
+from podsim.tiles.matmul import plan_matmul
+from podsim.tiles.vector import pool_cycles
 from podsim.errors import NoPlanError
-from podsim.specs import load_ipu
-from podsim.specs.assumptions import with_value
-from podsim.specs.ipu import Ipu
-from podsim.workload.op import Conv, Direction, Pool
+from podsim.scenario import load_ipu
+from podsim.scenario.assumptions import with_value
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import Conv, Direction, Pool
 
 GC200 = load_ipu("gc200")
 TILES = 1472

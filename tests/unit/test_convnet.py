@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from podsim.errors import ModelError
-from podsim.workload.block import Block
-from podsim.workload.convnet import (
+from podsim.models.block import Block
+from podsim.models.convnet import (
     ConductivityShape,
     EfficientNetShape,
     NormStyle,
@@ -15,7 +15,7 @@ from podsim.workload.convnet import (
     efficientnet,
     resnet,
 )
-from podsim.workload.op import Conv, MatMul, Op, ReplicaSum
+from podsim.models.op import Conv, MatMul, Op, ReplicaSum
 
 
 def flop(ops: tuple[Op, ...]) -> int:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from podsim.cost import Account, CostModel, total
+from podsim.tiles import Account, CostModel, total
 from podsim.errors import MissingDataError
-from podsim.specs import load_ipu
-from podsim.workload import Elementwise, Gather, MatMul, Rearrange, Reduce, ScatterAdd
+from podsim.scenario import load_ipu
+from podsim.models import Elementwise, Gather, MatMul, Rearrange, Reduce, ScatterAdd
 
 IPU = load_ipu("gc200")
 MODEL = CostModel(IPU, layout_change_cycles_per_byte=1.0)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.draws import Draws
-from podsim.uncertainty import Drawn
+from podsim.result.uncertainty import Drawn
 from podsim.validation import compare, coverage
 from podsim.validation.comparison import Comparison, Validation
 from podsim.validation.coverage import Coverage, PredictedRange, draw_all, far_outside

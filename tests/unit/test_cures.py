@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsim.errors import SpecError
-from podsim.specs import load_scenario
+from podsim.scenario import load_scenario
 
 BERT, IMAGES, DECODER = "bert_large_phase1_pod16", "resnet50_v1.1_pod16", "llama2_7b_pods"
 PASSES, SERVED, CARD = "e5_large_pod4", "serving_llama2_7b_pod64", "bert_base_c600"

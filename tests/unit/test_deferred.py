@@ -38,9 +38,9 @@ def test_runs_that_differ_in_links_share_what_their_operations_cost() -> None:
 
 
 def shared_costs(name: str, *overrides: str) -> object:
-    from podsim.plan.job import training_job
-    from podsim.plan.plan import shared_cost_model
-    from podsim.specs import TrainingScenario
+    from podsim.placement.job import training_job
+    from podsim.placement.plan import shared_cost_model
+    from podsim.scenario import TrainingScenario
 
     return shared_cost_model(training_job(load(name, overrides=overrides).of(TrainingScenario)))
 

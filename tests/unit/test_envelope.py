@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from podsim import run, serve
-from podsim.report.envelope import FILE, Envelope, envelope_of
-from podsim.specs import data_file, load_scenario
+from podsim.result.envelope import FILE, Envelope, envelope_of
+from podsim.scenario import data_file, load_scenario
 from tests.cases import every_case
 from tools.make_envelope import compared_titles, covered
 

@@ -13,10 +13,10 @@ from podsim.errors import ModelError, PodsimError
 from podsim.program.compile import compile_program
 from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdown, Transfer, Work
-from podsim.report.result import RunResult
-from podsim.specs.faults import FaultSpec
-from podsim.system import Routes
-from podsim.training.stretches import Stretch, stretches_of, updates_in
+from podsim.result.result import RunResult
+from podsim.scenario.faults import FaultSpec
+from podsim.placement.topology import Routes
+from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
 from tests.examples import plan_of
 
 BERT, IMAGES = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"

@@ -6,7 +6,7 @@ import pytest
 
 from podsim import RunResult, simulate
 from podsim.engine import execute
-from podsim.plan import Plan
+from podsim.placement import Plan
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.feed import Feed
 from podsim.program.task import Acquire, Exchange, Release, Work

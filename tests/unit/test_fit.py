@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import podsim
 from podsim import DoesNotFitError, SpecError
-from podsim.cli import app
+from podsim.cli.app import app
 
 TOO_LARGE = {
     "training": ("vit_base_pod16", ["parallelism.micro_batch_size=64"]),

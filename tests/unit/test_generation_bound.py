@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.report.step import StepReport
+from podsim.result.step import StepReport
 
 MS = 10**9
 MILLION = 1e6

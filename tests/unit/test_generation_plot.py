@@ -10,12 +10,12 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.errors import OutputError
-from podsim.report.chart_frame import write_chart
-from podsim.report.generation import GenerationResult, StepReport
-from podsim.report.generation_plot import generation_conclusion, plot_generation
-from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
+from podsim.show.chart_frame import write_chart
+from podsim.result.generation import GenerationResult, StepReport
+from podsim.show.generation_plot import generation_conclusion, plot_generation
+from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import SIMULATED
 

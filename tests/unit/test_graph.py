@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from podsim.graph import Graph, read_graph
-from podsim.workload.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Rearrange, Reduce
+from podsim.models.graph import Graph, read_graph
+from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Rearrange, Reduce
 from tests.unit.onnx_examples import Model, conv_net, products, transformer
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from podsim.cli import app
+from podsim.cli.app import app
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.graph import read_graph
+from podsim.models.graph import read_graph
 from podsim.importer import Request, import_model
-from podsim.specs import ForwardScenario, load_scenario
+from podsim.scenario import ForwardScenario, load_scenario
 from podsim.watch import silent
 from tests.unit.onnx_examples import Model, onnx, products
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from podsim.specs import TrainingScenario, data_file, load_scenario, shipped_names
-from podsim.specs.base import Spec
-from podsim.specs.models.convnet import ConductivityCnnSpec, EfficientNetSpec
+from podsim.scenario import TrainingScenario, data_file, load_scenario, shipped_names
+from podsim.scenario.base import Spec
+from podsim.scenario.families.convnet import ConductivityCnnSpec, EfficientNetSpec
 from tests.unit.bad_input_cases import INFEASIBLE, Run, error_of
 
 KINDS = ("resnet", "efficientnet", "conductivity_cnn")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from podsim import simulate
-from podsim.cli import main
-from podsim.mlperf.compare import compare_logs, matching_scenario
-from podsim.mlperf.logged import Logged, logged, read_log
-from podsim.mlperf.write import write_result_files
+from podsim.cli.app import main
+from podsim.validation.mlperf.compare import compare_logs, matching_scenario
+from podsim.validation.mlperf.logged import Logged, logged, read_log
+from podsim.validation.mlperf.write import write_result_files
 from tests.unit.mlperf_logs import BERT, HEAD, RESNET, Line, changed, text, without
 
 File = Callable[[Iterable[Line]], Path]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.errors import PodsimError
-from podsim.mlperf.compare import compare_logs, matching_scenario
-from podsim.mlperf.logged import logged, read_log
+from podsim.validation.mlperf.compare import compare_logs, matching_scenario
+from podsim.validation.mlperf.logged import logged, read_log
 from tests.cases import every_case
 from tests.unit.mlperf_logs import BERT, RESNET, changed, line, text, without
 

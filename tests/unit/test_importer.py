@@ -18,13 +18,13 @@ from podsim.errors import PodsimError
 from podsim.importer import Request, import_model
 from podsim.importer.huggingface import known_families
 from podsim.importer.scenarios import ACTIVITIES
-from podsim.plan.generation_job import generation_job
-from podsim.plan.job import training_job
-from podsim.specs import Activity, load_scenario
-from podsim.specs.division import ParallelismSpec
-from podsim.specs.families import family
-from podsim.specs.models.decoder import DecoderSpec
-from podsim.specs.models.decoder_sizes import PRESETS
+from podsim.placement.generation_job import generation_job
+from podsim.placement.job import training_job
+from podsim.scenario import Activity, load_scenario
+from podsim.scenario.division import ParallelismSpec
+from podsim.scenario.families.registry import family
+from podsim.scenario.families.decoder import DecoderSpec
+from podsim.scenario.families.decoder_sizes import PRESETS
 from tests.cases import every_case
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, SMALL, TINY, Config
 

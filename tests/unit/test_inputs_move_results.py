@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from podsim.activity.forward import ForwardProbe
-from podsim.activity.generation import GenerationProbe
-from podsim.activity.training import TrainingProbe
-from podsim.cost.model import CostModel
+from podsim.runs.forward import ForwardProbe
+from podsim.runs.generation import GenerationProbe
+from podsim.runs.train import TrainingProbe
+from podsim.tiles.model import CostModel
 from podsim.errors import PodsimError
-from podsim.influence import Measure, Probe
-from podsim.plan.forward_job import forward_job
-from podsim.plan.generation import generation_cost_model
-from podsim.plan.generation_job import generation_job
-from podsim.plan.job import training_job
-from podsim.plan.plan import cost_model
-from podsim.specs import (
+from podsim.result.influence import Measure, Probe
+from podsim.placement.forward_job import forward_job
+from podsim.placement.generation import generation_cost_model
+from podsim.placement.generation_job import generation_job
+from podsim.placement.job import training_job
+from podsim.placement.plan import cost_model
+from podsim.scenario import (
     Activity,
     ForwardScenario,
     GenerationScenario,
@@ -30,13 +30,13 @@ from podsim.specs import (
     load_ipu,
     load_scenario,
 )
-from podsim.specs.assumptions import numbers, with_number
-from podsim.specs.ipu import Ipu
-from podsim.specs.quantity import Info
-from podsim.specs.vertices import Vertices
-from podsim.training import TrainingOutcome
+from podsim.scenario.assumptions import numbers, with_number
+from podsim.scenario.ipu import Ipu
+from podsim.scenario.quantity import Info
+from podsim.scenario.vertices import Vertices
+from podsim.runs.training import TrainingOutcome
 from podsim.watch import silent
-from podsim.workload.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
+from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
 
 _SINGLE = ("precision.activations=fp32", "precision.weights=fp32", "precision.matmul_partials=fp32")
 _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (

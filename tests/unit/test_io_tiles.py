@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import podsim
-from podsim.specs import load_scenario
-from podsim.system import streaming_channels
+from podsim.scenario import load_scenario
+from podsim.placement.topology import streaming_channels
 
 
 @pytest.mark.parametrize(

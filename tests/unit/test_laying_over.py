@@ -12,8 +12,8 @@ import pytest
 
 import podsim
 from podsim.errors import SpecError
-from podsim.specs import LoadedScenario, load_scenario
-from podsim.specs.quantity import Real, Whole, quantity_of
+from podsim.scenario import LoadedScenario, load_scenario
+from podsim.scenario.quantity import Real, Whole, quantity_of
 from podsim.units import parse_quantity
 from tests.unit.bad_input_cases import SCENARIO
 
@@ -282,7 +282,7 @@ def test_more_servers_than_machines_are_said() -> None:
 
 @pytest.mark.parametrize("kind", ["pod", "software"])
 def test_every_quantity_of_hardware_and_stacks_declares_what_can_be_and_what_is_usual(kind: str) -> None:
-    from podsim.specs.load import KINDS
+    from podsim.scenario.load import KINDS
 
     found = list(_quantities(KINDS[kind]))
     assert len(found) > {"pod": 40, "software": 8}[kind]

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.cli import main
-from podsim.report.ranges import NORMAL_P90 as Z
-from podsim.scatter import ALL, Covered, Table, Traits, scatter_of, table
-from podsim.specs import load_scenario
+from podsim.cli.app import main
+from podsim.result.ranges import NORMAL_P90 as Z
+from podsim.result.scatter import ALL, Covered, Table, Traits, scatter_of, table
+from podsim.scenario import load_scenario
 from podsim.validation.left_out import PARAMETERS, LeftOut, Point, as_plain, held_by, one_by_one, shipped
 
 COMMITTED = {each.name: each.without for each in PARAMETERS}

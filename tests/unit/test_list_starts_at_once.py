@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from podsim import __main__, disk, memo
-from podsim.specs import catalogue as module
-from podsim.specs.catalogue import catalogue
+from podsim.scenario import catalogue as module
+from podsim.scenario.catalogue import catalogue
 
 HEAVY = ("typer", "pydantic", "ruamel.yaml", "rich", "numpy")
 

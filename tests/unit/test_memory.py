@@ -6,8 +6,8 @@ import pytest
 
 import podsim
 from podsim import DoesNotFitError, SpecError
-from podsim.plan.memory import IpuMemory
-from podsim.specs import shipped_names
+from podsim.placement.memory import IpuMemory
+from podsim.scenario import shipped_names
 from podsim.units import parse_quantity
 from tests.examples import Mapping, plan_of, small_bert, small_pod
 

@@ -15,16 +15,16 @@ from pydantic import BaseModel
 
 import podsim
 from podsim import disk, memo
-from podsim.cost import Chip, MatMulShape, planned_conv, planned_matmul
-from podsim.cost.conv import plan_conv
-from podsim.cost.conv_shape import conv_shape
-from podsim.cost.matmul import plan_matmul
-from podsim.cost.planned import planner_files
+from podsim.tiles import Chip, MatMulShape, planned_conv, planned_matmul
+from podsim.tiles.conv import plan_conv
+from podsim.tiles.conv_shape import conv_shape
+from podsim.tiles.matmul import plan_matmul
+from podsim.tiles.planned import planner_files
 from podsim.errors import NoPlanError, PodsimError, SpecError
-from podsim.specs import load_ipu
-from podsim.specs.yaml_source import read_yaml
-from podsim.training.convergence import ReferencePoint, draw_samples_to_converge
-from podsim.workload.op import Conv
+from podsim.scenario import load_ipu
+from podsim.scenario.yaml_source import read_yaml
+from podsim.runs.training.convergence import ReferencePoint, draw_samples_to_converge
+from podsim.models.op import Conv
 
 GC200 = load_ipu("gc200")
 PRODUCT = MatMulShape(96, 160, 64)
@@ -84,7 +84,7 @@ def test_plans_are_those_of_the_planners(again: str, folder: Path) -> None:
 def test_what_is_on_disk_is_not_planned_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = planned_matmul(Chip(GC200), PRODUCT)
     memo.forget()
-    monkeypatch.setattr("podsim.cost.matmul.plan_matmul", None)
+    monkeypatch.setattr("podsim.tiles.matmul.plan_matmul", None)
     assert planned_matmul(Chip(GC200), PRODUCT) == known
 
 

@@ -11,9 +11,9 @@ import pytest
 import podsim
 from podsim.errors import DoesNotFitError, MissingMethodError
 from podsim.importer import Request, import_model
-from podsim.plan.job import training_job
-from podsim.plan.method import least_fullest, missing_method
-from podsim.specs import load_scenario
+from podsim.placement.job import training_job
+from podsim.placement.method import least_fullest, missing_method
+from podsim.scenario import load_scenario
 
 LAYOUT = {"micro_batch_size": 1, "accumulation_factor": 512, "replication_factor": 1}
 LACKS = "podsim lacks the method, not"

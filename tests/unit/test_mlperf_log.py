@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from podsim import simulate
-from podsim.cli import main
-from podsim.mlperf.benchmark import BENCHMARKS, nominal_batch
-from podsim.mlperf.rounds import reference_mean, round_of
-from podsim.mlperf.write import hyperparameters
+from podsim.cli.app import main
+from podsim.validation.mlperf.benchmark import BENCHMARKS, nominal_batch
+from podsim.validation.mlperf.rounds import reference_mean, round_of
+from podsim.validation.mlperf.write import hyperparameters
 
 Run = Callable[..., tuple[int, str]]
 BERT, RESNET = "bert_v2.0_pod64_closed", "resnet50_v2.0_pod16"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import podsim
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.draws import Draws, Noisy, Seeds, percentiles
 from podsim.engine import Engine
 from podsim.engine.compiled import is_available
@@ -19,10 +19,10 @@ from podsim.engine.flat import flatten
 from podsim.errors import PodsimError
 from podsim.program.compile import in_turns
 from podsim.program.task import Jitter, Program
-from podsim.report.noise_table import noise_table
-from podsim.specs import TrainingScenario, load_scenario
-from podsim.training import noise
-from podsim.training.noisy_runs import Floats, Job, Updates, all_runs, job_of, run_updates
+from podsim.show.noise_table import noise_table
+from podsim.scenario import TrainingScenario, load_scenario
+from podsim.runs.training import noise
+from podsim.runs.training.noisy_runs import Floats, Job, Updates, all_runs, job_of, run_updates
 from tests.examples import plan_of
 
 POD16, RESNET = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from podsim import RunResult, run
-from podsim.comparisons.difference import Step, Waterfall
+from podsim.many.compare.difference import Step, Waterfall
 from podsim.errors import OutputError, PodsimError
 from podsim.pages import html, library, patterns, write
 from podsim.pages import sweep_page as sweep_module
@@ -23,13 +23,13 @@ from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.timeline import MOST_MARKS, MOST_OF_CYCLES
 from podsim.pages.timeline_marks import Mark, marks_of, merged, pieces_of
-from podsim.report.kinds import FAMILIES, KINDS, kind_of
-from podsim.report.slices import OPERATION, PASS, REPEATED, Slice
-from podsim.report.windows import Window
-from podsim.specs.document import Document
-from podsim.sweeps import sweep
-from podsim.sweeps.run import Swept
-from podsim.sweeps.space import space_of
+from podsim.result.kinds import FAMILIES, KINDS, kind_of
+from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
+from podsim.result.windows import Window
+from podsim.scenario.document import Document
+from podsim.many.sweeps import sweep
+from podsim.many.sweeps.run import Swept
+from podsim.many.sweeps.space import space_of
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page

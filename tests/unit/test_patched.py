@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from podsim.errors import SpecError
-from podsim.specs import load_scenario
-from podsim.specs.document import Document
-from podsim.specs.load import LoadedScenario
+from podsim.scenario import load_scenario
+from podsim.scenario.document import Document
+from podsim.scenario.load import LoadedScenario
 
 BERT, RESNET, LLAMA = "bert_v1.1_pod64_open", "resnet50_v1.1_pod64", "llama2_7b_pod16_streamed"
 MACHINE = "system.machine"
@@ -77,7 +77,7 @@ def test_values_are_laid_over_one_another(monkeypatch: pytest.MonkeyPatch) -> No
     overrides = [override for name, override in VALUES if name == BERT and not override.startswith(OWNERS)]
     overrides += [f"{MACHINE}.ipu.clock=1.4 GHz"]
     expected, loaded = all_of(anew(BERT, *overrides)), load_scenario(BERT)
-    monkeypatch.setattr("podsim.specs.load.laid_out", None)
+    monkeypatch.setattr("podsim.scenario.load.laid_out", None)
     for override in overrides:
         loaded = load_scenario(loaded, overrides=[override])
     assert loaded.spec.system.machine.ipu.clock_hz == 1.4e9

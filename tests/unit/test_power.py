@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.cost.planned import Chip
+from podsim.tiles.planned import Chip
 from podsim.errors import SpecError
-from podsim.report.format import format_energy_j
-from podsim.report.power import Energy, Meter, Work
-from podsim.report.power_table import spent_rows
-from podsim.report.rows import Reference
-from podsim.specs import load_scenario
-from podsim.specs.assumptions import assumptions, numbers, with_value
-from podsim.specs.expectations import expectation
-from podsim.specs.hardware import System
-from podsim.specs.load import load_hardware
-from podsim.specs.power import ChipPower, HostPower, MachinePower, PodPower
+from podsim.format import format_energy_j
+from podsim.result.power import Energy, Meter, Work
+from podsim.show.power_table import spent_rows
+from podsim.result.rows import Reference
+from podsim.scenario import load_scenario
+from podsim.scenario.assumptions import assumptions, numbers, with_value
+from podsim.scenario.expectations import expectation
+from podsim.scenario.hardware import System
+from podsim.scenario.load import load_hardware
+from podsim.scenario.power import ChipPower, HostPower, MachinePower, PodPower
 from tests.unit.report_examples import make_result, result_text
 
 

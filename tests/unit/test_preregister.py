@@ -11,7 +11,7 @@ import pytest
 
 from podsim import generate, infer, simulate
 from podsim._version import __version__
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.errors import OutputError, PodsimError
 from podsim.validation import preregister as module
 from podsim.validation.preregister import preregister, score

@@ -11,12 +11,12 @@ import pytest
 from podsim import simulate
 from podsim.engine import execute
 from podsim.errors import MissingDataError
-from podsim.plan import make_plan
-from podsim.plan.job import training_job
+from podsim.placement import make_plan
+from podsim.placement.job import training_job
 from podsim.program.compile import compile_evaluation, compile_program, replicas_of
 from podsim.program.task import Barrier, Exchange, Phase, Program, Step, Work
-from podsim.specs import load_scenario
-from podsim.specs.quantity import Provenance, Real
+from podsim.scenario import load_scenario
+from podsim.scenario.quantity import Provenance, Real
 from tests.examples import plan_of, small_bert, small_pod
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from podsim import influence, run
-from podsim.influence import Measure, StandsOn
-from podsim.specs import load_scenario
-from podsim.specs.assumptions import assumptions
-from podsim.specs.reads import watched
+from podsim import run
+from podsim.result import influence
+from podsim.result.influence import Measure, StandsOn
+from podsim.scenario import load_scenario
+from podsim.scenario.assumptions import assumptions
+from podsim.scenario.reads import watched
 
 BERT = "bert_v1.1_pod16_open"
 LINK = "system.machine.ipu_link"

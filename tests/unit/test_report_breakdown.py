@@ -3,10 +3,10 @@
 import pytest
 
 from podsim.engine.trace import PhaseRecord
-from podsim.report.breakdown import apportion, exact_seconds, mean_account
-from podsim.report.kinds import FAMILIES, KINDS, in_kind_order, is_waiting, kind_of
-from podsim.report.phases import part_of, phase_times
-from podsim.report.rows import PhaseTime
+from podsim.result.breakdown import apportion, exact_seconds, mean_account
+from podsim.result.kinds import FAMILIES, KINDS, in_kind_order, is_waiting, kind_of
+from podsim.result.phases import part_of, phase_times
+from podsim.result.rows import PhaseTime
 
 MS = 10**9
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import OutputError
-from podsim.report.files import check_writable, write_atomically
+from podsim.result.files import check_writable, write_atomically
 
 
 def test_a_file_is_made_and_replaced(tmp_path: Path) -> None:

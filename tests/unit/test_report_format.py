@@ -2,7 +2,7 @@
 
 import pytest
 
-from podsim.report.format import (
+from podsim.format import (
     format_bytes,
     format_count,
     format_duration_s,

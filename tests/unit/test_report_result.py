@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import pytest
 
-from podsim.report.result import RunResult
-from podsim.report.rows import IN_PROCESSOR, STREAMING, Reference
+from podsim.result.result import RunResult
+from podsim.result.rows import IN_PROCESSOR, STREAMING, Reference
 from tests.unit.report_examples import MIB, US, make_result
 
 
@@ -134,6 +134,6 @@ def test_frames_of_an_empty_result_have_their_columns() -> None:
 
 
 def test_a_result_loads_no_large_library() -> None:
-    code = "import sys, podsim.report.result; print({'pandas', 'matplotlib', 'rich'} & set(sys.modules))"
+    code = "import sys, podsim.result.result; print({'pandas', 'matplotlib', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

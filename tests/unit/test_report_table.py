@@ -5,11 +5,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from podsim.report.envelope import Envelope
-from podsim.report.page import print_result
-from podsim.report.rows import IpuAccount
-from podsim.report.table import training_tables
-from podsim.specs.without_effect import WithoutEffect
+from podsim.result.envelope import Envelope
+from podsim.show.page import print_result
+from podsim.result.rows import IpuAccount
+from podsim.show.table import training_tables
+from podsim.scenario.without_effect import WithoutEffect
 from tests.unit.report_examples import LANES, make_result, result_text
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from podsim.errors import PodsimError, SpecError
-from podsim.serving import (
+from podsim.runs.serving import (
     Batching,
     ContinuousBatching,
     Load,
@@ -23,10 +23,10 @@ from podsim.serving import (
     saturation,
     serve,
 )
-from podsim.serving import arrival_file as reader
-from podsim.serving.batching import StepTable
-from podsim.serving.outcome import percentiles_of
-from podsim.serving.queue_path import DRAWN_INTERVALS, count_path, draw, grows
+from podsim.runs.serving import arrival_file as reader
+from podsim.runs.serving.batching import StepTable
+from podsim.runs.serving.outcome import percentiles_of
+from podsim.runs.serving.queue_path import DRAWN_INTERVALS, count_path, draw, grows
 from podsim.units import PS_PER_S
 from tests.serving_examples import LinearSteps, OddSteps
 

@@ -5,25 +5,25 @@ from pathlib import Path
 import pytest
 
 from podsim import generate, infer, run, serve, simulate
-from podsim.cost.model import CostModel
+from podsim.tiles.model import CostModel
 from podsim.engine import execute
-from podsim.plan import make_plan
-from podsim.plan.forward_job import forward_job
-from podsim.plan.generation import generation_cost_model, plan_generation
-from podsim.plan.generation_job import generation_job
-from podsim.plan.job import training_job
-from podsim.plan.plan import Plan, cost_model
+from podsim.placement import make_plan
+from podsim.placement.forward_job import forward_job
+from podsim.placement.generation import generation_cost_model, plan_generation
+from podsim.placement.generation_job import generation_job
+from podsim.placement.job import training_job
+from podsim.placement.plan import Plan, cost_model
 from podsim.program.compile import compile_program
 from podsim.program.forward import compile_calls
 from podsim.program.generation import compile_step
 from podsim.program.prices import Prices, forward_calls, generation_calls, task_prices, training_calls
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Transfer, Work
-from podsim.report.breakdown import mean_account
-from podsim.report.kinds import is_waiting
-from podsim.report.sources import Sources, divided
-from podsim.specs import ForwardScenario, GenerationScenario, TrainingScenario, load_scenario
-from podsim.specs.assumptions import assumptions, with_number
-from podsim.specs.scenario import Scenario
+from podsim.result.breakdown import mean_account
+from podsim.result.kinds import is_waiting
+from podsim.result.sources import Sources, divided
+from podsim.scenario import ForwardScenario, GenerationScenario, TrainingScenario, load_scenario
+from podsim.scenario.assumptions import assumptions, with_number
+from podsim.scenario.scenario import Scenario
 from podsim.watch import silent
 
 MACHINE = "system.machine"

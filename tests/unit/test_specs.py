@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from podsim.errors import SpecError
-from podsim.specs import (
+from podsim.scenario import (
     data_file,
     json_schema,
     load_hardware,
@@ -22,13 +22,13 @@ from podsim.specs import (
     shipped_names,
     variant_names,
 )
-from podsim.specs.assumptions import assumptions, with_value
-from podsim.specs.base import HardwareSpec
-from podsim.specs.document import Document
-from podsim.specs.load import KINDS
-from podsim.specs.quantity import quantity_of
-from podsim.specs.resolve import assigned, merge
-from podsim.specs.yaml_source import read_yaml
+from podsim.scenario.assumptions import assumptions, with_value
+from podsim.scenario.base import HardwareSpec
+from podsim.scenario.document import Document
+from podsim.scenario.load import KINDS
+from podsim.scenario.quantity import quantity_of
+from podsim.scenario.resolve import assigned, merge
+from podsim.scenario.yaml_source import read_yaml
 from tests.cases import every_case
 from tests.unit.bad_input_cases import SCENARIO
 

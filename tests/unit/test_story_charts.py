@@ -13,7 +13,7 @@ from notebooks.bert_large import memory_chart
 from notebooks.charts import PARTS, PREDICTED, HoursRow, cost_of_a_sample_chart, hours_chart, throughput_chart
 from notebooks.llama2_7b import rates_chart
 from notebooks.packing import packing_chart
-from podsim.report.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
+from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
 from tests.unit.report_examples import make_result
 
 MIB = 2**20

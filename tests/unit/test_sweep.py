@@ -18,16 +18,16 @@ import pandas as pd
 import pytest
 
 from podsim import simulate
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
-from podsim.specs.document import Document
-from podsim.sweeps import sweep
-from podsim.sweeps.expression import Expression, filled_in
-from podsim.sweeps.journal import Journal
-from podsim.sweeps.plot import check_metric
-from podsim.sweeps.rows import row_of
-from podsim.sweeps.space import Space, read_study, space_of
-from podsim.sweeps.spec import MOST_POINTS
+from podsim.scenario.document import Document
+from podsim.many.sweeps import sweep
+from podsim.many.sweeps.expression import Expression, filled_in
+from podsim.many.sweeps.journal import Journal
+from podsim.many.sweeps.plot import check_metric
+from podsim.many.sweeps.rows import row_of
+from podsim.many.sweeps.space import Space, read_study, space_of
+from podsim.many.sweeps.spec import MOST_POINTS
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {
@@ -614,7 +614,7 @@ def test_a_finished_study_is_found_in_its_table(name: str, tmp_path: Path) -> No
 def test_many_conditions_are_not_looked_at_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     for limit in (7, 8):
-        monkeypatch.setattr("podsim.sweeps.run._MANY_POINTS", limit)
+        monkeypatch.setattr("podsim.many.sweeps.run._MANY_POINTS", limit)
         with pytest.raises(SpecError, match="leaves out all of 8"):
             sweep({**SMALL, "where": ["micro_batch_size > 99"]}, tmp_path / "t.csv", look=told.append)
     assert told == [8]
@@ -733,7 +733,7 @@ def test_an_interruption_says_how_much_stands(
             raise KeyboardInterrupt
         return row_of(point)
 
-    monkeypatch.setattr("podsim.sweeps.workers.row_of", interrupted)
+    monkeypatch.setattr("podsim.many.sweeps.workers.row_of", interrupted)
     monkeypatch.setattr(sys, "argv", ["podsim", "sweep", "s.yaml", "-o", "t.csv", *restart])
     with pytest.raises(SystemExit) as end:
         main()
@@ -749,7 +749,7 @@ def test_pandas_is_needed_for_frames_alone(tmp_path: Path) -> None:
     code = """
 import sys
 sys.modules["pandas"] = None
-from podsim.cli import main
+from podsim.cli.app import main
 sweep = ["sweep", "s.yaml", "-o"]
 for wish in (["run", "template"], [*sweep, "t.csv"], [*sweep, "u.csv", "--plot", "p.png"]):
     sys.argv = ["podsim", *wish]
@@ -792,7 +792,7 @@ def test_a_cluster_gives_the_same_bytes_though_a_worker_dies(tmp_path: Path) -> 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("podsim.sweeps.dask_workers._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("podsim.many.sweeps.dask_workers._TIMEOUT_S", 0.2)
     for address in ("tcp://127.0.0.1:9", "no address"):
         with pytest.raises(PodsimError, match=r"no Dask scheduler answers"):
             sweep(SMALL, tmp_path / "t.csv", scheduler=address)

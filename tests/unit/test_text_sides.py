@@ -6,10 +6,10 @@ import pytest
 from matplotlib.text import Annotation
 
 import podsim
-from podsim.capacity.plot import _figure
+from podsim.many.capacity.plot import _figure
 from podsim.pages.charts import Span, spans_chart
-from podsim.report.plot import plot_run
-from podsim.report.tornado import plot_tornado
+from podsim.show.plot import plot_run
+from podsim.show.tornado import plot_tornado
 from tests.unit.page_examples import answer
 
 

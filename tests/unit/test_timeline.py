@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.training.epochs import EpochRun
-from podsim.training.run import Schedule, TrainingRun, run_of_updates, runs_to_convergence
-from podsim.training.timeline import parts_of_epochs, parts_of_samples
+from podsim.runs.training.epochs import EpochRun
+from podsim.runs.training.run import Schedule, TrainingRun, run_of_updates, runs_to_convergence
+from podsim.runs.training.timeline import parts_of_epochs, parts_of_samples
 
 SCHEDULE = Schedule(
     update_s=2.0, samples_per_update=300, setup_s=5.0, evaluation_every_samples=1000, evaluation_samples=700

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import podsim
-from podsim.specs import Activity, ForwardScenario, load_scenario
+from podsim.scenario import Activity, ForwardScenario, load_scenario
 from podsim.watch import silent
-from podsim.workload import Workload
+from podsim.models import Workload
 
 Run = Callable[..., tuple[int, str]]
 BERT = {

@@ -12,19 +12,19 @@ import pytest
 from rich.console import Console
 
 import podsim
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
-from podsim.influence import Measure, StandsOn
-from podsim.report.page import print_result
-from podsim.report.table import training_tables
-from podsim.report.tornado import plot_tornado
-from podsim.scatter import Scatter, scatter_of
-from podsim.specs import load_scenario
-from podsim.specs.assumptions import assumptions
-from podsim.specs.scenario import Scenario
-from podsim.specs.training import TrainingScenario
-from podsim.uncertainty import draw, drawing_of, uncertainty
+from podsim.result.influence import Measure, StandsOn
+from podsim.show.page import print_result
+from podsim.show.table import training_tables
+from podsim.show.tornado import plot_tornado
+from podsim.result.scatter import Scatter, scatter_of
+from podsim.scenario import load_scenario
+from podsim.scenario.assumptions import assumptions
+from podsim.scenario.scenario import Scenario
+from podsim.scenario.training import TrainingScenario
+from podsim.result.uncertainty import draw, drawing_of, uncertainty
 from podsim.watch import silent
 
 CALL = "software.host_call"

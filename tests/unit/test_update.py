@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.cost.account import Account
-from podsim.cost.model import CostModel
-from podsim.plan import Job
-from podsim.plan.cuts import cuts_before, stages_of
-from podsim.plan.job import training_job
-from podsim.plan.layout import Optimizer
-from podsim.plan.update import UpdateCost, update_costs
+from podsim.tiles.account import Account
+from podsim.tiles.model import CostModel
+from podsim.placement import Job
+from podsim.placement.cuts import cuts_before, stages_of
+from podsim.placement.job import training_job
+from podsim.placement.layout import Optimizer
+from podsim.placement.update import UpdateCost, update_costs
 from podsim.program.compile import compile_program
 from podsim.program.task import Exchange, Phase
-from podsim.specs import load_scenario
-from podsim.workload import Workload
-from podsim.workload.block import Block, Parameter
-from podsim.workload.op import DType
+from podsim.scenario import load_scenario
+from podsim.models import Workload
+from podsim.models.block import Block, Parameter
+from podsim.models.op import DType
 from tests.examples import plan_of, small_cnn, small_pod
 
 TILES, OVERHEAD, RATE = 1472, 275, 1.59

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.cli import main
+from podsim.cli.app import main
 from podsim.validation import compare
 from podsim.validation.comparison import Blind, Comparison, NotRun, Validation, summarize
 from podsim.validation.limits import verdicts_on

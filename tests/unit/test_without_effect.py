@@ -7,9 +7,9 @@ import json
 import pytest
 
 from podsim import run
-from podsim.report.base import plain
-from podsim.specs import load_scenario
-from podsim.specs.without_effect import _rules, without_effect
+from podsim.result.base import plain
+from podsim.scenario import load_scenario
+from podsim.scenario.without_effect import _rules, without_effect
 
 OTHER_VALUES = {
     "evaluation": ("training_program", "forward_passes"),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from podsim.workload import Workload
-from podsim.workload.op import Op
-from podsim.workload.transformer.bert import BertShape, bert
+from podsim.models import Workload
+from podsim.models.op import Op
+from podsim.models.transformer.bert import BertShape, bert
 
 
 def shape(**changes: object) -> BertShape:

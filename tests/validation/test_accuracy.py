@@ -7,11 +7,11 @@ import pytest
 
 from podsim import simulate
 from podsim.engine import execute
-from podsim.plan import make_plan
-from podsim.plan.job import training_job
+from podsim.placement import make_plan
+from podsim.placement.job import training_job
 from podsim.program.compile import compile_evaluation
-from podsim.report.reference_data import rows
-from podsim.specs import TrainingScenario, load_scenario
+from podsim.result.reference_data import rows
+from podsim.scenario import TrainingScenario, load_scenario
 from podsim.validation import Comparison
 from podsim.validation.calibrate import calibrate
 from podsim.validation.comparison import Validation, summarize

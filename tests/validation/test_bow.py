@@ -22,7 +22,7 @@ from notebooks.bow_over_gc200 import (
     time_shares,
     training_workloads,
 )
-from podsim.specs import GenerationScenario, load_scenario, shipped_names
+from podsim.scenario import GenerationScenario, load_scenario, shipped_names
 from tests.unit.report_examples import make_result
 from tests.validation.notebook_texts import states
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from podsim import simulate
-from podsim.mlperf.benchmark import BENCHMARKS
-from podsim.mlperf.write import write_result_files
+from podsim.validation.mlperf.benchmark import BENCHMARKS
+from podsim.validation.mlperf.write import write_result_files
 
 
 @cache

@@ -10,9 +10,9 @@ import pytest
 
 from notebooks.figures import samples_of_update
 from notebooks.mlperf import dgx_a100_minutes, mlperf_frame, mlperf_results, speedups
-from podsim.report.reference_data import rows
-from podsim.report.result import RunResult
-from podsim.specs import load_scenario
+from podsim.result.reference_data import rows
+from podsim.result.result import RunResult
+from podsim.scenario import load_scenario
 from tests.validation.notebook_texts import states
 
 BOTH = ("", "measured_")

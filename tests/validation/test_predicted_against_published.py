@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from notebooks.predicted_against_published import BLIND, KINDS, ROLES, WHOLE_RUNS, published_frame
-from podsim.report.reference_data import rows
+from podsim.result.reference_data import rows
 from podsim.validation.comparison import Validation
 from tests.validation.notebook_texts import states
 

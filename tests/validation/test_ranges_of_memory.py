@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import DoesNotFitError
-from podsim.plan.forward_job import forward_job
-from podsim.plan.generation import plan_generation
-from podsim.plan.generation_job import generation_job
-from podsim.plan.job import training_job
-from podsim.plan.plan import make_plan
-from podsim.specs import ForwardScenario, GenerationScenario, LoadedScenario, TrainingScenario, load_scenario
-from podsim.specs.assumptions import assumptions, with_number
-from podsim.specs.scenario import Scenario
+from podsim.placement.forward_job import forward_job
+from podsim.placement.generation import plan_generation
+from podsim.placement.generation_job import generation_job
+from podsim.placement.job import training_job
+from podsim.placement.plan import make_plan
+from podsim.scenario import ForwardScenario, GenerationScenario, LoadedScenario, TrainingScenario, load_scenario
+from podsim.scenario.assumptions import assumptions, with_number
+from podsim.scenario.scenario import Scenario
 from podsim.watch import silent
 from tools.make_envelope import compared_titles
 

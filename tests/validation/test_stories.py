@@ -9,9 +9,9 @@ import pytest
 
 from notebooks import bert_large, efficientnet_b4, llama2_7b, packing
 from notebooks.figures import published_figure, published_row, samples_of_update, throughput_frame
-from podsim.report.reference_data import rows
-from podsim.report.result import RunResult
-from podsim.specs import TrainingScenario, load_scenario
+from podsim.result.reference_data import rows
+from podsim.result.result import RunResult
+from podsim.scenario import TrainingScenario, load_scenario
 from tests.validation.notebook_texts import states
 
 BERT, EFFICIENTNET, PACKING, LLAMA = "bert_large", "efficientnet_b4", "packing", "llama2_7b"

@@ -1,7 +1,0 @@
-"""Capacity planning: which system and division reach a goal best, and what rules the others out."""
-
-from podsim.capacity.answer import Answer, find_systems
-from podsim.capacity.goal import Goal, Job, read_goal
-from podsim.capacity.option import Option, Part
-
-__all__ = ["Answer", "Goal", "Job", "Option", "Part", "find_systems", "read_goal"]

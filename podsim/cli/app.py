@@ -1,0 +1,297 @@
+"""The command line: parses, calls, prints. Everything heavy is imported when a command needs it."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podsim.cli import completion
+from podsim.cli.checking import check
+from podsim.cli.comparing import compare
+from podsim.cli.cost import cost_app
+from podsim.cli.ending import print_data, run_to_the_end, say
+from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
+from podsim.cli.outputs import tell_written
+from podsim.cli.pages import Report, check_report, write_result
+from podsim.cli.planning import plan
+from podsim.cli.running import (
+    EngineChoice,
+    Format,
+    Misfit,
+    check_not_inputs,
+    check_paths,
+    echo,
+    run_scenario,
+    show_result,
+)
+from podsim.cli.sweeping import sweep
+from podsim.cli.usage import Commands
+from podsim.cli.validating import validate
+
+app = typer.Typer(
+    name="podsim",
+    cls=Commands,
+    help="Predict how long a machine-learning run takes on an IPU-POD, and where the time goes.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(cost_app, name="cost")
+
+
+ServedScenario = Annotated[
+    str,
+    typer.Argument(
+        help="A scenario of text generation, or the name of a shipped one.", autocompletion=completion.scenarios
+    ),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key, e.g. system=bow_pod64.")
+]
+Variant = Annotated[
+    str | None, typer.Option(help="One of the variants named in the file.", autocompletion=completion.variants)
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
+Plot = Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")]
+Influence = Annotated[bool, typer.Option(help="Measure all that the result stands on; takes longer.")]
+
+
+class ImportedActivity(StrEnum):
+    """What an imported model is to do."""
+
+    TRAIN = "train"
+    FORWARD = "forward"
+    GENERATE = "generate"
+
+
+class ImportedFormat(StrEnum):
+    """Number formats of an imported model."""
+
+    FP16 = "fp16"
+    FP32 = "fp32"
+    FP8 = "fp8"
+    INT4 = "int4"
+
+
+def _version(show: bool) -> None:
+    if show:
+        from podsim._version import __version__
+
+        typer.echo(f"podsim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Predict how long a machine-learning run takes on an IPU-POD, and where the time goes."""
+
+
+@app.command()
+def run(
+    scenario: Annotated[
+        str,
+        typer.Argument(help="A scenario file, or the name of a shipped scenario.", autocompletion=completion.scenarios),
+    ],
+    variant: Variant = None,
+    overrides: Overrides = None,
+    output_format: OutputFormat = Format.TABLE,
+    explicit: Annotated[bool, typer.Option("--explicit", help="Simulate every IPU of every replica.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None,
+    plot: Plot = None,
+    influence: Influence = False,
+    tornado: Annotated[Path | None, typer.Option(help="Write a chart of what moves the result most.")] = None,
+    report: Report = None,
+    draw_count: Annotated[
+        int | None, typer.Option("--uncertainty", help="Repeat so often with inputs drawn from their ranges.")
+    ] = None,
+    noise_count: Annotated[
+        int | None, typer.Option("--noise", metavar="N", help="Repeat a training run so often with noise, e.g. 100.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these draws, or of the noise.")] = 0,
+    fit: Annotated[Misfit, typer.Option(help="Whether a division that does not fit is simulated.")] = Misfit.REFUSE,
+    engine: Annotated[EngineChoice, typer.Option(help="What runs it; the result is the same.")] = EngineChoice.AUTO,
+    mlperf_log: LogFolder = None,
+    mlperf_round: LogRound = None,
+    mlperf_division: LogDivision = None,
+) -> None:
+    """Simulate a scenario."""
+    check_paths(trace, plot, tornado)
+    check_report(report)
+    from podsim.runs.settings import Settings
+    from podsim.draws import Draws, Seeds
+    from podsim.scenario import load_scenario
+
+    settings = Settings(
+        explicit=explicit,
+        record=any(path is not None for path in (trace, plot, report)),
+        influence=influence,
+        uncertainty=None if draw_count is None else Draws(draw_count, seed),
+        noise=None if noise_count is None else Seeds(noise_count, seed),
+        fit=fit.value,
+        engine=engine.value,
+    )
+    loaded = load_scenario(scenario, variant, overrides or ())
+    check_not_inputs(scenario, loaded, trace=trace, plot=plot, tornado=tornado, report=report)
+    log = log_request(loaded, mlperf_log, mlperf_round, mlperf_division)
+    run_scenario(loaded, settings, output_format, trace=trace, plot=plot, tornado=tornado, report=report, log=log)
+
+
+@app.command()
+def serve(
+    scenario: ServedScenario,
+    variant: Variant = None,
+    overrides: Overrides = None,
+    rate: Annotated[float | None, typer.Option(help="Requests per second.")] = None,
+    arrivals: Annotated[
+        Path | None, typer.Option(help="A CSV file with arrival_s, prompt_tokens and output_tokens.")
+    ] = None,
+    loads: Annotated[
+        list[float] | None, typer.Option("--load", help="A point of the load curve, as a share of saturation; repeat.")
+    ] = None,
+    output_format: OutputFormat = Format.TABLE,
+    plot: Plot = None,
+    influence: Influence = False,
+    report: Report = None,
+) -> None:
+    """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
+    from podsim.runs.serve import serve as serve_scenario
+    from podsim.show.progress import track
+    from podsim.show.serving_table import serving_tables
+    from podsim.scenario import load_scenario
+
+    check_paths(None, plot)
+    check_report(report)
+    loaded = load_scenario(scenario, variant, overrides or ())
+    check_not_inputs(scenario, loaded, arrivals, plot=plot, report=report)
+    result = serve_scenario(
+        loaded,
+        rate=rate,
+        arrivals=arrivals,
+        loads=loads or (),
+        influence=influence,
+        watch=lambda names: track(names, "serving:"),
+        tell=say,
+    )
+    if plot is not None:
+        from podsim.show.chart_frame import write_chart
+        from podsim.show.serving_plot import plot_serving
+
+        write_chart(result, plot, plot_serving)
+    tell_written(plot)
+    write_result(report, result)
+    show_result(result, serving_tables, output_format)
+
+
+app.command()(sweep)
+app.command()(check)
+app.command()(plan)
+app.command()(compare)
+
+
+@app.command("import")
+def import_file(
+    model: Annotated[str, typer.Argument(help="A Hugging Face config.json, or an ONNX file.")],
+    system: Annotated[
+        str, typer.Option(help="The pod it is to run on.", autocompletion=completion.systems)
+    ] = "ipu_pod16",
+    activity: Annotated[
+        ImportedActivity | None,
+        typer.Option(show_default="generate of a decoder", help="What it is to do; otherwise, what it is made for."),
+    ] = None,
+    precision: Annotated[
+        ImportedFormat | None,
+        typer.Option(show_default="fp16", help="Number format; narrow ones are of weights alone."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the scenario there; otherwise it is printed.")] = None,
+    prompt_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, show_default="512", help="In text generation.")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="1", help="Sequences or images together; in training, per weight update."),
+    ] = None,
+    dimensions: Annotated[
+        list[str] | None, typer.Option("--dimension", metavar="NAME=SIZE", help="Of an ONNX file that leaves it open.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
+) -> None:
+    """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
+    from podsim.cli.importing import Asked, import_as_asked
+
+    asked = Asked(
+        *(model, system, activity and activity.value, precision and precision.value),
+        *(prompt_tokens, output_tokens, batch_size, tuple(dimensions or ())),
+    )
+    import_as_asked(asked, output, force=force)
+
+
+app.command("import-mlperf")(import_mlperf)
+
+
+app.command()(validate)
+
+
+@app.command()
+def calibrate(
+    measured: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
+    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
+    output_format: OutputFormat = Format.TABLE,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="Errors of runs left out by configuration, stack, family, chip or groups."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
+    from podsim.cli.calibrating import calibrate_as_asked, leave_out_as_asked
+
+    if leave_out is None:
+        calibrate_as_asked(measured, write, output_format, force=force)
+    else:
+        leave_out_as_asked(leave_out, measured, write, output_format)
+
+
+@app.command()
+def schema(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="scenario, pod, machine, ipu, vertices or software.", autocompletion=completion.kinds_of_file
+        ),
+    ] = "scenario",
+) -> None:
+    """Print the JSON Schema of a file, for editors that complete and check."""
+    import json
+
+    from podsim.scenario import json_schema
+
+    print_data(f"{json.dumps(json_schema(kind), indent=2)}\n")
+
+
+@app.command("list")
+def list_shipped(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Only what has all of these words in its line.")
+    ] = None,
+    output_format: OutputFormat = Format.TABLE,
+) -> None:
+    """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks."""
+    from podsim.cli.listing import listing
+
+    as_json = output_format is Format.JSON
+    echo(listing(words or (), as_json=as_json), as_json)
+
+
+def main() -> None:
+    """Run the command line; errors a user can mend are printed without a traceback."""
+    sys.exit(run_to_the_end(lambda: app(prog_name="podsim", standalone_mode=False)))

@@ -1,0 +1,90 @@
+"""`podsim calibrate`: the constants of podsim on its own rows, or those of a stack on a user's measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from podsim.cli.outputs import inputs_of, tell_written
+from podsim.cli.running import Format, echo
+from podsim.errors import PodsimError
+from podsim.result.files import check_new, check_outputs, write_atomically
+from podsim.show.progress import track
+
+
+def calibrate_as_asked(measured: Path | None, target: Path | None, output_format: Format, *, force: bool) -> None:
+    """Fit and print; write the stack of a cluster if that is asked for.
+
+    Args:
+        measured: A CSV file of measurements.
+        target: Where the stack goes.
+        output_format: How constants are printed.
+        force: Whether the target may be replaced.
+
+    Raises:
+        PodsimError: A stack is to be written without measurements, or the measurements are wrong.
+    """
+    if measured is not None:
+        text = _of_cluster(measured, target, output_format, force=force)
+    elif target is not None:
+        what = "--write holds the constants of your cluster, which need its measurements"
+        raise PodsimError(what, do="give them with `--with FILE.csv`, or leave `--write` out")
+    else:
+        text = _of_podsim(output_format)
+    echo(text, output_format is Format.JSON)
+    tell_written(target)
+
+
+def _of_podsim(output_format: Format) -> str:
+    from podsim.validation.calibrate import calibrate
+    from podsim.validation.noise_fit import noise_fits
+    from podsim.validation.show_fits import fits_as_json, show_fits
+
+    fits = (*calibrate(lambda steps: track(steps, "refitting")), *noise_fits())
+    return fits_as_json(fits) if output_format is Format.JSON else show_fits(fits)
+
+
+def _of_cluster(measured: Path, target: Path | None, output_format: Format, *, force: bool) -> str:
+    from podsim.validation.cluster import fit_cluster
+    from podsim.validation.cluster_file import stack_of
+    from podsim.validation.measurements import read_measurements
+    from podsim.validation.show_fits import cluster_as_json, show_cluster
+
+    if target is not None:
+        check_outputs({"write": target}, [("the measurements", measured)])
+        check_new(target, force=force)
+    found = fit_cluster(read_measurements(measured), lambda names: track(names, "fitting:"))
+    if target is not None:
+        check_outputs({"write": target}, inputs_of(found.loaded))
+        write_atomically(target, stack_of(found, measured, target).encode())
+    return cluster_as_json(found) if output_format is Format.JSON else show_cluster(found)
+
+
+def leave_out_as_asked(by: str, measured: Path | None, target: Path | None, output_format: Format) -> None:
+    """Print the errors of runs that were left out while constants were fitted to the others.
+
+    Args:
+        by: What is left out together: a configuration, a stack, a family, a chip, or whole groups.
+        measured: A CSV file of measurements, which does not go with it.
+        target: Where a stack goes, which does not go with it.
+        output_format: How errors are printed.
+
+    Raises:
+        PodsimError: Nothing can be left out by that name, or measurements of a cluster are given, too.
+    """
+    from podsim.validation.left_out import BY, GROUPS, held_by, one_by_one, shipped
+    from podsim.validation.show_left_out import errors_as_json, held_as_json, show_errors, show_held
+
+    if by not in (*BY, GROUPS):
+        do = f"give one of {', '.join((*BY, GROUPS))}"
+        raise PodsimError(f"nothing is left out by `{by}`", where="--leave-out", do=do)
+    if measured is not None or target is not None:
+        what = "--leave-out looks at the published rows of podsim, not at measurements of a cluster"
+        raise PodsimError(what, do="leave `--with` and `--write` out")
+    as_json = output_format is Format.JSON
+    if by == GROUPS:
+        held = held_by(shipped())
+        text = held_as_json(held) if as_json else show_held(held)
+    else:
+        errors = one_by_one(shipped(), by)
+        text = errors_as_json(by, errors) if as_json else show_errors(by, errors)
+    echo(text, as_json)

@@ -1,0 +1,135 @@
+"""How a command ends: exit codes, and streams that are closed, full, or without a reader."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TextIO
+
+from podsim.errors import InfeasibleError, PodsimError
+from podsim.harmless import terminal
+
+EXIT_CODES: Final = {
+    0: "done",
+    1: "a bug of podsim, with a traceback",
+    2: "an input, an output or the command line is wrong, or a number is missing",
+    3: "the plan is impossible, which is an answer",
+    4: "predictions are beyond the limits that were given, or worse under `compare --fail-on worse`",
+    5: "`podsim check`: nothing was compared, so that nothing can be said to hold",
+    130: "interrupted",
+    141: "the reader of the output has gone, as in a pipe to `head`; there is no message",
+    143: "told to terminate",
+}
+"""What each means."""
+BEYOND_LIMITS: Final = 4
+NOTHING_COMPARED: Final = 5
+_ERROR, _INFEASIBLE, _INTERRUPTED, _NO_READER = 2, 3, 130, 141
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Stands for a standard output that was closed from the start, so that writing to it is an error."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def run_to_the_end(command: Callable[[], object]) -> int:
+    """Run a command; what a user can mend is printed without a traceback.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        _prepare_output()
+        code = command()
+        sys.stdout.flush()
+    except PodsimError as error:
+        return _complain(f"error: {error}", _INFEASIBLE if isinstance(error, InfeasibleError) else _ERROR)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return _reader_is_gone()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer met it first
+            return _reader_is_gone()
+        raise
+    except parser_errors() as error:
+        from podsim.cli.usage import Abort, usage_message
+
+        return _INTERRUPTED if isinstance(error, Abort) else _complain(usage_message(error), _ERROR)
+    except OSError as error:
+        _discard(sys.__stdout__)
+        return _complain(_of_the_system(error), _ERROR)
+    except MemoryError:
+        what = (
+            "error: there is not enough memory for this\n  do: leave `--explicit` out, or make the model or pod smaller"
+        )
+        return _complain(what, _ERROR)
+    return code if isinstance(code, int) else 0
+
+
+def parser_errors() -> tuple[type[Exception], ...]:
+    """What the parser of command lines raises; none where it was not imported."""
+    if "typer" not in sys.modules:
+        return ()
+    from podsim.cli.usage import Abort, UsageError
+
+    return UsageError, Abort
+
+
+def _prepare_output() -> None:
+    """Whatever cannot be encoded is replaced: a table without its bars is better than none."""
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def print_data(text: str) -> None:
+    """Print what programs read: in UTF-8 whatever the terminal speaks, so that nothing of it is replaced."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # of a name that is not text in UTF-8
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Write a message to standard error, if that can be written to."""
+    with suppress(OSError):
+        print(terminal(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _complain(text: str, code: int) -> int:
+    say(text)
+    return code
+
+
+def _reader_is_gone() -> int:
+    _discard(sys.__stdout__)
+    return _NO_READER
+
+
+def _of_the_system(error: OSError) -> str:
+    """An error of the operating system; one that names no file comes from printing."""
+    reason = error.strerror or type(error).__name__
+    if error.filename is not None:
+        return f"error: {os.fsdecode(error.filename)}: {reason}\n  do: check the path and its permissions"
+    cure = "redirect it to a place with room, or to /dev/null"
+    return f"error: standard output cannot be written: {reason}\n  do: {cure}"
+
+
+def _discard(stream: TextIO | None) -> None:
+    """Drop what is still buffered, so that the interpreter does not complain about it when it ends."""
+    if stream is None:
+        return
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

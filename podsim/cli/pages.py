@@ -1,0 +1,48 @@
+"""`--report`: the answer of a command as a page of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from podsim.cli.outputs import tell_written
+
+if TYPE_CHECKING:
+    from podsim.pages.parts import Page
+    from podsim.result.base import Result
+
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE.html", help="Write a page with charts to hover over and zoom."),
+]
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a page that cannot be written, before anything is read or simulated."""
+    if path is not None:
+        from podsim.pages.write import check_page_path
+
+        check_page_path(path)
+
+
+def write_result(path: Path | None, result: Result) -> None:
+    """Write the page of a result if one is asked for."""
+
+    def make() -> Page:
+        from podsim.pages.result_page import result_page
+
+        return result_page(result)
+
+    write_report(path, make)
+
+
+def write_report(path: Path | None, make: Callable[[], Page]) -> None:
+    """Write the page that is asked for, and report it."""
+    if path is not None:
+        from podsim.pages.write import write_page
+
+        write_page(make(), path)
+        tell_written(path)

@@ -1,0 +1,211 @@
+"""`podsim plan`: which system reaches a goal best?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from podsim.cli.counting import counted
+from podsim.cli.ending import print_data, say
+from podsim.cli.outputs import tell_written
+from podsim.cli.pages import Report, check_report, write_report
+from podsim.cli.plan_options import (
+    Budget,
+    Deadline,
+    Division,
+    DrawCount,
+    GoalName,
+    JournalFile,
+    Latency,
+    Leased,
+    Limits,
+    Objective,
+    OneDivision,
+    OutputFormat,
+    Overrides,
+    Plot,
+    Processes,
+    RackPower,
+    RequestRate,
+    SaveFolder,
+    Second,
+    Seed,
+    Systems,
+    Trials,
+)
+from podsim.cli.running import Format, check_paths
+from podsim.errors import BadValueError, InfeasibleError, PodsimError
+
+if TYPE_CHECKING:
+    from podsim.many.capacity import Answer, Goal
+    from podsim.many.capacity.limits import Limit
+
+_KEPT_FROM = 48
+"""From so many candidates on, what was found is kept until the plan is made."""
+
+
+def plan(
+    goal: GoalName,
+    systems: Systems = None,
+    objective: Objective = None,
+    second: Second = None,
+    limits: Limits = None,
+    deadline: Deadline = None,
+    budget: Budget = None,
+    rack_power: RackPower = None,
+    latency: Latency = None,
+    rate: RequestRate = None,
+    division: OneDivision = None,
+    lease: Leased = None,
+    overrides: Overrides = None,
+    trials: Trials = None,
+    draws: DrawCount = None,
+    seed: Seed = None,
+    processes: Processes = None,
+    journal: JournalFile = None,
+    output_format: OutputFormat = Format.TABLE,
+    plot: Plot = None,
+    save: SaveFolder = None,
+    report: Report = None,
+) -> None:
+    """Rank systems and divisions by what counts, within limits, and say what rules the others out."""
+    leased = [f"cost.lease={lease.value}"] if lease else []
+    wanted = _with(
+        _read(goal),
+        (*_limits(limits or (), deadline, budget, rack_power, latency),),
+        (*(overrides or ()), *leased),
+        objective=objective,
+        second=second,
+        systems=tuple(systems or ()) or None,
+        divisions=_divisions(division),
+        request_rate=_possible(rate),
+        trials=trials,
+        draws=draws,
+        seed=seed,
+    )
+    _check_outputs(plot, save, report, goal)
+    answer = _found(wanted, goal, journal, processes)
+    _show(answer, output_format)
+    _write(answer, plot, save, report)
+    if not answer.ranked:
+        raise InfeasibleError("nothing reaches the goal", do="loosen the limit that rules most out, or add systems")
+
+
+def _possible(rate: float | None) -> float | None:
+    if rate is not None:
+        from podsim.runs.serving.arrivals import check_rate
+
+        check_rate(rate)
+    return rate
+
+
+def _with(goal: Goal, limits: tuple[Limit, ...], overrides: tuple[str, ...], **given: Any) -> Goal:
+    """A goal with what was given beside it."""
+    known = {key: value for key, value in given.items() if value is not None}
+    return replace(goal, limits=(*goal.limits, *limits), overrides=(*goal.overrides, *overrides), **known)
+
+
+def _read(goal: str) -> Goal:
+    from podsim.many.capacity.goal import Goal, is_goal, read_goal
+    from podsim.scenario.library import shipped_study
+
+    file = shipped_study(goal) or Path(goal)
+    return read_goal(file) if is_goal(file) else Goal(goal)
+
+
+def _divisions(division: Division | None) -> tuple[str, ...] | None:
+    from podsim.many.capacity.spec import CHOSEN, GIVEN
+
+    return None if division is None else (GIVEN,) if division is Division.GIVEN else (CHOSEN,)
+
+
+def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> Answer:
+    """The answer; what a long plan has found is kept in a file of its own until it ends."""
+    from podsim.many.capacity import find_systems
+    from podsim.many.capacity.candidates import Candidates
+
+    is_long = journal is None and min(len(Candidates(wanted)), wanted.trials) >= _KEPT_FROM
+    kept = Path(f"{Path(name).stem if Path(name).is_file() else name}.journal") if is_long else journal
+    with counted("candidates") as tell:
+        answer = find_systems(wanted, tell, processes, journal=kept, say=say)
+    if is_long and kept is not None:
+        kept.unlink(missing_ok=True)
+    return answer
+
+
+def _show(answer: Answer, output_format: Format) -> None:
+    from podsim.many.capacity.show import answer_tables
+    from podsim.cli.console import TableConsole
+
+    if output_format is Format.JSON:
+        print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return
+    for table in answer_tables(answer):
+        TableConsole().print(table)
+
+
+def _check_outputs(plot: Path | None, save: Path | None, report: Path | None, goal: str) -> None:
+    check_report(report)
+    if save is not None and save.exists() and not save.is_dir():
+        raise PodsimError("this is a file, not a folder", where=str(save), do="name a folder")
+    if plot is not None:
+        from podsim.result.files import check_outputs
+
+        check_paths(None, plot)
+        check_outputs({"plot": plot, "report": report}, [("the goal", Path(goal))])
+
+
+def _limits(
+    given: list[str] | tuple[str, ...],
+    deadline: str | None,
+    budget: str | None,
+    rack_power: str | None,
+    latency: str | None,
+) -> Iterator[Limit]:
+    from podsim.many.capacity.limits import at_most, limit
+
+    for text in given:
+        metric, sign, bound = text.partition("=")
+        if not sign or not metric.strip():
+            raise PodsimError("this is not FIGURE=BOUND", where=f"--limit {text}", do="write --limit 'mfu=> 10 %'")
+        with _option(f"--limit {text}"):
+            yield limit(metric, bound)
+    named = {"deadline": deadline, "budget": budget, "rack_power": rack_power, "p99_latency": latency}
+    for metric, most in named.items():
+        if most is not None:
+            flag = "--latency" if metric == "p99_latency" else f"--{metric.replace('_', '-')}"
+            with _option(f"{flag} {most}"):
+                yield at_most(metric, most)
+
+
+@contextmanager
+def _option(text: str) -> Iterator[None]:
+    """Give what is wrong with an option its place."""
+    try:
+        yield
+    except BadValueError as error:
+        raise PodsimError(str(error), where=text, do=error.do) from None
+
+
+def _write(answer: Answer, plot: Path | None, folder: Path | None, report: Path | None) -> None:
+    from podsim.result.files import check_outputs, files_read, write_atomically
+
+    if plot is not None:
+        from podsim.many.capacity.plot import plot_answer
+
+        plot_answer(answer, plot)
+        tell_written(plot)
+    if report is not None:
+        from podsim.pages.plan_page import plan_page
+
+        write_report(report, lambda: plan_page(answer))
+    if folder is not None and answer.best is not None:
+        check_outputs({name: folder / name for name in answer.best.files}, files_read(answer.inputs))
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in answer.best.files.items():
+            write_atomically(folder / name, text.encode())
+            tell_written(folder / name)

@@ -1,0 +1,203 @@
+"""Running a scenario: checks before it, and what is written, reported and printed after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from podsim.cli.ending import print_data, say
+from podsim.cli.outputs import inputs_of, tell_written
+from podsim.cli.pages import write_result
+from podsim.harmless import terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+    from podsim.runs.settings import Settings
+    from podsim.cli.mlperf import LogRequest
+    from podsim.result.base import Result
+    from podsim.result.forward import ForwardResult
+    from podsim.result.generation import GenerationResult
+    from podsim.result.result import RunResult
+    from podsim.show.tables import Tables
+    from podsim.scenario import LoadedScenario
+    from podsim.scenario.activity import Activity
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class Misfit(StrEnum):
+    """What becomes of a division that does not fit."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+
+
+class EngineChoice(StrEnum):
+    """Which engine runs programs."""
+
+    AUTO = "auto"
+    SIMPY = "simpy"
+    COMPILED = "compiled"
+
+
+def check_paths(trace: Path | None, *plots: Path | None) -> None:
+    """Refuse paths that cannot be written, before anything is read or simulated."""
+    if trace is not None:
+        from podsim.result.files import check_writable
+
+        check_writable(trace)
+    if charts := [path for path in plots if path is not None]:
+        from podsim.cli.charts import load_matplotlib
+
+        load_matplotlib()
+        from podsim.show.chart_frame import check_plot_path
+
+        for path in charts:
+            check_plot_path(path)
+
+
+def check_not_inputs(
+    scenario: str, loaded: LoadedScenario, arrivals: Path | None = None, **outputs: Path | None
+) -> None:
+    """Refuse outputs that would overwrite what a run reads, before anything is simulated."""
+    from podsim.result.files import check_outputs
+
+    given = {"the scenario": scenario, "the arrivals": arrivals}
+    read = [(purpose, path) for purpose, path in given.items() if path is not None]
+    check_outputs(outputs, (*read, *inputs_of(loaded)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """How results of an activity are shown.
+
+    Attributes:
+        watched: What is watched while it runs, in front of the names of steps.
+        tables: Makes the tables.
+        draw: Draws the chart.
+    """
+
+    watched: str
+    tables: Callable[..., Tables]
+    draw: Callable[[Any], Figure]
+
+
+def run_scenario(
+    loaded: LoadedScenario,
+    settings: Settings,
+    output_format: Format,
+    *,
+    trace: Path | None,
+    plot: Path | None,
+    tornado: Path | None,
+    report: Path | None,
+    log: LogRequest | None,
+) -> None:
+    """Simulate a scenario, write the files that are asked for, report them, and print the result.
+
+    Args:
+        loaded: The scenario.
+        settings: How it is simulated; what follows the run is set here.
+        output_format: How the result is printed.
+        trace: Where the timeline goes.
+        plot: Where the chart goes.
+        tornado: Where the chart of what moves the result most goes.
+        report: Where the page goes.
+        log: What is asked of result files of MLPerf, if any are.
+    """
+    from podsim.runs import run_loaded
+    from podsim.engine.compiled import is_available
+    from podsim.show.progress import follow, track
+
+    shown = _shown(loaded.spec.activity)
+    is_compiled = settings.engine != "simpy" and not settings.record and is_available()
+    watched = replace(
+        settings,
+        watch=lambda names: track(names, shown.watched),
+        follow=lambda count: follow(count, say, is_compiled=is_compiled),
+    )
+    result = run_loaded(loaded, watched)
+    if plot is not None:
+        from podsim.show.chart_frame import write_chart
+
+        write_chart(result, plot, shown.draw)
+        tell_written(plot)
+    if tornado is not None:
+        from podsim.show.chart_frame import write_chart
+        from podsim.show.tornado import plot_tornado
+
+        write_chart(result, tornado, plot_tornado)
+        tell_written(tornado)
+    if trace is not None:
+        from podsim.show.perfetto import write_trace
+
+        write_trace(result, trace)
+        tell_written(trace)
+    write_result(report, result)
+    if log is not None:
+        from podsim.cli.mlperf import write_log
+
+        write_log(result, log)
+    show_result(result, shown.tables, output_format)
+
+
+def _shown(activity: Activity) -> _Shown:
+    """How results of an activity are shown; modules of other activities are not imported."""
+    from podsim.scenario.activity import Activity
+
+    match activity:
+        case Activity.TRAINING:
+            from podsim.show.table import training_tables
+
+            return _Shown("choosing: trying", training_tables, _draw)
+        case Activity.GENERATION:
+            from podsim.show.generation_table import generation_tables
+
+            return _Shown("choosing: trying", generation_tables, _draw_generation)
+        case Activity.FORWARD:
+            from podsim.show.forward_table import forward_tables
+
+            return _Shown("reading:", forward_tables, _draw)
+
+
+def _draw(result: RunResult | ForwardResult) -> Figure:
+    from podsim.show.plot import plot_run
+
+    return plot_run(result)
+
+
+def _draw_generation(result: GenerationResult) -> Figure:
+    from podsim.show.generation_plot import plot_generation
+
+    return plot_generation(result)
+
+
+def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:
+    """Print a result as tables or as JSON."""
+    if output_format is Format.JSON:
+        print_data(f"{result.to_json()}\n")
+    else:
+        from podsim.cli.console import TableConsole
+        from podsim.show.page import print_result
+
+        print_result(result, tables, TableConsole())
+
+
+def echo(text: str, for_programs: bool) -> None:
+    """Print a text that brings its own line ends."""
+    if for_programs:
+        print_data(text)
+    else:
+        typer.echo(terminal(text), nl=False)

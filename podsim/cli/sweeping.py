@@ -1,0 +1,143 @@
+"""`podsim sweep`: a study from its file to its table, with progress and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from podsim.cli import completion
+from podsim.cli.counting import counted
+from podsim.cli.ending import say
+from podsim.cli.outputs import tell_written
+from podsim.cli.pages import Report, check_report, write_report
+from podsim.cli.running import check_paths
+from podsim.harmless import terminal
+
+if TYPE_CHECKING:
+    from podsim.many.sweeps.run import Swept
+
+Study = Annotated[
+    str,
+    typer.Argument(
+        help="A study file, a scenario and the keys that vary; or the name of a shipped study.",
+        autocompletion=completion.studies,
+    ),
+]
+VariedScenario = Annotated[
+    str | None,
+    typer.Option(
+        "--scenario", help="Vary this scenario, instead of that of the study.", autocompletion=completion.scenarios
+    ),
+]
+Tell = Callable[[int, int], None]
+
+
+def sweep(
+    study: Study,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Table to write, .parquet or .csv; STUDY.parquet if left out.")
+    ] = None,
+    scenario: VariedScenario = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, show_default="all cores", help="Points that are simulated at a time.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Simulate on the workers of this Dask scheduler.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Drop what was found before, and its table.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart (.png, .svg or .pdf).")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Column that points are compared by, and that the chart shows; throughput if left out."),
+    ] = None,
+    report: Report = None,
+) -> None:
+    """Simulate every point of a study, and go on where it was stopped."""
+    from podsim.cli.console import TableConsole
+    from podsim.result.files import check_outputs
+    from podsim.scenario.library import find
+    from podsim.many.sweeps import sweep as sweep_study
+    from podsim.many.sweeps.answer import answer, answer_tables
+
+    check_paths(None, plot)
+    check_report(report)
+    _check_metric(study, scenario, plot or report, metric)
+    file = find(study, "study", ())
+    table = output or Path(f"{file.stem}.parquet")
+    check_outputs({"table": table, "plot": plot, "report": report}, [("the study", file)])
+    with counted("points") as show, _stops_told(show, restart=restart) as tell:
+        swept = sweep_study(
+            *(study, table),
+            scenario=scenario,
+            processes=processes,
+            scheduler=scheduler,
+            restart=restart,
+            tell=tell,
+            look=lambda count: say(f"looking for those of {count:,} combinations that `where` lets through"),
+        )
+    if swept.simulated:
+        tell_written(table)
+    else:
+        say(f"{table} holds this study already")
+    typer.echo(terminal(_summary(swept)))
+    found = answer(swept, metric)
+    console = TableConsole()
+    for each in answer_tables(found):
+        console.print(each)
+    _draw(swept, plot, report, metric)
+    if "failed" in swept.by_status:
+        raise typer.Exit(1)
+
+
+def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
+    """Write the chart and the page that are asked for."""
+    if plot is not None:
+        from podsim.many.sweeps.plot import plot_study
+
+        plot_study(swept, plot, metric)
+        tell_written(plot)
+    if report is not None:
+        from podsim.pages.sweep_page import sweep_page
+
+        write_report(report, lambda: sweep_page(swept, metric))
+
+
+@contextmanager
+def _stops_told(show: Tell, *, restart: bool) -> Iterator[Tell]:
+    """Passes on progress, and says of a study that is interrupted how much of it stands."""
+    done, total = 0, 0
+
+    def tell(now: int, of: int) -> None:
+        nonlocal done, total
+        done, total = now, of
+        show(now, of)
+
+    try:
+        yield tell
+    except (KeyboardInterrupt, SystemExit):  # Control-C, or a signal to terminate
+        again = "the same command without --restart" if restart else "the same command"
+        if total:
+            say(f"stopped: {done:,} of {total:,} points are kept; {again} goes on from there")
+        raise
+
+
+def _check_metric(study: str, scenario: str | None, plot: Path | None, metric: str | None) -> None:
+    """Refuse a wish that the chart cannot meet, before the work."""
+    if plot is not None:
+        import podsim.result.frames  # noqa: F401 - says what has to be installed for it
+    if metric is not None:
+        from podsim.many.sweeps.plot import check_metric
+        from podsim.many.sweeps.space import read_study
+
+        check_metric(read_study(study, scenario), metric)
+
+
+def _summary(swept: Swept) -> str:
+    from podsim.many.sweeps.run import status_words
+
+    parts = ", ".join(f"{count:,} {status_words(status, count)}" for status, count in swept.by_status.items())
+    return f"{swept.count:,} point{'s' * (swept.count != 1)}: {parts}"

@@ -1,6 +1,0 @@
-"""Graphs of operators read from files, as workloads on any machine."""
-
-from podsim.graph.graph import Graph, Unmapped
-from podsim.graph.read import read_graph
-
-__all__ = ["Graph", "Unmapped", "read_graph"]

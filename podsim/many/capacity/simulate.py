@@ -1,0 +1,166 @@
+"""From a candidate to an option: each job is run on its part of the system, and what they give is added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from podsim.runs import run
+from podsim.many.capacity.figures import figures, served_figures
+from podsim.many.capacity.goal import Goal, Job
+from podsim.many.capacity.option import Candidate, Option, Part
+from podsim.many.capacity.spec import CHOSEN, TOGETHER
+from podsim.many.capacity.systems import Place, place_named
+from podsim.many.capacity.totals import totals
+from podsim.many.capacity.writing import written
+from podsim.draws import Draws
+from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
+from podsim.metrics import IPUS
+from podsim.scenario import LoadedScenario, load_scenario
+
+if TYPE_CHECKING:
+    from podsim.runs import Result
+    from podsim.result.serving import ServingResult
+
+AUTO: Final = "parallelism=auto"
+_ONE_LOAD: Final = (0.8,)
+
+
+def option_for(goal: Goal, candidate: Candidate) -> Option:
+    """Simulate a candidate; one that cannot be simulated is an option with its reason."""
+    option = Option(
+        candidate.system,
+        candidate.division,
+        values=candidate.values,
+        number=candidate.number,
+        together=goal.order == TOGETHER,
+    )
+    if candidate.problem:
+        return replace(option, reason=candidate.problem)
+    place = place_named(candidate.system)
+    try:
+        parts = _parts(goal, place, candidate)
+    except PodsimError as error:
+        return replace(option, reason=cause(error))
+    refused = [f"{part.name}: {part.refused}" if goal.jobs else part.refused for part in parts if part.refused]
+    first = parts[0]
+    return replace(
+        option,
+        title=place.system.name,
+        ipu_count=place.size,
+        ipus_per_replica=first.ipus_per_replica,
+        replicas=first.replicas,
+        figures=dict(first.figures if len(parts) == 1 else totals(parts, place.system, together=option.together))
+        | {IPUS: place.size},
+        reason="; ".join(refused),
+        written=first.written if len(parts) == 1 else "",
+        currency=first.bill.get("currency") or "",
+        parts=parts,
+    )
+
+
+def _parts(goal: Goal, whole: Place, candidate: Candidate) -> list[Part]:
+    """All jobs; equal ones are simulated once."""
+    known: dict[tuple[Job, Place], Part] = {}
+    parts = []
+    for job, place in zip(goal.work, _places(goal, whole), strict=True):
+        same = replace(job, name="", limits=()), place
+        try:
+            known[same] = known.get(same) or _part(goal, job, place, candidate)
+        except PodsimError as error:
+            what = f"{job.name}: {cause(error)}" if goal.jobs else cause(error)
+            raise NoPlanError(what, do=error.do) from None
+        parts.append(replace(known[same], name=job.name))
+    return parts
+
+
+def cause(error: PodsimError) -> str:
+    """What is wrong, without place and cure."""
+    problems = getattr(error, "problems", None)
+    text: str = problems[0].message if problems else error.message
+    return text.partition("\n")[0]
+
+
+def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
+    """Where each job runs: all of the system one after another, or partitions of it side by side."""
+    if goal.order != TOGETHER:
+        return (whole,) * len(goal.work)
+    whole.overrides()  # refuses what is no partition
+    equal = 1 << ((whole.size // len(goal.work)).bit_length() - 1) if whole.size >= len(goal.work) else 1
+    sizes = [job.ipus or equal for job in goal.work]
+    if sum(sizes) > whole.size:
+        words = " + ".join(map(str, sizes))
+        what = f"jobs side by side need {words} = {sum(sizes)} IPUs; {whole.text} has {whole.size}"
+        raise NoPlanError(what, do="use a larger pod, or smaller partitions")
+    return tuple(whole.within(size) for size in sizes)
+
+
+def overrides_for(goal: Goal, job: Job, place: Place, candidate: Candidate) -> tuple[str, ...]:
+    """What is laid over a scenario for a candidate, in this order; what varies can pin a part of a chosen division."""
+    division = (AUTO,) if candidate.division == CHOSEN else ()
+    return (*place.overrides(), *goal.overrides, *job.overrides, *division, *candidate.overrides)
+
+
+def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
+    overrides = overrides_for(goal, job, place, candidate)
+    loaded = load_scenario(job.scenario, job.variant, overrides)
+    if goal.is_served:
+        loaded = _asked(goal, loaded)
+    result: Any = served(goal, loaded) if goal.is_served else run(loaded)
+    chosen = result.choice.chosen if result.choice is not None else None
+    ipus, replicas = _divided(result)
+    return Part(
+        name=job.name,
+        system=place.text,
+        ipu_count=loaded.spec.system.ipu_count,
+        ipus_per_replica=ipus,
+        replicas=replicas,
+        figures=(served_figures(result) if goal.is_served else figures(result)) | {IPUS: loaded.spec.system.ipu_count},
+        bill=result.cost.to_dict() | {"lease": result.cost.prices.lease} if result.cost is not None else {},
+        overrides=overrides,
+        written=written(job.scenario, loaded, chosen, f"{loaded.spec.system.name}, planned"),
+        refused=_swamped(result) if goal.is_served else "",
+    )
+
+
+def _asked(goal: Goal, loaded: LoadedScenario) -> LoadedScenario:
+    """A scenario with the rate of requests that a goal gives; one of a file of requests is replaced while serving."""
+    serving: Any = getattr(loaded.spec, "serving", None)
+    known = serving is not None and (serving.rate is not None or serving.file is not None)
+    if goal.request_rate is None and not known:
+        what, do = "nothing says how many requests come", "give `request_rate`, or --rate 3.5"
+        raise SpecError([Problem("", "request_rate", what, do)])
+    if goal.request_rate is None or (serving is not None and serving.file is not None):
+        return loaded
+    return load_scenario(loaded, overrides=[f"serving.rate={goal.request_rate}"])
+
+
+def served(goal: Goal, loaded: LoadedScenario, draws: Draws | None = None) -> ServingResult:
+    """The requests of a scenario, at the rate of the goal if it gives one.
+
+    Args:
+        goal: What is wanted.
+        loaded: The scenario.
+        draws: How often uncertain inputs are drawn; not at all if None.
+    """
+    from podsim.runs.serve import serve
+
+    return serve(loaded, rate=goal.request_rate, loads=_ONE_LOAD, uncertainty=draws)
+
+
+def _swamped(result: ServingResult) -> str:
+    """Why requests wait without end, if they do."""
+    if result.load is not None and result.load >= 1:
+        limit = result.saturation.rate_per_s
+        return f"{result.rate_per_s:.4g} requests/s come, {limit:.4g} can be served: {result.load - 1:+.1%}"
+    return "the queue grows as long as requests come" if result.outcome.queue_grows else ""
+
+
+def _divided(result: Result) -> tuple[int, int]:
+    """IPUs of a copy, and copies."""
+    division = result.scenario.get("parallelism")
+    replicas = division.get("replication_factor") if isinstance(division, Mapping) else None
+    used = result.simulated.ipus_used
+    copies = int(replicas) if isinstance(replicas, int) else int(getattr(result, "copy_count", 1))
+    return used // copies, copies

@@ -1,0 +1,72 @@
+"""An option as a scenario file: what it is based on, and all that is laid over that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+from podsim.placement.search.choice import Candidate
+from podsim.show.choice_text import section_lines
+from podsim.scenario import LoadedScenario
+from podsim.scenario.auto import AUTO
+from podsim.scenario.document import Document
+from podsim.scenario.pins import PARALLELISM
+from podsim.scenario.resolve import assigned, lay_over
+from podsim.scenario.wording import flow
+
+_MEMORY: Final = "memory"
+_SUFFIXES: Final = (".yaml", ".yml", ".csv")
+_PLACEMENTS: Final = ("stages", "layers_per_ipu", "head_on")
+"""Ways to say where layers go, of which a file has one."""
+
+
+def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, about: str) -> str:
+    """A file that gives the same.
+
+    Args:
+        scenario: What it is based on, by path or name.
+        loaded: The scenario as it was run.
+        chosen: The division that was chosen, if one was.
+        about: What it is, for its description.
+    """
+    path = Path(scenario)
+    name = path.stem if path.is_file() else scenario
+    variant = [loaded.written.variants[loaded.variant]] if loaded.variant else []
+    layers = [Document(each) for each in variant] + [assigned(text) for text in loaded.overrides]
+    data = _found(reduce(lay_over, layers, Document({})).data, (Path(), loaded.folder))
+    if chosen is not None:
+        # A division that a file gives is replaced key by key, so that another way to place layers has to go.
+        gone = dict.fromkeys(key for key in _PLACEMENTS if key not in chosen.parallelism and _gives(loaded, key))
+        pinned = {key: value for key, value in _section(data, PARALLELISM).items() if key not in (AUTO, *_PLACEMENTS)}
+        data[PARALLELISM] = gone | pinned | dict(chosen.parallelism)
+        data[_MEMORY] = _section(data, _MEMORY) | dict(chosen.memory)
+    base = str(path.resolve()) if path.is_file() else scenario
+    words = f"{name}{f' ({loaded.variant})' if loaded.variant else ''} on {about}"
+    lines = [f"base: {flow(base)}", f"description: {flow(words)}"]
+    for key, value in data.items():
+        if key == "description":
+            continue
+        lines += section_lines(key, value) if isinstance(value, dict) and value else [f"{key}: {flow(value)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _section(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    section = data.get(key)
+    return dict(section) if isinstance(section, Mapping) else {}
+
+
+def _gives(loaded: LoadedScenario, key: str) -> bool:
+    """Whether the file itself places layers in that way."""
+    given = loaded.written.document.at((PARALLELISM, key))
+    return given is not None
+
+
+def _found(value: Any, folders: tuple[Path, ...]) -> Any:
+    """Values with the names of files that lie in a folder as paths from the root, to be read from anywhere."""
+    if isinstance(value, dict):
+        return {key: _found(each, folders) for key, each in value.items()}
+    if isinstance(value, str) and value.endswith(_SUFFIXES):
+        return next((str(path.resolve()) for each in folders if (path := each / value).is_file()), value)
+    return value

@@ -1,0 +1,91 @@
+"""Running a check: the cases on all cores, beside a baseline or beside what another revision gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from podsim.many.checks.baseline import Baseline
+from podsim.many.checks.cases import Case, Measured, measured
+from podsim.errors import PodsimError
+from podsim.git import READ, commit_of, extract, top_of
+from podsim.many.sweeps.workers import spread
+
+_FEW_CASES: Final = 8
+_PACKAGE: Final = "podsim"
+Tell = Callable[[int, int], None]
+
+
+def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:
+    """What each case gives, by its name."""
+    found: dict[str, Measured] = {}
+    tell(0, len(cases))
+    if processes == 1 or len(cases) < _FEW_CASES:
+        results: Iterable[tuple[str, Measured]] = map(_named, cases)
+    else:
+        results = spread(_named, cases, processes)
+    for name, each in results:
+        found[name] = each
+        tell(len(found), len(cases))
+    return {case.name: found[case.name] for case in cases}
+
+
+def _named(case: Case) -> tuple[str, Measured]:
+    return case.name, measured(case)
+
+
+def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
+    """What another revision of a git repository gives for the same paths, with its own code and specifications.
+
+    Args:
+        revision: A commit, branch or tag.
+        paths: Scenario files and folders, inside of the repository.
+        home: Folder from which cases are named.
+
+    Raises:
+        PodsimError: The paths lie in no repository, there is no such revision, or its podsim cannot be run.
+    """
+    root = top_of(home, str(home), "check scenarios of a git repository, or do without `--against`")
+    commit = commit_of(root, revision, revision)
+    outside = next((path for path in paths if not path.resolve().is_relative_to(root)), None)
+    if outside is not None:
+        raise PodsimError(f"it does not lie in {root}", where=str(outside), do="check one repository at a time")
+    inside = [path.resolve().relative_to(root) for path in paths]
+    with tempfile.TemporaryDirectory(prefix="podsim-") as folder:
+        tree = Path(folder).resolve()
+        extract(root, revision, commit, tree, _is_needed)
+        found = _old(tree, inside, home.resolve().relative_to(root), revision)
+    return Baseline(found, is_revision=True)
+
+
+def _is_needed(path: PurePosixPath) -> bool:
+    """Whether a file of another tree is part of podsim, or may be read by a scenario."""
+    return path.parts[0] == _PACKAGE or path.suffix.lower() in READ
+
+
+def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
+    """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
+    code = tree if (tree / _PACKAGE / "checks").is_dir() else Path(__file__).resolve().parent.parent.parent
+    present = [str(path) for path in paths if (tree / path).exists()]
+    if not present:
+        raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
+    command = [sys.executable, "-m", "podsim.many.checks.measure", str(home), *present]
+    done = subprocess.run(
+        command, cwd=tree, env=_environment(code), capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
+        last = said[-1] if said else "it printed nothing"  # a cure follows, indented
+        raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
+    found: Mapping[str, Measured] = json.loads(done.stdout)
+    return found
+
+
+def _environment(code: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(code)}

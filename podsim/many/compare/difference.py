@@ -1,0 +1,289 @@
+"""Two results beside one another: rows of metrics, waterfalls of time, inputs that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, Compared
+from podsim.many.compare.subject import Range, Subject
+from podsim.errors import PodsimError
+from podsim.metrics import BYTES
+from podsim.result.kinds import in_kind_order
+from podsim.scenario.keys import Value
+
+_YAML: Final = (".yaml", ".yml")
+_SHORT_HASH: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """An input that differs.
+
+    Attributes:
+        key: Its dotted path, `file PATH` for the content of a file, or `podsim` for its version.
+        before: The text of its value in the first; None if it has none.
+        after: The same in the other.
+    """
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+def differing(a: Subject, b: Subject) -> Iterator[Differing]:
+    """Inputs that differ, those of the first in their order.
+
+    Where a result does not hold all keys of pod and stack, those that both hold are compared.
+    """
+    if a.version != b.version:
+        yield Differing("podsim", a.version, b.version)
+    yield from _keys(a.inputs, b.inputs)
+    if a.whole and b.whole:
+        yield from _keys(a.hardware, b.hardware)
+    else:
+        both = a.hardware.keys() & b.hardware.keys()
+        first, second = ({key: each.hardware[key] for key in a.hardware if key in both} for each in (a, b))
+        yield from _keys(first, second)
+    yield from _files(a, b)
+
+
+def _keys(first: Mapping[str, Value], second: Mapping[str, Value]) -> Iterator[Differing]:
+    for key in {**first, **second}:
+        before, after = first.get(key), second.get(key)
+        if before is None or after is None or not before.same_as(after):
+            yield Differing(key, *(None if each is None else each.text for each in (before, after)))
+
+
+def _files(a: Subject, b: Subject) -> Iterator[Differing]:
+    """Files of the same path and another content, where keys do not tell all that is in them."""
+    known = a.whole and b.whole
+    others = dict(b.files)
+    for path, digest in a.files:
+        if others.get(path, digest) != digest and not (known and path.endswith(_YAML)):
+            yield Differing(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
+
+
+SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
+_SAME_WITHIN: Final = 1e-12
+"""Relative; what floating-point numbers lose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The part of a metric whose cost moved most in the direction of the change.
+
+    Attributes:
+        span: The stretch of time, `run` or the memory that is divided.
+        kind: The kind of time, part of the run, or tenant.
+        before: Its cost in the first.
+        after: Its cost in the other.
+        share_before: That as a share of the cost of the metric.
+        share_after: The same in the other.
+    """
+
+    span: str
+    kind: str
+    before: float
+    after: float
+    share_before: float
+    share_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A metric of two results.
+
+    Attributes:
+        metric: Which.
+        a: Its value in the first; None if it has none.
+        b: Its value in the other.
+        a_range: P10 and P90 in the first, if they are known.
+        b_range: The same in the other.
+        verdict: `same`, `better`, `worse`, or `neither` where that cannot be said.
+        cause: What of it moved most.
+    """
+
+    metric: Compared
+    a: float | None
+    b: float | None
+    a_range: Range | None
+    b_range: Range | None
+    verdict: str
+    cause: Cause | None
+
+    @property
+    def change(self) -> float | None:
+        """Relative change; None where there is nothing to relate it to."""
+        return self.b / self.a - 1 if self.a and self.b is not None else None
+
+    @property
+    def ranged(self) -> bool:
+        """True if both have a range."""
+        return self.a_range is not None and self.b_range is not None
+
+    @property
+    def within_ranges(self) -> bool:
+        """True if each value lies within the range of the other."""
+        if self.a is None or self.b is None or self.a_range is None or self.b_range is None:
+            return False
+        return _within(self.a, self.b_range) and _within(self.b, self.a_range)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A kind of time of two results.
+
+    Attributes:
+        kind: Its name.
+        a_ps: Time in the first. [ps]
+        b_ps: Time in the other. [ps]
+    """
+
+    kind: str
+    a_ps: int
+    b_ps: int
+
+    @property
+    def change_ps(self) -> int:
+        """Time that came to it; negative if it became less. [ps]"""
+        return self.b_ps - self.a_ps
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A stretch of time from the first result to the other; its steps add up exactly.
+
+    Attributes:
+        span: Its name.
+        steps: Every kind of time that either has, in the order of the kinds.
+    """
+
+    span: str
+    steps: tuple[Step, ...]
+
+    @property
+    def a_ps(self) -> int:
+        """All of it in the first. [ps]"""
+        return sum(step.a_ps for step in self.steps)
+
+    @property
+    def b_ps(self) -> int:
+        """All of it in the other. [ps]"""
+        return sum(step.b_ps for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two results beside one another.
+
+    Attributes:
+        a: The first.
+        b: The other.
+        rows: Compareds that either has: those that changed beyond their ranges, those within, those that are the same.
+        waterfalls: One for each stretch of time that is divided.
+        inputs: What differs in what was asked.
+        notes: What a reader must know before using it.
+    """
+
+    a: Subject
+    b: Subject
+    rows: tuple[Row, ...]
+    waterfalls: tuple[Waterfall, ...]
+    inputs: tuple[Differing, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def worse(self) -> tuple[Row, ...]:
+        """Metrics that got worse beyond their ranges."""
+        return tuple(row for row in self.rows if row.verdict == WORSE and not row.within_ranges)
+
+
+def difference(a: Subject, b: Subject) -> Difference:
+    """Two results beside one another.
+
+    Raises:
+        PodsimError: They are of different activities.
+    """
+    if a.activity != b.activity:
+        what = f"this is a result of {b.activity}, that of {a.label} is of {a.activity}: no metric is in both"
+        raise PodsimError(what, where=b.label, do="compare results of the same activity")
+    other_batch = a.work is not None and b.work is not None and not _same(a.work, b.work)
+    rows = [row for metric in COMPARED[a.activity] if (row := _row(metric, a, b, other_batch=other_batch))]
+    ranked = tuple(sorted(rows, key=_rank))
+    notes = tuple(_notes(a, b, ranked, other_batch=other_batch))
+    return Difference(a, b, ranked, tuple(_waterfalls(a, b)), tuple(differing(a, b)), notes)
+
+
+def _rank(row: Row) -> int:
+    return 2 if row.verdict == SAME else int(row.within_ranges)
+
+
+def _row(metric: Compared, a: Subject, b: Subject, *, other_batch: bool) -> Row | None:
+    first, second = (each.metrics.get(metric.figure.key) for each in (a, b))
+    if first is None and second is None:
+        return None
+    if metric.figure.unit == BYTES:
+        first, second = first or 0.0, second or 0.0
+    verdict = _verdict(metric, first, second)
+    if metric.of_batch and other_batch and verdict != SAME:
+        verdict = NEITHER
+    cause = None if verdict == SAME or first is None or second is None else _cause(metric, a, b, first, second)
+    return Row(metric, first, second, metric.range_in(a), metric.range_in(b), verdict, cause)
+
+
+def _verdict(metric: Compared, first: float | None, second: float | None) -> str:
+    if first is None or second is None:
+        return NEITHER
+    if _same(first, second):
+        return SAME
+    return BETTER if (second - first) * metric.figure.better > 0 else WORSE
+
+
+def _cause(metric: Compared, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
+    costs = metric.cost(first), metric.cost(second)
+    before, after = (metric.parts(subject, cost) for subject, cost in zip((a, b), costs, strict=True))
+    rising = 1 if costs[1] > costs[0] else -1
+    moved = {part: rising * (after.get(part, 0.0) - before.get(part, 0.0)) for part in {**before, **after}}
+    most = max(moved, key=lambda part: moved[part], default=None)
+    if most is None or moved[most] <= 0:
+        return None
+    sums = (sum(before.values()) or 1.0, sum(after.values()) or 1.0)
+    values = before.get(most, 0.0), after.get(most, 0.0)
+    return Cause(*most, *values, *(value / whole for value, whole in zip(values, sums, strict=True)))
+
+
+def _waterfalls(a: Subject, b: Subject) -> Iterator[Waterfall]:
+    for span in {**a.spans, **b.spans}:
+        first, second = a.spans.get(span, {}), b.spans.get(span, {})
+        kinds = in_kind_order([*first, *second])
+        yield Waterfall(span, tuple(Step(kind, first.get(kind, 0), second.get(kind, 0)) for kind in kinds))
+
+
+def _notes(a: Subject, b: Subject, rows: tuple[Row, ...], *, other_batch: bool) -> Iterator[str]:
+    if other_batch:
+        yield (
+            f"a {UPDATE} of {a.label} has {a.work:,.0f} samples, one of {b.label} {b.work:,.0f}: "
+            "throughput and time to train tell which is better"
+        )
+    if bool(a.ranges) != bool(b.ranges):
+        alone = a if a.ranges else b
+        yield f"only {alone.label} has ranges, so that no change can be said to lie within those of both"
+    elif a.ranges:
+        without = [row.metric.figure.label for row in rows if row.verdict != SAME and not row.ranged]
+        if without:
+            yield f"without a range, so that any change counts: {'; '.join(without)}"
+    if not (a.whole and b.whole):
+        said = " and ".join(dict.fromkeys(each.label for each in (a, b) if not each.whole))
+        yield f"of pod and stack, {said} names few keys: those that both sides name are compared"
+    if a.activity == SERVING:
+        yield "results of serving hold no time by kind, so that there is no waterfall"
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) <= _SAME_WITHIN * max(abs(one), abs(other))
+
+
+def _within(value: float, bounds: Range) -> bool:
+    return bounds[0] <= value <= bounds[1]

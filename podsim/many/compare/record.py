@@ -1,0 +1,242 @@
+"""A result as plain data, read and checked: all that a comparison needs of it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsim import metrics as metric_keys
+from podsim.many.compare.metrics import COMPARED, FORWARD, GENERATION, SERVING, TRAINING, UPDATE
+from podsim.many.compare.subject import Range, Subject
+from podsim.errors import PodsimError
+from podsim.metrics import BATCHES, BYTES, FIRST_TOKEN, PERCENTILES, THROUGHPUT, TIME
+from podsim.result.base import SCHEMA_VERSION
+from podsim.result.breakdown import apportion
+from podsim.result.rows import MemoryReport, MemoryRow
+from podsim.result.simulated import Simulated
+from podsim.scenario.keys import Value, scenario_keys
+from podsim.scenario.wording import shown
+from podsim.units import format_significant, seconds_to_ps
+
+_MARKS: Final = {
+    "weight_update_ps": TRAINING,
+    FIRST_TOKEN: GENERATION,
+    BATCHES: FORWARD,
+    "saturation": SERVING,
+}
+"""Keys that results of one activity alone have."""
+_AGAIN: Final = "write it again with `podsim run NAME --format json`"
+_HARDWARE: Final = "hardware"
+_ALL: Final = object()
+_SMALLEST, _LARGEST = 1e-100, 1e100
+_GIGA, _DIGITS = 1e9, 6
+_MEDIAN: Final = f"{PERCENTILES}.p50"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainResult:
+    """A result as plain data.
+
+    Attributes:
+        data: As `to_dict` makes it.
+        label: What it is called in messages.
+    """
+
+    data: Mapping[str, Any]
+    label: str
+
+    def refusal(self, what: str, do: str = _AGAIN) -> PodsimError:
+        """The error of a result that cannot be used."""
+        return PodsimError(what, where=self.label, do=do)
+
+    def at(self, key: str, kind: type[Any] | tuple[type[Any], ...], inside: Any = _ALL) -> Any:
+        """The value of a key, of a kind that is given.
+
+        Args:
+            key: Dotted path.
+            kind: What it must be.
+            inside: Where it is looked up; the whole result if left out.
+
+        Raises:
+            PodsimError: It is missing, or something else.
+        """
+        value: Any = self.data if inside is _ALL else inside
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        wrong = isinstance(value, bool) and bool not in (kind if isinstance(kind, tuple) else (kind,))
+        if not isinstance(value, kind) or wrong:
+            found = "is missing" if value is None else f"is {shown(value)}"
+            raise self.refusal(f"this is no result that can be compared: `{key}` {found}")
+        return value
+
+    def number(self, key: str, inside: Any = _ALL) -> float:
+        """A number that is not negative, and of a size that can be computed with."""
+        value = self.at(key, (int, float), inside)
+        if value and not _SMALLEST <= value <= _LARGEST:
+            raise self.refusal(f"this is no result that can be compared: `{key}` is {shown(value)}")
+        return float(value)
+
+    def whole(self, key: str, inside: Any = _ALL) -> int:
+        """A whole number that is not negative."""
+        self.number(key, inside)
+        return int(self.at(key, int, inside))
+
+    def maybe(self, key: str) -> float | None:
+        """A number, or None where there is none."""
+        value: Any = self.data
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else value
+        return None if value is None else self.number(key)
+
+
+def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
+    """One side of a comparison, from a result as plain data.
+
+    Args:
+        data: As `to_dict` makes it.
+        label: What was given.
+        taken: What that was taken for.
+
+    Raises:
+        PodsimError: It is no result, one of another schema version, or does not add up.
+    """
+    record = PlainResult(data, label)
+    activity = _activity(record)
+    metrics = dict(_metrics(record, activity))
+    memory = {} if activity == SERVING else _memory(record)
+    metrics |= {where: float(sum(tenants.values())) for where, tenants in memory.items()}
+    spans, about = dict(_spans(record, activity)), _simulated(record)
+    return Subject(
+        label=label,
+        taken=taken,
+        machine=about.machine,
+        version=record.at("version", str),
+        activity=activity,
+        metrics=metrics,
+        spans=spans,
+        ranges=dict(_ranges(record)),
+        sure=dict(_sure(record)),
+        parts=_parts(record) if activity == TRAINING else {},
+        memory=memory,
+        work=metrics[THROUGHPUT] * metrics[metric_keys.UPDATE] if activity == TRAINING else None,
+        inputs=scenario_keys(record.at("scenario", Mapping)),
+        hardware=dict(_hardware(record, about)),
+        whole=bool(data.get(_HARDWARE)),
+        files=tuple((record.at("path", str, each), record.at("sha256", str, each)) for each in _list(record, "inputs")),
+        warnings=tuple(map(str, _list(record, "warnings"))),
+    )
+
+
+def _activity(record: PlainResult) -> str:
+    written = record.data.get("schema_version", SCHEMA_VERSION)
+    if written != SCHEMA_VERSION:
+        what = f"this result has schema version {shown(written)}, this podsim reads {SCHEMA_VERSION}"
+        raise record.refusal(what, f"{_AGAIN} of this version")
+    found = next((activity for key, activity in _MARKS.items() if key in record.data), None)
+    if found is None or "simulated" not in record.data:
+        raise record.refusal("this is no result of podsim", "write one with `podsim run NAME --format json > FILE`")
+    return found
+
+
+def _metrics(record: PlainResult, activity: str) -> Iterator[tuple[str, float]]:
+    figures = [each.figure for each in COMPARED[activity]]
+    for metric in figures:
+        value = record.maybe(metric.json_key) if metric.unit != BYTES else None
+        if value is not None:
+            yield metric.key, value
+    for key in (metric.json_key for metric in figures[:2] if "." not in metric.json_key):
+        record.number(key)  # no result is without it
+
+
+def _spans(record: PlainResult, activity: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+    if activity == TRAINING:
+        times_ps = {kind: record.whole(f"breakdown_ps.{kind}") for kind in record.at("breakdown_ps", Mapping)}
+        yield UPDATE, _adding_up(record, UPDATE, times_ps, record.whole("weight_update_ps"), 0)
+    elif activity != SERVING:
+        for step in _list(record, "steps"):
+            name = record.at("name", str, step)
+            kinds = record.at("breakdown", Mapping, step)
+            times_ps = {kind: seconds_to_ps(record.number(kind, kinds)) for kind in kinds}
+            total_ps = seconds_to_ps(record.number("time_s", step))
+            yield name, _adding_up(record, name, times_ps, total_ps, len(times_ps))
+
+
+def _adding_up(
+    record: PlainResult, name: str, times_ps: Mapping[str, int], total_ps: int, rounding_ps: int
+) -> Mapping[str, int]:
+    """Times that add up to their total exactly; they come in seconds that were rounded, if at all."""
+    sum_ps = sum(times_ps.values())
+    if abs(sum_ps - total_ps) > rounding_ps or (total_ps and not sum_ps):
+        raise record.refusal(f"the breakdown of the {name} adds up to {sum_ps:,} ps, its time is {total_ps:,} ps")
+    return apportion(total_ps, times_ps)
+
+
+def _parts(record: PlainResult) -> dict[str, float]:
+    return {name: record.number(f"run_breakdown.{name}") for name in record.at("run_breakdown", Mapping)}
+
+
+def _memory(record: PlainResult) -> dict[str, Mapping[str, int]]:
+    """Tenants of the fullest IPU, by memory."""
+    rows = tuple(
+        MemoryRow(
+            record.whole("ipu", each),
+            record.at("tenant", str, each),
+            record.whole("size_bytes", each),
+            record.at("where", str, each),
+        )
+        for each in _list(record, "memory.rows")
+    )
+    report = MemoryReport(rows, 0, 0)
+    fullest = {where: report.fullest_ipu(where) for where in dict.fromkeys(row.where for row in rows)}
+    return {where: report.tenants(ipu, where) for where, ipu in fullest.items() if ipu is not None}
+
+
+def _ranges(record: PlainResult) -> Iterator[tuple[str, Range]]:
+    if record.data.get("uncertainty") is None:
+        return
+    for name in record.at("uncertainty.metrics", Mapping):
+        low, high = (record.number(f"uncertainty.metrics.{name}.{share}") for share in ("p10", "p90"))
+        yield name, (low, high)
+        if name == TIME:
+            yield _MEDIAN, (low, high)
+
+
+def _sure(record: PlainResult) -> Iterator[tuple[str, Range]]:
+    """Ranges of a single run; results of older versions have none."""
+    for name in record.at("ranges", Mapping) if record.data.get("ranges") else ():
+        bounds = record.data["ranges"][name]
+        low, high = (record.number(end, bounds) for end in ("low", "high"))
+        yield name, (low, high)
+
+
+def _simulated(record: PlainResult) -> Simulated:
+    return Simulated(
+        system=record.at("simulated.system", str),
+        ipu=record.at("simulated.ipu", str),
+        clock_hz=record.number("simulated.clock_hz"),
+        software=record.at("simulated.software", str),
+        ipus_used=record.whole("simulated.ipus_used"),
+        ipu_count=record.whole("simulated.ipu_count"),
+    )
+
+
+def _hardware(record: PlainResult, about: Simulated) -> Iterator[tuple[str, Value]]:
+    """All keys of pod and stack; of results that do not hold them, those that they name elsewhere."""
+    if record.data.get(_HARDWARE):
+        texts = record.at(_HARDWARE, Mapping)
+        yield from ((key, Value(text, str(text))) for key, text in texts.items())
+        return
+    clock = f"{format_significant(about.clock_hz / _GIGA, _DIGITS)} GHz"
+    yield "system.name", Value(about.system, about.system)
+    yield "system.machine.ipu.name", Value(about.ipu, about.ipu)
+    yield "system.machine.ipu.clock", Value(about.clock_hz, clock)
+    for each in _list(record, "assumptions"):
+        value = record.at("value", str, each)
+        yield record.at("key", str, each), Value(value, value)
+    yield "software.name", Value(about.software, about.software)
+
+
+def _list(record: PlainResult, key: str) -> list[Any]:
+    found: list[Any] = record.at(key, list)
+    return found

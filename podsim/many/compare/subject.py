@@ -1,0 +1,63 @@
+"""One side of a comparison: the numbers of a result, and what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from podsim import draws
+from podsim.result.ranges import ranges_line
+from podsim.scenario.keys import Value
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One side of a comparison.
+
+    Attributes:
+        label: What was given.
+        taken: What that was taken for.
+        machine: Pod, IPUs in use, chip, clock and software stack.
+        version: Version of podsim that made the result.
+        activity: `training`, `text generation`, `forward passes` or `serving`.
+        metrics: Numbers by name, as results have them; those without a value are left out.
+        spans: Time by kind of each stretch of time that is divided, by its name. [ps]
+        ranges: P10 and P90 of the metrics that were drawn.
+        sure: Ends of the range of each metric that has one in a single run.
+        parts: Parts of the run. [s]
+        memory: Tenants of the fullest IPU, by memory. [B]
+        work: Samples of a weight update; None where none is asked for.
+        inputs: The scenario by dotted key, without pod and stack.
+        hardware: What is known of pod and stack, by dotted key.
+        whole: Whether that is all keys of pod and stack.
+        files: (path, SHA-256) of every file read.
+        warnings: What a reader must know before using the numbers.
+        notes: What a reader must know of how it was found.
+    """
+
+    label: str
+    taken: str
+    machine: str
+    version: str
+    activity: str
+    metrics: Mapping[str, float]
+    spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    sure: Mapping[str, Range] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    work: float | None = None
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    hardware: Mapping[str, Value] = field(default_factory=dict)
+    whole: bool = False
+    files: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """Description in a line: what was given, the machine, and the ranges of its figures."""
+        sure = ranges_line({name: draws.Range(*ends) for name, ends in self.sure.items()})
+        return f"{self.label} ({self.taken}): {self.machine}{f'; {sure}' if sure else ''}"

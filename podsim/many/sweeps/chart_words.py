@@ -1,0 +1,152 @@
+"""Keys and figures as a chart names them, in units that keep numbers short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, find_metric, metric_of
+from podsim.format import format_significant
+from podsim.many.sweeps.axes import NUMBER_AND_UNIT
+from podsim.many.sweeps.expression import number_of
+
+_TIMES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (0.0, 1e-6, "µs"))
+_SIZES: Final = ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB"))
+_THOUSANDS_FROM: Final = 1e5
+_SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
+_LARGE_CELL, _WHOLE_CELL = 1e4, 100
+_LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_PARTS_SHOWN: Final = 2
+_DIGITS: Final = 4
+_LEAST, _MOST = 1e-7, 1e15
+"""Numbers that are written out; others are rare, and shorter with a power of ten."""
+_MOST_LISTED: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A figure on an axis.
+
+    Attributes:
+        name: What it is.
+        unit: Of its numbers; empty for those that have none.
+        divisor: What its numbers are divided by for that unit.
+    """
+
+    name: str
+    unit: str = ""
+    divisor: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """Name and unit."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+
+def quantity(metric: str, most: float) -> Quantity:
+    """How a figure is shown whose largest value is given.
+
+    >>> quantity("time_to_train_s", 1200.0)
+    Quantity(name='time to train', unit='min', divisor=60.0)
+    >>> quantity("throughput_samples_per_s", 250_000.0).label
+    'throughput [1,000 samples/s]'
+    """
+    known = find_metric(metric)
+    if known is None:
+        return Quantity(words(metric))
+    if known.unit == PER_SECOND:
+        large = most >= _THOUSANDS_FROM
+        name = "rate" if known.label == known.counted else known.label
+        return Quantity(name, f"{'1,000 ' * large}{known.counted}/s", 1000.0 if large else 1.0)
+    if known.unit in (SECONDS, BYTES):
+        choices = _TIMES if known.unit == SECONDS else _SIZES
+        divisor, shown = next((size, text) for least, size, text in choices if most >= least)
+        return Quantity(known.label, shown, divisor)
+    return Quantity(known.label, known.unit if known.unit in (WATTS, JOULES) else "")
+
+
+def told(metric: str, value: float) -> str:
+    """A figure with its unit.
+
+    >>> told("throughput_samples_per_s", 250_000.0), told("time_to_train_s", 90.0), told("mfu", 0.153)
+    ('250,000 samples/s', '90 s', '0.153')
+    """
+    is_rate = metric_of(metric).unit == PER_SECOND
+    shown = quantity(metric, min(abs(value), _THOUSANDS_FROM - 1) if is_rate else abs(value))
+    return f"{short(value / shown.divisor)} {shown.unit}".rstrip()
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in a sentence, the middle of many left out.
+
+    >>> listed(["a", "b", "c"]), listed([str(each) for each in range(10)])
+    ('a, b and c', '0 to 9, 10 values')
+    """
+    if len(texts) > _MOST_LISTED:
+        return f"{texts[0]} to {texts[-1]}, {len(texts):,} values"
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
+
+
+def words(name: str) -> str:
+    """A key or figure without underscores, by its last parts.
+
+    >>> words("system.machine.ipu_link.bandwidth_per_direction"), words("parallelism.replication_factor")
+    ('IPU link: bandwidth per direction', 'replication factor')
+    """
+    parts = name.split(".")
+    kept = parts[-_PARTS_SHOWN:] if len(parts) > _PARTS_SHOWN else parts[-1:]
+    return ": ".join(" ".join(_SHORT.get(each, each) for each in part.split("_")) for part in kept)
+
+
+def numbers_and_unit(values: Iterable[Any]) -> tuple[list[float], str] | None:
+    """Numbers of values in the unit that they share, or in the base unit; None if some are words.
+
+    >>> numbers_and_unit(["8 GB/s", "12.5 GB/s"]), numbers_and_unit([4, 16]), numbers_and_unit(["a", 2])
+    (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
+    """
+    given = list(values)
+    matches = [NUMBER_AND_UNIT.fullmatch(each) if isinstance(each, str) else None for each in given]
+    units = {(match[2] or "").strip() if match else "" for match in matches}
+    if all(matches) and len(units) == 1:
+        return [float(match[1]) for match in matches if match], units.pop()
+    numbers = [number_of(each) for each in given]
+    if any(isinstance(each, bool) or not isinstance(each, (int, float)) for each in numbers):
+        return None
+    return [float(each) for each in numbers], ""
+
+
+def short(value: object) -> str:
+    """A value with few digits, nothing as a dash.
+
+    >>> short(1 / 3), short("5.44331 GB/s"), short("bert_v2.0_pod64"), short(None)
+    ('0.3333', '5.443 GB/s', 'bert_v2.0_pod64', '–')
+    >>> short(13020.4), short(0.00002), short("13021.5 GB/s")
+    ('13,020', '0.00002', '13,022 GB/s')
+    """
+    if value is None or value != value:  # not a number
+        return "–"
+    if isinstance(value, float):
+        return format_significant(value, _DIGITS) if _LEAST <= abs(value) < _MOST or not value else f"{value:.4g}"
+    match = NUMBER_AND_UNIT.fullmatch(str(value))
+    return f"{short(float(match[1]))} {match[2] or ''}".rstrip() if match else str(value)
+
+
+def cell(value: float, most: float) -> str:
+    """A number in a heat map, in five characters.
+
+    >>> cell(15702.0, 15702.0), cell(1073.4, 15702.0), cell(1073.4, 2009.0), cell(0.1234, 0.2)
+    ('15.7k', '1.07k', '1,073', '0.123')
+    >>> cell(1.302e6, 1.302e6), cell(999_900.0, 999_900.0)
+    ('1.3M', '1,000k')
+    """
+    if most >= _LARGE_CELL:
+        divisor, letter = next((each for each in _LETTERS if most >= each[0]), _LETTERS[-1])
+        return f"{format_significant(value / divisor)}{letter}"
+    return f"{value:,.0f}" if most >= _WHOLE_CELL else format_significant(value)
+
+
+def axis_title(key: str, values: Sequence[Any]) -> str:
+    """The name of a key, and the unit that its values share."""
+    found = numbers_and_unit(values)
+    return f"{words(key)} [{found[1]}]" if found and found[1] else words(key)

@@ -1,0 +1,215 @@
+"""All points of a study, each by its number: what is given to the simulator, and why a point is left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from podsim.errors import BadValueError, Problem, SpecError
+from podsim.scenario import variant_names
+from podsim.scenario.document import Document
+from podsim.scenario.library import display_path, find
+from podsim.scenario.load import validated
+from podsim.scenario.yaml_source import read_yaml
+from podsim.many.sweeps.axes import Axis, AxisError, axes_of
+from podsim.many.sweeps.expression import Expression, filled_in, key_named
+from podsim.many.sweeps.names import SCENARIO, VARIANT, wrong_names
+from podsim.many.sweeps.spec import MOST_POINTS, StudySpec, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination of values.
+
+    Attributes:
+        number: Its place among all of the study.
+        scenario: The scenario that varies.
+        variant: Its variant.
+        values: Values by key and name, those that are derived last.
+        keys: Those of them that are keys of the scenario.
+        problem: Why it cannot be simulated, if an expression has no value at it.
+    """
+
+    number: int
+    scenario: str
+    variant: str | None
+    values: Mapping[str, Value]
+    keys: tuple[str, ...]
+    problem: Problem | None = None
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """As `--set` takes them."""
+        return tuple(f"{key}={_written(self.values[key])}" for key in self.keys)
+
+
+def _written(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The points of a study.
+
+    Attributes:
+        study: The study.
+        axes: What is crossed; the last varies fastest.
+        folder: Where scenarios are looked up by relative paths.
+        document: The file of the study, for the places of what is wrong.
+    """
+
+    study: StudySpec
+    axes: tuple[Axis, ...]
+    folder: Path = Path()
+    document: Document = field(default_factory=lambda: Document({}))
+
+    def __len__(self) -> int:
+        """How many combinations there are, those included that `where` leaves out."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Columns of the table: keys and names in the order of the file, those that are derived last."""
+        return tuple(dict.fromkeys((*self.study.keys, *self.study.names, *self.study.derived)))
+
+    @cached_property
+    def _conditions(self) -> tuple[tuple[int, Expression, bool], ...]:
+        """Place, expression and whether it needs what is derived, of each condition."""
+        derived = self.study.derived
+        found = ((place, Expression(text)) for place, text in enumerate(self.study.where))
+        return tuple(
+            (place, each, any(key_named(name, dict.fromkeys(self.keys)) in derived for name in each.names))
+            for place, each in found
+        )
+
+    def point(self, number: int) -> Point | None:
+        """A combination by its number; None if `where` leaves it out."""
+        values: dict[str, Value] = {}
+        rest = number
+        for axis in reversed(self.axes):
+            rest, place = divmod(rest, len(axis.values))
+            values.update(zip(axis.keys, axis.values[place], strict=True))
+        scenario, variant = str(values.pop(SCENARIO)), values.pop(VARIANT, None)
+        ordered = {key: values[key] for key in self.keys if key in values}
+        problem: Problem | None = None
+        try:
+            if not self._filled_in(ordered):
+                return None
+        except SpecError as error:
+            (problem,) = error.problems
+        keys = tuple(key for key in self.keys if key not in self.study.names)
+        return Point(number, scenario, str(variant) if variant else None, ordered, keys, problem)
+
+    def _filled_in(self, values: dict[str, Value]) -> bool:
+        """Add values that are derived, unless a condition is not met; those that need none of them come first."""
+        if not self._met(values, late=False):
+            return False
+        for key, text in self.study.derived.items():
+            with self._placed("derived", key):
+                values[key] = filled_in(text, values)
+        return self._met(values, late=True)
+
+    def _met(self, values: Mapping[str, Value], *, late: bool) -> bool:
+        for place, condition, needs_derived in self._conditions:
+            with self._placed("where", place):
+                if needs_derived != late:
+                    continue
+                holds = condition.value(values)
+                if isinstance(holds, str):
+                    what = f"`{condition.text}` is a text, which neither holds nor fails"
+                    raise BadValueError(what, "compare it with something")
+                if not holds:
+                    return False
+        return True
+
+    @contextmanager
+    def _placed(self, *path: str | int) -> Iterator[None]:
+        """Give a value that is not possible the place of its expression."""
+        try:
+            yield
+        except BadValueError as error:
+            problem = Problem(self.document.where(path), ".".join(map(str, path)), str(error), error.do)
+            raise SpecError([problem]) from None
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers of all points that `where` lets through."""
+        return (point.number for point in self.points()) if self.study.where else range(len(self))
+
+    def points(self) -> Iterator[Point]:
+        """All points that `where` lets through."""
+        found = map(self.point, range(len(self)))
+        return (each for each in found if each is not None)
+
+
+def read_study(path: str | Path, scenario: str | None = None) -> Space:
+    """Read a study file, or a shipped study by its name.
+
+    Args:
+        path: The file, or the name.
+        scenario: Path or name of the scenario that varies, instead of that of the study.
+
+    Raises:
+        SpecError: It is not there, is wrong, or asks for too many points; each problem with its place.
+    """
+    place = find(str(path), "study", ())
+    return space_of(read_yaml(place, display_path(place)), place.parent, scenario)
+
+
+def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> Space:
+    """The points of a study that has been read.
+
+    Args:
+        document: The study.
+        folder: Where scenarios are looked up by relative paths.
+        scenario: The scenario that varies, instead of that of the study; a relative path is one from here.
+
+    Raises:
+        SpecError: As of `read_study`.
+    """
+    if not isinstance(document.data, dict) or document.data.get("kind") != "study":
+        other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
+        do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
+        do = "`podsim plan` takes goals" if other else do
+        raise SpecError([Problem(document.where(("kind",)), "kind", "this is no study", do)])
+    if scenario is not None:
+        places = {**document.places, (SCENARIO,): "--scenario"}
+        document = replace(document, data={**document.data, SCENARIO: scenario}, places=places)
+        folder = Path()
+    study = validated(StudySpec, document)
+    problems = list(wrong_names(study, document))
+    if problems:
+        raise SpecError(problems)
+    try:
+        space = Space(study, (*_scenarios(study, folder, document), *axes_of(study)), folder, document)
+    except AxisError as error:
+        key = ".".join(map(str, error.path))
+        raise SpecError([Problem(document.where(error.path), key, str(error), error.do)]) from None
+    if not (study.keys or study.names) and len(space) == 1:
+        do = "give `keys` with lists or ranges; `podsim run` simulates one scenario"
+        raise SpecError([Problem(document.where(("keys",)), "keys", "nothing varies in this study", do)])
+    if len(space) > MOST_POINTS:
+        what = f"the study has {len(space):,} points; the limit is {MOST_POINTS:,}"
+        raise SpecError([Problem(document.where(("keys",)), "keys", what, "give fewer values, or draw `samples`")])
+    return space
+
+
+def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[Axis]:
+    names = [study.scenario] if isinstance(study.scenario, str) else study.scenario
+    found = [_located(name, folder) for name in names]
+    for name in found:
+        find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)
+    if not study.all_variants:
+        yield Axis((SCENARIO,), [(each,) for each in found])
+        return
+    pairs = [(each, variant) for each in found for variant in ("", *variant_names(each))]
+    yield Axis((SCENARIO, VARIANT), pairs)
+
+
+def _located(name: str, folder: Path) -> str:
+    """A path as seen from the file of the study; the name of a shipped scenario as it is."""
+    beside = folder / name
+    return str(beside) if Path(name).suffix and beside.is_file() else name

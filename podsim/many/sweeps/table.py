@@ -1,0 +1,200 @@
+"""The table of a study as a file: Parquet or CSV, the same bytes for the same rows."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from podsim import harmless
+from podsim.errors import OutputError, PodsimError
+from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, metric_of
+from podsim.result.files import write_atomically
+from podsim.many.sweeps.rows import Row
+
+PARQUET, CSV = ".parquet", ".csv"
+SUFFIXES: Final = (PARQUET, CSV)
+_ROWS_AT_ONCE: Final = 10_000
+_SI: Final = (SECONDS, BYTES, WATTS, JOULES, PER_SECOND)
+_NUMERIC: Final = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]?\d{1,3})?")
+_FLAGS: Final = {"True": True, "False": False}
+_TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool"
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a table that cannot be written, before the work.
+
+    Raises:
+        OutputError: Its suffix is none of those that are known.
+        PodsimError: Parquet is asked for, and pyarrow is not installed.
+    """
+    if path.suffix not in SUFFIXES:
+        what = f"`{path.suffix}` is not a format for tables" if path.suffix else "the name of a table needs a suffix"
+        raise OutputError(what, where=str(path), do=f"end the name in {' or '.join(SUFFIXES)}")
+    if path.suffix == PARQUET:
+        _pyarrow()
+
+
+def unit_of(column: str) -> str | None:
+    """The SI unit of a column of figures; None of those without one.
+
+    >>> unit_of("weight_update_s"), unit_of("breakdown.matmul"), unit_of("mfu")
+    ('s', 's', None)
+    """
+    unit = metric_of(column).unit
+    return unit if unit in _SI else None
+
+
+def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
+    """Write all rows, whole or not at all.
+
+    Args:
+        path: A `.parquet` or `.csv` file, which is replaced.
+        rows_of: Gives the rows, each time it is called.
+        about: What the table stands on, kept in its metadata; beside a CSV, which has none.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    types = _types(rows_of())
+    temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
+    try:
+        write = _write_parquet if path.suffix == PARQUET else _write_csv
+        write(temporary, types, rows_of(), about)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        if path.suffix == CSV:  # before the table, which is not known without it
+            known = {**about, "sha256": _sha256(temporary)}
+            write_atomically(about_file(path), (json.dumps(known, indent=2) + "\n").encode())
+        temporary.replace(path)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or type(error).__name__}"
+        raise OutputError(
+            what, where=str(path), do="make room; the same command writes it from the rows kept"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def fingerprint_of(path: Path) -> str | None:
+    """Of what a finished table holds; None of one that does not say it, or that was changed."""
+    if path.suffix == CSV:
+        try:
+            about = json.loads(about_file(path).read_bytes())
+            return str(about["fingerprint"]) if about["sha256"] == _sha256(path) else None
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return None
+    arrow, parquet = _pyarrow()
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+    except (OSError, arrow.ArrowException):
+        return None
+    found: bytes | None = metadata.get(b"podsim.fingerprint")
+    return None if found is None else found.decode(errors="replace")
+
+
+def about_file(path: Path) -> Path:
+    """Where it is written what a CSV table stands on."""
+    return path.with_name(f"{path.name}.json")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a finished table, a few of them in memory at a time; nothing is None."""
+    if path.suffix == CSV:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield {name: _read(text) for name, text in row.items()}
+        return
+    _, parquet = _pyarrow()
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+
+def _read(text: str) -> Any:
+    """A cell of a CSV table."""
+    if not text or not _NUMERIC.fullmatch(text):
+        return _FLAGS.get(text, text) if text else None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _types(rows: Iterable[Row]) -> dict[str, str]:
+    """The type of each column that holds anything, in the order in which they first appear."""
+    found: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            found.setdefault(name, set()).add(type(value))
+    return {name: _type(name, kinds - {type(None)}) for name, kinds in found.items()}
+
+
+def _type(name: str, kinds: set[type]) -> str:
+    if not kinds and unit_of(name):
+        return _REAL
+    if kinds and kinds <= {bool}:
+        return _FLAG
+    if kinds and kinds <= {int}:
+        return _WHOLE
+    return _REAL if kinds and kinds <= {int, float} else _TEXT
+
+
+def _cell(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    return str(value) if kind == _TEXT else float(value) if kind == _REAL else value
+
+
+def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _about: Mapping[str, str]) -> None:
+    with path.open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(map(harmless.csv, types))
+        for row in rows:
+            cells = (_cell(row.get(name), kind) for name, kind in types.items())
+            writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in cells])
+
+
+def _write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Row], about: Mapping[str, str]) -> None:
+    arrow, parquet = _pyarrow()
+    fields = [
+        arrow.field(name, getattr(arrow, kind + "_" * (kind == _FLAG))(), metadata=_unit_metadata(name, kind))
+        for name, kind in types.items()
+    ]
+    schema = arrow.schema(fields, metadata={f"podsim.{key}": value for key, value in about.items()})
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(rows):
+            columns = {name: [_cell(row.get(name), kind) for row in batch] for name, kind in types.items()}
+            writer.write_table(arrow.table(columns, schema=schema))
+
+
+def _unit_metadata(name: str, kind: str) -> dict[str, str] | None:
+    unit = unit_of(name) if kind in (_REAL, _WHOLE) else None
+    return {"unit": unit} if unit else None
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
+    left = iter(rows)
+    while batch := list(islice(left, _ROWS_AT_ONCE)):
+        yield batch
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        do = "pip install 'podsim[sweep]', or give a name that ends in .csv"
+        raise PodsimError("Parquet needs pyarrow, which is not installed", do=do) from error
+    return pa, parquet

@@ -1,0 +1,123 @@
+"""EfficientNet: inverted bottlenecks with squeeze and excitation, scaled in width, depth and resolution.
+
+Source: [tan2019]; [masters2021] for groups of 16 channels and an expansion of 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from podsim.models.block import Block
+from podsim.models.convnet.blocks import (
+    BATCH_NORM,
+    NormStyle,
+    SqueezeExcite,
+    chain_block,
+    classifier_block,
+    conv_norm,
+    residual_block,
+)
+from podsim.models.convnet.features import Features
+from podsim.models.convnet.layers import Chain, Layer
+from podsim.models.convnet.stem import image, stem_block
+from podsim.models.layers import HALF, Formats
+
+# Expansion, channels, repeats, stride, window of every stage of B0.
+_STAGES = (
+    (False, 16, 1, 1, 3),
+    (True, 24, 2, 2, 3),
+    (True, 40, 2, 2, 5),
+    (True, 80, 3, 2, 3),
+    (True, 112, 3, 1, 5),
+    (True, 192, 4, 2, 5),
+    (True, 320, 1, 1, 3),
+)
+# Width, depth, image size.
+_SCALES = {
+    "b0": (1.0, 1.0, 224),
+    "b1": (1.0, 1.1, 240),
+    "b2": (1.1, 1.2, 260),
+    "b3": (1.2, 1.4, 300),
+    "b4": (1.4, 1.8, 380),
+}
+_STEM_CHANNELS, _HEAD_CHANNELS = 32, 1280
+_CHANNEL_GRAIN, _LEAST_SHARE = 8, 0.9
+_SQUEEZE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EfficientNetShape:
+    """Dimensions of an EfficientNet.
+
+    Attributes:
+        size: `b0` to `b4`.
+        group_size: Channels of a group of the spatial convolutions; 1 is depthwise.
+        expand_ratio: Widening inside a block.
+        image_size: Height and width of an image; the published one if None.
+        class_count: Classes.
+        norm: How it normalises.
+    """
+
+    size: str = "b0"
+    group_size: int = 1
+    expand_ratio: int = 6
+    image_size: int | None = None
+    class_count: int = 1000
+    norm: NormStyle = BATCH_NORM
+
+    def images(self, batch: int) -> Features:
+        """What it reads."""
+        return image(batch, self.image_size or _SCALES[self.size][2])
+
+    def channels(self, base: int) -> int:
+        """Scaled to a multiple of 8, never by more than a tenth down."""
+        wanted = base * _SCALES[self.size][0]
+        rounded = max(_CHANNEL_GRAIN, int(wanted + _CHANNEL_GRAIN / 2) // _CHANNEL_GRAIN * _CHANNEL_GRAIN)
+        return rounded if rounded >= _LEAST_SHARE * wanted else rounded + _CHANNEL_GRAIN
+
+    def repeats(self, base: int) -> int:
+        """Scaled and rounded up."""
+        return math.ceil(base * _SCALES[self.size][1])
+
+
+def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) -> tuple[Block, ...]:
+    """The blocks `stem`, `block1a`, `block2a`, `block2b`, …, `head` for a micro-batch of `batch` images.
+
+    Raises:
+        ModelError: Images are too small, or the group size does not divide a width.
+    """
+    stem, features = stem_block(shape.images(batch), shape.channels(_STEM_CHANNELS), 3, shape.norm, formats, "swish")
+    blocks = [stem]
+    for stage, (expands, base, count, first_stride, window) in enumerate(_STAGES, start=1):
+        for unit in range(shape.repeats(count)):
+            stride = first_stride if unit == 0 else 1
+            ratio = shape.expand_ratio if expands else 1
+            main = Chain(tuple(_unit(shape, features, shape.channels(base), ratio, stride, window)))
+            name = f"block{stage}{chr(ord('a') + unit)}"
+            if main.out == features:
+                blocks.append(residual_block(name, features, main, Chain(), formats))
+            else:
+                blocks.append(chain_block(name, features, main, formats))
+            features = main.out
+    last = conv_norm("conv", features, shape.channels(_HEAD_CHANNELS), 1, shape.norm, activation="swish")
+    return (*blocks, classifier_block("head", last, features, shape.class_count, formats))
+
+
+def _unit(
+    shape: EfficientNetShape, source: Features, channels: int, ratio: int, stride: int, window: int
+) -> Iterator[Layer]:
+    """Widen, convolve in groups, weight the channels, narrow."""
+    inner = source
+    if ratio > 1:
+        wide = conv_norm("expand", source, source.channels * ratio, 1, shape.norm, activation="swish")
+        yield from wide
+        inner = wide[-1].out
+    groups = max(1, inner.channels // shape.group_size)
+    spatial = conv_norm(
+        "spatial", inner, inner.channels, window, shape.norm, stride=stride, groups=groups, activation="swish"
+    )
+    yield from spatial
+    yield SqueezeExcite("squeeze_excite", spatial[-1].out, max(1, source.channels // _SQUEEZE))
+    yield from conv_norm("project", spatial[-1].out, channels, 1, shape.norm)

@@ -1,0 +1,252 @@
+"""Layers of convolutional networks, forward and backward, for chains and residual blocks.
+
+A layer knows its input and output, its parameters, what it keeps for the backward pass, and the
+operations of both passes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from podsim.models.block import Parameter
+from podsim.models.convnet.features import Features, check_groups
+from podsim.models.layers import GraphBuilder, linear, linear_backward
+from podsim.models.op import Conv, Direction
+
+Activation = Literal["relu", "swish"]
+
+
+class Layer(Protocol):
+    """Interface of a layer."""
+
+    @property
+    def out(self) -> Features:
+        """What it hands on."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Trained tensors."""
+
+    @property
+    def kept_elements(self) -> int:
+        """Elements of its result that the backward pass reads."""
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """Append the forward pass; returns the name of the result."""
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Append the backward pass; returns the name of the input's gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution without bias, padded so that stride 1 keeps the size.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+        out_channels: Channels of the result.
+        window: Length of the filter along every axis.
+        stride: Step between positions.
+        groups: Groups.
+        needs_input_gradient: Whether something in front of it is trained.
+        result_is_read: Whether the backward pass of the layer behind it reads its result again, as a norm does.
+    """
+
+    name: str
+    source: Features
+    out_channels: int
+    window: int
+    stride: int = 1
+    groups: int = 1
+    needs_input_gradient: bool = True
+    result_is_read: bool = True
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """Spatial size of the filter."""
+        return (self.window,) * len(self.source.size)
+
+    @property
+    def out(self) -> Features:
+        """Its result."""
+        for channels in (self.source.channels, self.out_channels):
+            check_groups(self.name, channels, self.groups, "model.group_size")
+        return self.source.strided(self.stride).with_channels(self.out_channels)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """(out channels, in channels of a group, *kernel)."""
+        return (self.out_channels, self.source.channels // self.groups, *self.kernel)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The filter."""
+        return (Parameter(f"{self.name}/weight", self.weight_shape),)
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result, if it is read again."""
+        return self.out.element_count if self.result_is_read else 0
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One convolution."""
+        return self._add(g, "forward", self.out.shape, (source, f"@{self.name}/weight"))
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Input gradient, weight gradient and its accumulation."""
+        weights = self._add(g, "weight_grad", self.weight_shape, (f"@{self.name}/input", gradient))
+        g.accumulate(self.name, self.weight_shape, weights)
+        if not self.needs_input_gradient:
+            return gradient
+        return self._add(g, "input_grad", self.source.shape, (gradient, f"@{self.name}/weight"))
+
+    def _add(self, g: GraphBuilder, direction: Direction, shape: tuple[int, ...], inputs: tuple[str, str]) -> str:
+        name = self.name if direction == "forward" else f"{self.name}/{direction}"
+        return g.add(
+            Conv(
+                name=g.name(name),
+                shape=shape,
+                dtype=g.dtype,
+                inputs=inputs,
+                batch=self.source.batch,
+                in_channels=self.source.channels,
+                out_channels=self.out_channels,
+                group_count=self.groups,
+                input_size=self.source.size,
+                output_size=self.out.size,
+                kernel=self.kernel,
+                stride=(self.stride,) * len(self.kernel),
+                direction=direction,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """An activation function.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads.
+        function: Which.
+    """
+
+    name: str
+    source: Features
+    function: Activation = "relu"
+
+    @property
+    def out(self) -> Features:
+        """As large as its input."""
+        return self.source
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """None."""
+        return ()
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result; a swish keeps its input too."""
+        return self.source.element_count * (1 if self.function == "relu" else 2)
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One pass."""
+        return g.elementwise(self.function, self.source.shape, (source,), name=self.name)
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """One pass."""
+        inputs = (gradient, f"@{self.name}")
+        return g.elementwise(f"{self.function}_grad", self.source.shape, inputs, name=f"{self.name}/grad")
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A dense layer with bias on features without positions.
+
+    Attributes:
+        name: Its name within the block.
+        source: What it reads; positions count as channels.
+        width: Channels of the result.
+    """
+
+    name: str
+    source: Features
+    width: int
+
+    @property
+    def out(self) -> Features:
+        """Its result."""
+        return Features(self.source.batch, self.width, ())
+
+    @property
+    def inner(self) -> int:
+        """Elements per image that it reads."""
+        return self.source.channels * math.prod(self.source.size)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Weights and bias."""
+        return (
+            Parameter(f"{self.name}/weight", (self.inner, self.width)),
+            Parameter(f"{self.name}/bias", (self.width,)),
+        )
+
+    @property
+    def kept_elements(self) -> int:
+        """Its result."""
+        return self.out.element_count
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """One product, one bias."""
+        return linear(g, self.name, self.source.batch, self.inner, self.width, source)
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """Three gradients."""
+        return linear_backward(g, self.name, self.source.batch, self.inner, self.width, gradient)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Layers one after the other.
+
+    Attributes:
+        layers: All of them, each reading what the one before hands on.
+    """
+
+    layers: tuple[Layer, ...] = field(default_factory=tuple)
+
+    @property
+    def out(self) -> Features:
+        """What the last one hands on."""
+        return self.layers[-1].out
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Of all layers."""
+        return tuple(parameter for layer in self.layers for parameter in layer.parameters)
+
+    @property
+    def kept_elements(self) -> int:
+        """Of all layers."""
+        return sum(layer.kept_elements for layer in self.layers)
+
+    @property
+    def widest_elements(self) -> int:
+        """Elements of the largest result."""
+        return max((layer.out.element_count for layer in self.layers), default=0)
+
+    def forward(self, g: GraphBuilder, source: str) -> str:
+        """In order."""
+        for layer in self.layers:
+            source = layer.forward(g, source)
+        return source
+
+    def backward(self, g: GraphBuilder, gradient: str) -> str:
+        """In reverse order."""
+        for layer in reversed(self.layers):
+            gradient = layer.backward(g, gradient)
+        return gradient

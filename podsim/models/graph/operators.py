@@ -1,0 +1,247 @@
+"""What each operator of ONNX costs, as operations of a workload.
+
+An operator without a vertex of its own stands as the one with the most similar work: an error function
+as a gelu, comparisons and choices as a maximum. A view of a tensor is free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from podsim.models.graph.node import Node, Shape, Tensor
+from podsim.models.graph.norms import NORMS
+from podsim.models.graph.products import PRODUCTS
+from podsim.models.layers import GraphBuilder, softmax
+from podsim.models.op import Pool
+
+Mapper = Callable[[Node, GraphBuilder], None]
+
+PASSES: dict[str, tuple[str, ...]] = {
+    "Abs": ("scale",),
+    "And": ("max",),
+    "Ceil": ("scale",),
+    "Celu": ("exp", "max"),
+    "Clip": ("max",),
+    "Elu": ("exp", "max"),
+    "Equal": ("max",),
+    "Erf": ("gelu",),
+    "Exp": ("exp",),
+    "Floor": ("scale",),
+    "Gelu": ("gelu",),
+    "Greater": ("max",),
+    "GreaterOrEqual": ("max",),
+    "HardSigmoid": ("scaled_add", "max"),
+    "HardSwish": ("scaled_add", "max", "mul"),
+    "IsInf": ("max",),
+    "IsNaN": ("max",),
+    "LeakyRelu": ("relu",),
+    "Less": ("max",),
+    "LessOrEqual": ("max",),
+    "Log": ("log",),
+    "Max": ("max",),
+    "Min": ("max",),
+    "Mish": ("exp", "log", "tanh", "mul"),
+    "Neg": ("scale",),
+    "Not": ("max",),
+    "Or": ("max",),
+    "PRelu": ("relu",),
+    "Reciprocal": ("inverse",),
+    "Relu": ("relu",),
+    "Round": ("scale",),
+    "Selu": ("exp", "max"),
+    "Sigmoid": ("sigmoid",),
+    "Sign": ("scale",),
+    "Softplus": ("exp", "log"),
+    "Softsign": ("max", "divide"),
+    "Sqrt": ("sqrt",),
+    "Sub": ("sub",),
+    "Sum": ("add",),
+    "Swish": ("swish",),
+    "Tanh": ("tanh",),
+    "ThresholdedRelu": ("relu",),
+    "Where": ("max",),
+    "Xor": ("max",),
+}
+"""Passes over the result."""
+
+BROADCAST: dict[str, tuple[str, str]] = {
+    "Add": ("add", "add"),
+    "Mul": ("mul", "scale"),
+    "Div": ("divide", "scale"),
+}
+"""Passes with another tensor, and with a constant number; a constant vector is a `bias_add`."""
+
+REDUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "ArgMax": ((), ()),
+    "ArgMin": ((), ()),
+    "GlobalAveragePool": ((), ()),
+    "GlobalMaxPool": ((), ()),
+    "ReduceL1": (("scale",), ()),
+    "ReduceL2": (("square",), ("sqrt",)),
+    "ReduceLogSum": ((), ("log",)),
+    "ReduceLogSumExp": (("exp",), ("log",)),
+    "ReduceMax": ((), ()),
+    "ReduceMean": ((), ()),
+    "ReduceMin": ((), ()),
+    "ReduceProd": ((), ()),
+    "ReduceSum": ((), ()),
+    "ReduceSumSquare": (("square",), ()),
+}
+"""Passes over the input, and over the result."""
+
+FREE = {
+    "Constant",
+    "ConstantOfShape",
+    "Dropout",
+    "Expand",
+    "Flatten",
+    "Identity",
+    "Reshape",
+    "Shape",
+    "Size",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Unsqueeze",
+}
+"""Views of what lies on the tiles, and what is known before the run."""
+
+MOVES = {"Concat", "DepthToSpace", "Pad", "Reverse", "SpaceToDepth", "Tile", "Transpose"}
+"""The same elements in another place."""
+
+_POOLS = {"AveragePool", "LpPool", "MaxPool"}
+_NEW_SOFTMAX = 13
+_TAPS_PER_AXIS = 2
+
+
+def mapper_of(node: Node) -> Mapper | None:
+    """What turns a node into operations, or None if nothing does."""
+    name = node.operator
+    if name in FREE or (name == "Cast" and node.source.is_float == node.result.is_float):
+        return _free
+    if name == "Pow":
+        return _power if _exponent(node) is not None else _general_power
+    for names, mapper in _TABLES:
+        if name in names:
+            return mapper
+    return None
+
+
+def _free(node: Node, g: GraphBuilder) -> None:
+    """A mapper of nodes that cost nothing."""
+
+
+def _shape(tensor: Tensor) -> Shape:
+    assert tensor.shape is not None
+    return tensor.shape
+
+
+def _apply(g: GraphBuilder, functions: Sequence[str], shape: Shape, source: str) -> str:
+    for function in functions:
+        source = g.elementwise(function, shape, (source,))
+    return source
+
+
+def _at(tensor: Tensor) -> str:
+    return f"@{tensor.name}"
+
+
+def _passes(node: Node, g: GraphBuilder) -> None:
+    _apply(g, PASSES[node.operator], _shape(node.result), _at(node.source))
+
+
+def _broadcast(node: Node, g: GraphBuilder) -> None:
+    """With another tensor, a constant number, or a constant that is spread over the other operand."""
+    full, number = BROADCAST[node.operator]
+    small = min(node.read, key=lambda each: each.element_count)
+    if small.constant and small.element_count == 1:
+        full = number
+    elif small.constant and small.element_count < node.result.element_count:
+        full = "bias_add"
+    g.elementwise(full, _shape(node.result), [_at(each) for each in node.read])
+
+
+def _exponent(node: Node) -> str | None:
+    """The vertex of a power with a small constant exponent."""
+    return {2.0: "square", 0.5: "sqrt", -1.0: "inverse", -0.5: "rsqrt"}.get(node.constants.get(1, 0.0))
+
+
+def _power(node: Node, g: GraphBuilder) -> None:
+    g.elementwise(_exponent(node) or "square", _shape(node.result), (_at(node.source),))
+
+
+def _general_power(node: Node, g: GraphBuilder) -> None:
+    _apply(g, ("log", "scale", "exp"), _shape(node.result), _at(node.source))
+
+
+def _cast(node: Node, g: GraphBuilder) -> None:
+    g.elementwise("cast", _shape(node.result), (_at(node.source),))
+
+
+def _softmax(node: Node, g: GraphBuilder) -> None:
+    shape = _shape(node.source)
+    new = node.version >= _NEW_SOFTMAX
+    axis = int(node.attributes.get("axis", -1 if new else 1)) % max(1, len(shape))
+    columns = shape[axis] if new else math.prod(shape[axis:])
+    out = softmax(g, math.prod(shape) // columns, columns, _at(node.source))
+    if node.operator == "LogSoftmax":
+        g.elementwise("log", shape, (out,))
+
+
+def _reduce(node: Node, g: GraphBuilder) -> None:
+    before, after = REDUCTIONS[node.operator]
+    source = _apply(g, before, _shape(node.source), _at(node.source))
+    total = g.reduce("sum", _shape(node.result), node.source.element_count, source)
+    _apply(g, after, _shape(node.result), total)
+
+
+def _pool(node: Node, g: GraphBuilder) -> None:
+    window = math.prod(node.attributes["kernel_shape"])
+    shape, inputs = _shape(node.result), (_at(node.source),)
+    g.add(Pool(name=g.name("pool"), shape=shape, dtype=g.dtype, inputs=inputs, window=window))
+
+
+def _move(node: Node, g: GraphBuilder) -> None:
+    g.rearrange("move", _shape(node.result), _at(node.source))
+
+
+def _resize(node: Node, g: GraphBuilder) -> None:
+    """Copies of the nearest, or sums over the neighbours along every axis that changes."""
+    shape = _shape(node.result)
+    out = g.rearrange("move", shape, _at(node.source))
+    if node.attributes.get("mode", "nearest") != "nearest":
+        axes = sum(new != old for new, old in zip(shape, _shape(node.source), strict=True))
+        _apply(g, ("scaled_add",) * (_TAPS_PER_AXIS**axes - 1), shape, out)
+
+
+def _gather(node: Node, g: GraphBuilder) -> None:
+    """Rows of a table; a single index is a view."""
+    table, indices, axis = _shape(node.source), node.inputs[1], int(node.attributes.get("axis", 0))
+    count = indices.element_count if indices is not None else 1
+    if count > 1:
+        width = node.result.element_count // count
+        g.gather("rows", (count, width), table[axis], (_at(node.source), "@indices"))
+
+
+def _product(node: Node, g: GraphBuilder) -> None:
+    PRODUCTS[node.operator](node, g)
+
+
+def _norm(node: Node, g: GraphBuilder) -> None:
+    NORMS[node.operator](node, g)
+
+
+_TABLES: tuple[tuple[frozenset[str], Mapper], ...] = (
+    (frozenset(PRODUCTS), _product),
+    (frozenset(NORMS), _norm),
+    (frozenset(PASSES), _passes),
+    (frozenset(BROADCAST), _broadcast),
+    (frozenset(REDUCTIONS), _reduce),
+    (frozenset(MOVES), _move),
+    (frozenset(_POOLS), _pool),
+    (frozenset({"Softmax", "LogSoftmax"}), _softmax),
+    (frozenset({"Resize", "Upsample"}), _resize),
+    (frozenset({"Gather"}), _gather),
+    (frozenset({"Cast"}), _cast),
+)

@@ -1,0 +1,287 @@
+"""Composite layers as short sequences of primitive operations, forward and backward.
+
+Each function appends to a `GraphBuilder` and returns the name of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from podsim.models.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
+
+
+class GraphBuilder:
+    """Collects the operations of one block in execution order, with unique names."""
+
+    def __init__(self, prefix: str, dtype: DType = "fp16", accumulator: DType = "fp16") -> None:
+        """Start an empty sequence.
+
+        Args:
+            prefix: How the names of its operations begin.
+            dtype: Number format of results.
+            accumulator: Number format of accumulated gradients.
+        """
+        self.dtype, self._prefix, self._accumulator = dtype, prefix, accumulator
+        self._ops: dict[str, Op] = {}
+        self._partial_sums: list[str] = []
+
+    def ops(self) -> tuple[Op, ...]:
+        """The operations so far, in order."""
+        return tuple(self._ops.values())
+
+    def partial_sums(self) -> tuple[str, ...]:
+        """Operations whose results the shards of a layer have to add up, in order."""
+        return tuple(self._partial_sums)
+
+    def add_up(self, source: str) -> str:
+        """Note that a result is a partial sum over shards."""
+        self._partial_sums.append(source)
+        return source
+
+    def name(self, name: str) -> str:
+        """The full name of the next operation called `name`, made unique by a number."""
+        full, number = f"{self._prefix}/{name}", 2
+        while full in self._ops:
+            full, number = f"{self._prefix}/{name}.{number}", number + 1
+        return full
+
+    def add(self, op: Op) -> str:
+        """Append an operation and return its name."""
+        self._ops[op.name] = op
+        return op.name
+
+    def matmul(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        inner: int,
+        inputs: tuple[str, str],
+        *,
+        weights: bool = False,
+        left_arranged: bool = False,
+        gradient_of_weights: bool = False,
+    ) -> str:
+        """Append a product.
+
+        Args:
+            name: Its name.
+            shape: Shape of the result.
+            inner: Length of the contracted axis.
+            inputs: Both operands.
+            weights: The right operand is a parameter in the plan's layout, and the left one an activation
+                that keeps its groups of channels from one operation to the next.
+            left_arranged: The left operand keeps its groups of channels.
+            gradient_of_weights: The result goes where the weights lie.
+        """
+        return self.add(
+            MatMul(
+                name=self.name(name),
+                shape=shape,
+                dtype=self.dtype,
+                inner=inner,
+                inputs=inputs,
+                left_arranged=weights or left_arranged,
+                right_arranged=weights,
+                output_arranged=not gradient_of_weights,
+            )
+        )
+
+    def elementwise(
+        self,
+        function: str,
+        shape: tuple[int, ...],
+        inputs: Sequence[str],
+        dtype: DType | None = None,
+        name: str = "",
+    ) -> str:
+        """Append one elementwise pass, in the format of the results unless another is given."""
+        return self.add(
+            Elementwise(
+                name=self.name(name or function),
+                shape=shape,
+                inputs=tuple(inputs),
+                function=function,
+                dtype=dtype or self.dtype,
+            )
+        )
+
+    def accumulate(self, parameter: str, shape: tuple[int, ...], gradient: str) -> str:
+        """Append the addition of a gradient to its accumulator."""
+        inputs = (gradient, f"@{parameter}/accumulator")
+        return self.elementwise("scaled_add", shape, inputs, self._accumulator, name=f"{parameter}/accumulate")
+
+    def reduce(self, name: str, shape: tuple[int, ...], input_count: int, source: str) -> str:
+        """Append a reduction of `input_count` elements to `shape`, summed in single precision."""
+        return self.add(
+            Reduce(name=self.name(name), shape=shape, dtype="fp32", inputs=(source,), input_count=input_count)
+        )
+
+    def rearrange(self, name: str, shape: tuple[int, ...], source: str) -> str:
+        """Append a change of layout."""
+        return self.add(Rearrange(name=self.name(name), shape=shape, dtype=self.dtype, inputs=(source,)))
+
+    def gather(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
+        """Append a look-up of rows."""
+        return self.add(
+            Gather(name=self.name(name), shape=shape, dtype=self.dtype, inputs=inputs, table_rows=table_rows)
+        )
+
+    def scatter_add(
+        self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, accumulate: bool = False
+    ) -> str:
+        """Append an update of rows; `accumulate` says that the table is a gradient accumulator."""
+        dtype = self._accumulator if accumulate else self.dtype
+        return self.add(
+            ScatterAdd(name=self.name(name), shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows)
+        )
+
+
+def linear(
+    g: GraphBuilder,
+    name: str,
+    rows: int,
+    inner: int,
+    columns: int,
+    source: str,
+    *,
+    bias: bool = True,
+    groups: int = 1,
+) -> str:
+    """Dense layer, or `groups` of them side by side: one product with the weights, one broadcast add of the bias."""
+    out = g.matmul(name, (groups, rows, columns), inner, (source, f"@{name}/weight"), weights=True)
+    shape = (groups * rows, columns)
+    return g.elementwise("bias_add", shape, (out, f"@{name}/bias"), name=f"{name}/bias") if bias else out
+
+
+def linear_backward(
+    g: GraphBuilder,
+    name: str,
+    rows: int,
+    inner: int,
+    columns: int,
+    gradient: str,
+    *,
+    bias: bool = True,
+    groups: int = 1,
+) -> str:
+    """Input gradient, weight gradient with its accumulation, and bias gradient of the same."""
+    grad_in = g.matmul(
+        f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
+    )
+    grad_w = g.matmul(
+        f"{name}/weight_grad",
+        (groups, inner, columns),
+        rows,
+        (f"@{name}/input", gradient),
+        gradient_of_weights=True,
+    )
+    g.accumulate(name, (groups * inner, columns), grad_w)
+    if bias:
+        grad_b = g.reduce(f"{name}/bias_grad", (groups * columns,), groups * rows * columns, gradient)
+        g.accumulate(f"{name}/bias", (groups * columns,), grad_b)
+    return grad_in
+
+
+def softmax(g: GraphBuilder, rows: int, columns: int, source: str) -> str:
+    """Softmax over the last axis: maximum, subtract, exponential, sum, scale."""
+    shape = (rows, columns)
+    top = g.reduce("softmax/max", (rows,), rows * columns, source)
+    shifted = g.elementwise("sub", shape, (source, top), name="softmax/sub")
+    power = g.elementwise("exp", shape, (shifted,), name="softmax/exp")
+    total = g.reduce("softmax/sum", (rows,), rows * columns, power)
+    inverse = g.elementwise("inverse", (rows,), (total,), "fp32", name="softmax/inverse")
+    return g.elementwise("mul", shape, (power, inverse), name="softmax/scale")
+
+
+def softmax_backward(g: GraphBuilder, rows: int, columns: int, probabilities: str, gradient: str) -> str:
+    """Gradient of softmax: p·(dy - sum(p·dy))."""
+    shape = (rows, columns)
+    product = g.elementwise("mul", shape, (probabilities, gradient), name="softmax/mul")
+    total = g.reduce("softmax/sum", (rows,), rows * columns, product)
+    scaled = g.elementwise("mul", shape, (probabilities, total), name="softmax/mul")
+    return g.elementwise("sub", shape, (product, scaled), name="softmax/sub")
+
+
+def layer_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str) -> str:
+    """Layer norm: mean and mean of squares, normalise, scale and shift."""
+    shape = (rows, columns)
+    squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
+    mean = g.reduce(f"{name}/mean", (rows,), rows * columns, source)
+    power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
+    inverse = g.elementwise("rsqrt", (rows,), (mean, power), "fp32", name=f"{name}/rsqrt")
+    centred = g.elementwise("sub", shape, (source, mean), name=f"{name}/centre")
+    normal = g.elementwise("mul", shape, (centred, inverse), name=f"{name}/normalise")
+    scaled = g.elementwise("bias_add", shape, (normal, f"@{name}/gamma"), name=f"{name}/scale")
+    return g.elementwise("bias_add", shape, (scaled, f"@{name}/beta"), name=f"{name}/shift")
+
+
+def layer_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:
+    """Gradients of layer norm with respect to its input, gamma and beta."""
+    shape = (rows, columns)
+    normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
+    product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
+    for parameter, source in (("gamma", product), ("beta", gradient)):
+        total = g.reduce(f"{name}/{parameter}_grad", (columns,), rows * columns, source)
+        g.accumulate(f"{name}/{parameter}", (columns,), total)
+    scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
+    first = g.reduce(f"{name}/mean_grad", (rows,), rows * columns, scaled)
+    second = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)
+    centred = g.elementwise("sub", shape, (scaled, first), name=f"{name}/centre")
+    fixed = g.elementwise("scaled_add", shape, (centred, second), name=f"{name}/correct")
+    return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
+
+
+def rms_norm(g: GraphBuilder, name: str, rows: int, columns: int, source: str, *, plus_one: bool = False) -> str:
+    """Norm by the root of the mean square, and scale; by one more than gamma with `plus_one`."""
+    gamma = f"@{name}/gamma"
+    if plus_one:
+        gamma = g.elementwise("add", (columns,), (gamma, "@one"), name=f"{name}/plus_one")
+    shape = (rows, columns)
+    squares = g.elementwise("square", shape, (source,), name=f"{name}/square")
+    power = g.reduce(f"{name}/power", (rows,), rows * columns, squares)
+    inverse = g.elementwise("rsqrt", (rows,), (power,), "fp32", name=f"{name}/rsqrt")
+    normal = g.elementwise("mul", shape, (source, inverse), name=f"{name}/normalise")
+    return g.elementwise("bias_add", shape, (normal, gamma), name=f"{name}/scale")
+
+
+def rms_norm_backward(g: GraphBuilder, name: str, rows: int, columns: int, gradient: str) -> str:
+    """Gradients of the same with respect to its input and gamma."""
+    shape = (rows, columns)
+    normal = g.elementwise("mul", shape, (f"@{name}/input", f"@{name}/inverse"), name=f"{name}/whiten")
+    product = g.elementwise("mul", shape, (gradient, normal), name=f"{name}/mul")
+    total = g.reduce(f"{name}/gamma_grad", (columns,), rows * columns, product)
+    g.accumulate(f"{name}/gamma", (columns,), total)
+    scaled = g.elementwise("bias_add", shape, (gradient, f"@{name}/gamma"), name=f"{name}/scale")
+    power = g.reduce(f"{name}/power_grad", (rows,), rows * columns, product)
+    fixed = g.elementwise("scaled_add", shape, (scaled, power), name=f"{name}/correct")
+    return g.elementwise("mul", shape, (fixed, f"@{name}/inverse"), name=f"{name}/scale_back")
+
+
+def rotate(g: GraphBuilder, shape: tuple[int, int], source: str) -> str:
+    """Rotary positions, x·cos + turned(x)·sin; their gradient is the same with the angle reversed."""
+    turned = g.rearrange("rotary/turn", shape, source)
+    cosines = g.elementwise("mul", shape, (source, "@cosines"), name="rotary/cosine")
+    sines = g.elementwise("mul", shape, (turned, "@sines"), name="rotary/sine")
+    return g.elementwise("add", shape, (cosines, sines), name="rotary/add")
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Number formats of a network.
+
+    Attributes:
+        dtype: Weights, activations and their gradients.
+        accumulator: Accumulated gradients.
+    """
+
+    dtype: DType = "fp16"
+    accumulator: DType = "fp16"
+
+    def builder(self, prefix: str) -> GraphBuilder:
+        """An empty sequence of operations."""
+        return GraphBuilder(prefix, self.dtype, self.accumulator)
+
+
+HALF: Final = Formats()

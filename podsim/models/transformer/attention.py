@@ -1,0 +1,196 @@
+"""The attention block of a layer, forward and backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from podsim.models.block import Block, Parameter
+from podsim.models.layers import (
+    GraphBuilder,
+    linear,
+    linear_backward,
+    rotate,
+    softmax,
+    softmax_backward,
+)
+from podsim.models.transformer.residual import add_up, finish, finish_backward, norm, start_backward
+from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Dimensions of one attention block.
+
+    Attributes:
+        layer: The layers it belongs to.
+        name: Of the block.
+        memory_length: Tokens of another sequence that it attends to; None for its own.
+        handed_on: Elements that go past the block to the next one, beside its output.
+    """
+
+    layer: LayerShape
+    name: str = "attention"
+    memory_length: int | None = None
+    handed_on: int = 0
+
+    @property
+    def key_count(self) -> int:
+        """Tokens that each query meets."""
+        batch = self.layer.batch
+        return self.memory_length or batch.context_length or batch.sequence_length
+
+    @property
+    def scores(self) -> tuple[int, int, int]:
+        """(batch x key heads, queries of all heads that share them, keys)."""
+        layer, batch = self.layer, self.layer.batch
+        sharing = -(-layer.shard_heads // layer.shard_kv_heads)
+        return (batch.size * layer.shard_kv_heads, batch.sequence_length * sharing, self.key_count)
+
+    @property
+    def context(self) -> tuple[int, int, int]:
+        """The weighted values, shaped like the queries."""
+        return (*self.scores[:2], self.layer.head_size)
+
+    @property
+    def keys(self) -> tuple[int, int, int]:
+        """Keys, and values."""
+        return (self.scores[0], self.key_count, self.layer.head_size)
+
+    def projections(self) -> dict[str, tuple[int, int]]:
+        """(rows, width) of each input projection."""
+        layer, tokens = self.layer, self.layer.tokens
+        if self.memory_length is not None:
+            memory = layer.batch.size * self.memory_length
+            return {"query": (tokens, layer.attention_size), "key_value": (memory, 2 * layer.kv_size)}
+        if layer.split_qkv:
+            return {
+                "query": (tokens, layer.attention_size),
+                "key": (tokens, layer.kv_size),
+                "value": (tokens, layer.kv_size),
+            }
+        return {"qkv": (tokens, layer.attention_size + 2 * layer.kv_size)}
+
+
+def attention(a: Attention) -> Block:
+    """The block."""
+    s = a.layer
+    parameters: tuple[Parameter, ...] = ()
+    for name, (_, width) in a.projections().items():
+        parameters += dense_parameters(name, s.hidden_size, width, bias="qkv" in s.biases)
+    parameters += dense_parameters("projection", s.attention_size, s.hidden_size, bias="projection" in s.biases)
+    scores, queries, keys = math.prod(a.scores), s.tokens * s.attention_size, math.prod(a.keys)
+    copies = 2 if s.batch.attention_dropout else 1
+    # Keys and values of a token of every sequence.
+    kept = 2 * s.kv_size * s.batch.size if s.batch.cached else 0
+    forward, backward = _forward(a), _backward(a)
+    return Block(
+        name=a.name,
+        forward=forward.ops(),
+        backward=backward.ops(),
+        parameters=parameters + norm_parameters("norm", s.hidden_size, s.norm),
+        # A feed-forward block beside it reads what it read, or the norm of that.
+        output_elements=(2 if s.parallel else 1) * s.activation_elements + a.handed_on,
+        # Q, K, V, context and the normalised sum; probabilities, and their masked copy under dropout.
+        saved_elements=2 * (queries + keys) + s.activation_elements + copies * scores,
+        partial_sums=forward.partial_sums() + backward.partial_sums(),
+        cache_read_elements=kept * ((s.batch.context_length or 0) - s.batch.sequence_length),
+        cache_written_elements=kept * s.batch.sequence_length,
+    )
+
+
+def _forward(a: Attention) -> GraphBuilder:
+    s, g = a.layer, a.layer.graph(a.name)
+    source = norm(g, s, "@input") if s.pre_norm else "@input"
+    query, key, value = _project(g, a, source)
+    scores = g.matmul("scores", a.scores, s.head_size, (query, key))
+    scores = g.elementwise("scale", a.scores, (scores,))
+    probabilities = softmax(g, math.prod(a.scores[:2]), a.key_count, _masked(g, a, scores))
+    if s.batch.attention_dropout:
+        probabilities = g.elementwise("dropout", a.scores, (probabilities,), name="probabilities/dropout")
+    context = g.matmul("context", a.context, a.key_count, (probabilities, value))
+    sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
+    out = linear(g, "projection", *sizes, context, bias=bias)
+    if not s.parallel:
+        add_up(g, s, out)
+    if not s.leaves_sum_open:
+        finish(g, s, out)
+    return g
+
+
+def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
+    """Queries, keys and values; one name where they come from one product."""
+    s = a.layer
+    sources = {"key_value": "@memory"}
+    made = [
+        linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases)
+        for name, (rows, width) in a.projections().items()
+    ]
+    if s.rotary_size:
+        made = [rotate(g, _rotated(s), made[0]), *made[1:]]
+    if s.batch.cached:
+        g.rearrange("cache", (s.tokens, 2 * s.kv_size), made[-1])
+        return made[0], "@keys", "@values"
+    return made[0], made[len(made) // 2], made[-1]
+
+
+def _rotated(s: LayerShape) -> tuple[int, int]:
+    """Shape of what is rotated of queries and keys."""
+    return s.tokens, (s.shard_heads + s.shard_kv_heads) * s.rotary_size
+
+
+def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
+    """Hide what is not to be seen; a bias for distances comes on top.
+
+    One row per sequence is broadcast; a square, per pack or causal, is laid out like the scores first,
+    but for steps of text generation, which find it laid out.
+    """
+    s = a.layer
+    if s.relative_bias and a.memory_length is None:
+        scores = g.elementwise("add", a.scores, (scores, "@distances"), name="relative_bias")
+    if s.mask == "none":
+        return scores
+    if s.mask == "padding" or a.memory_length is not None:
+        return g.elementwise("bias_add", a.scores, (scores, "@mask"), name="mask")
+    mask = "@mask" if s.batch.is_step else g.rearrange("mask/broadcast", a.scores, "@mask")
+    return g.elementwise("add", a.scores, (scores, mask), name="mask")
+
+
+def _backward(a: Attention) -> GraphBuilder:
+    """The backward pass; empty in a step of text generation."""
+    s, g = a.layer, a.layer.graph(f"{a.name}_backward")
+    if s.batch.is_step:
+        return g
+    gradient, residual = start_backward(g, s)
+    sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
+    gradient = linear_backward(g, "projection", *sizes, gradient, bias=bias)
+    grad_p = g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value"))
+    grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient))
+    if s.batch.attention_dropout:
+        grad_p = g.elementwise("dropout", a.scores, (grad_p,), name="probabilities/dropout")
+    grad_s = softmax_backward(g, math.prod(a.scores[:2]), a.key_count, "@probabilities", grad_p)
+    grad_s = g.elementwise("scale", a.scores, (grad_s,))
+    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"))
+    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"))
+    if s.rotary_size:
+        grad_q = rotate(g, _rotated(s), grad_q)
+    gradients = {"query": grad_q, "key": grad_k, "value": grad_v, "qkv": grad_q, "key_value": grad_k}
+    _project_backward(g, a, gradients, residual)
+    return g
+
+
+def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:
+    """Back through the projections to the block's input, and to the memory that it attends to."""
+    s = a.layer
+    parts = {
+        name: linear_backward(g, name, rows, s.hidden_size, width, gradients[name], bias="qkv" in s.biases)
+        for name, (rows, width) in a.projections().items()
+    }
+    if memory := parts.pop("key_value", ""):
+        shape = (s.batch.size * a.key_count, s.hidden_size)
+        g.elementwise("add", shape, (add_up(g, s, memory), "@memory_gradient"))
+    inner, beside = list(parts.values()), list[str]()
+    if s.parallel:
+        (inner if s.parallel == "one_norm" else beside).append("@feed_forward_gradient")
+    finish_backward(g, s, inner, residual, beside)

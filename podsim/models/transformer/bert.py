@@ -1,0 +1,124 @@
+"""BERT of any size as blocks of operations.
+
+Sources: [devlin2018] for the network; [popart_bert] for what the IPU implementation computes on
+which tensor (masked positions gathered before the MLM head, embedding tied to its decoder).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from podsim.models.block import Workload
+from podsim.models.op import DType
+from podsim.models.transformer.build import layered
+from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
+from podsim.models.transformer.head import ClassHead, Head, PretrainingHead, SpanHead, head_block
+from podsim.models.transformer.shape import INT32_BYTES, LAYER_BIASES, Batch, LayerShape
+
+Task = Literal["pretraining", "span", "classes"]
+# Token ids, position ids, segment ids and labels or mask.
+_HOST_INPUTS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BertShape:
+    """Dimensions of a BERT training graph for one micro-batch.
+
+    Attributes:
+        micro_batch_size: Sequences (or packs) per micro-batch.
+        sequence_length: Tokens per sequence or pack.
+        layer_count: Encoder layers.
+        hidden_size: Width of the encoder.
+        feed_forward_size: Inner width of the feed-forward block.
+        head_count: Attention heads.
+        vocabulary_size: Rows of the word embedding.
+        position_count: Rows of the position embedding.
+        masked_token_count: Positions per sequence or pack that the MLM head predicts.
+        sequences_per_pack: Real sequences per pack; 1 when not packed.
+        max_sequences_per_pack: Slots for sequences in a pack; 1 when not packed.
+        attention_bias: Biases in the four attention projections.
+        split_qkv: Queries, keys and values by three products in place of one.
+        pooler: The dense layer in front of the next-sentence head.
+        mlm_transform: The dense layer and norm in front of the MLM decoder.
+        dropout: Dropout after embedding and both sub-layers.
+        attention_dropout: Dropout on the attention probabilities.
+        token_type_count: Rows of the segment embedding; 0 without one.
+        next_sentence: The next-sentence head beside the masked tokens.
+        task: `pretraining`, the `span` of an answer, or `classes` of a sequence.
+        class_count: Classes of the last.
+        dtype: Number format of weights, activations and their gradients.
+        accumulator_dtype: Number format of accumulated gradients.
+    """
+
+    micro_batch_size: int
+    sequence_length: int
+    layer_count: int
+    hidden_size: int
+    feed_forward_size: int
+    head_count: int
+    vocabulary_size: int
+    position_count: int
+    masked_token_count: int
+    sequences_per_pack: float = 1.0
+    max_sequences_per_pack: int = 1
+    attention_bias: bool = True
+    split_qkv: bool = False
+    pooler: bool = True
+    mlm_transform: bool = True
+    dropout: bool = True
+    attention_dropout: bool = True
+    token_type_count: int = 2
+    next_sentence: bool = True
+    task: Task = "pretraining"
+    class_count: int = 2
+    dtype: DType = "fp16"
+    accumulator_dtype: DType = "fp16"
+
+    @property
+    def tokens(self) -> int:
+        """Tokens per micro-batch."""
+        return self.micro_batch_size * self.sequence_length
+
+    @property
+    def packed(self) -> bool:
+        """Whether several sequences share one row of tokens."""
+        return self.max_sequences_per_pack > 1
+
+
+def bert(shape: BertShape, name: str = "BERT") -> Workload:
+    """The training graph of BERT, for pre-training or fine-tuning."""
+    layer = _layer(shape)
+    embedding = TokenEmbedding(shape.vocabulary_size, shape.position_count, shape.token_type_count, norm=True)
+    return Workload(
+        name=name,
+        **layered(layer, token_embedding(layer, embedding), head_block(layer, _head(shape))),
+        samples_per_micro_batch=shape.micro_batch_size * shape.sequences_per_pack,
+        host_input_bytes=shape.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        activation_dtype=shape.dtype,
+    )
+
+
+def _layer(s: BertShape) -> LayerShape:
+    batch = Batch(s.micro_batch_size, s.sequence_length, s.dropout, s.attention_dropout, s.dtype, s.accumulator_dtype)
+    return LayerShape(
+        batch=batch,
+        layer_count=s.layer_count,
+        hidden_size=s.hidden_size,
+        feed_forward_size=s.feed_forward_size,
+        head_count=s.head_count,
+        kv_head_count=s.head_count,
+        head_size=s.hidden_size // s.head_count,
+        mask="packs" if s.packed else "padding",
+        biases=LAYER_BIASES if s.attention_bias else ("feed_forward",),
+        split_qkv=s.split_qkv,
+    )
+
+
+def _head(s: BertShape) -> Head:
+    if s.task == "span":
+        return SpanHead()
+    if s.task == "classes":
+        return ClassHead(s.class_count, s.pooler, "classes")
+    pairs = ClassHead(pooler=s.pooler, sequences_per_row=s.max_sequences_per_pack) if s.next_sentence else None
+    return PretrainingHead(s.vocabulary_size, s.masked_token_count, s.mlm_transform, pairs)

@@ -1,0 +1,30 @@
+"""Blocks of a stack of layers in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from podsim.models.block import Block
+from podsim.models.transformer.attention import Attention, attention
+from podsim.models.transformer.feed_forward import feed_forward
+from podsim.models.transformer.shape import LayerShape
+
+
+class Chain(TypedDict):
+    """The part of a workload that says what runs in which order."""
+
+    blocks: Mapping[str, Block]
+    order: tuple[str, ...]
+    layers: Mapping[str, tuple[str, ...]]
+
+
+def layered(layer: LayerShape, embedding: Block, head: Block) -> Chain:
+    """Embedding, layers of attention and feed-forward block, head."""
+    blocks = (embedding, attention(Attention(layer)), feed_forward(layer), head)
+    names = (blocks[1].name, blocks[2].name)
+    return {
+        "blocks": {block.name: block for block in blocks},
+        "order": (embedding.name, *names * layer.layer_count, head.name),
+        "layers": {"layer": names},
+    }

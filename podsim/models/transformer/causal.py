@@ -1,0 +1,124 @@
+"""Decoders (GPT-2, GPT-J, LLaMa 2, Gemma, Mixtral and their kin): the next word for every token.
+
+One builder makes whole sequences with their backward pass for training, and steps with a cache for text
+generation; either for whole layers or for one of the shards that divide heads, feed-forward width and
+vocabulary among them.
+
+Source: [radford2019] for GPT-2, [touvron2023] for LLaMa 2; [popxl_llama] for how shards divide them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsim.models.block import Workload
+from podsim.models.transformer.build import layered
+from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
+from podsim.models.transformer.head import TokenHead, head_block
+from podsim.models.transformer.shape import (
+    INT32_BYTES,
+    Batch,
+    Bias,
+    Experts,
+    LayerShape,
+    NormKind,
+    ParallelKind,
+)
+
+# Token ids and labels.
+_HOST_INPUTS_PER_TOKEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderShape:
+    """Dimensions of a decoder.
+
+    Attributes:
+        layer_count: Layers.
+        hidden_size: Width.
+        feed_forward_size: Inner width of the feed-forward block, of each expert if there are several.
+        head_count: Query heads.
+        kv_head_count: Key and value heads; fewer than query heads in grouped-query attention, one in multi-query.
+        vocabulary_size: Rows of the embedding.
+        gated: Whether the feed-forward block is gated (SwiGLU, GeGLU): three matrices in place of two.
+        norm: `rms`, `rms_plus_one` or `layer`.
+        rotary: Rotary positions; learned ones otherwise.
+        position_count: Rows of learned positions.
+        biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`, `head`.
+        tied_embedding: Whether the head shares the embedding's weights.
+        head_size: Width of a head; None if heads add up to the width of the model.
+        rotary_size: Width of each head that is rotated; None for all of it.
+        activation: `gelu`, `relu` or `swish`; None for `swish` if gated, and `gelu` otherwise.
+        parallel: Whether attention and feed-forward block read the same input, under `one_norm` or `two_norms`.
+        experts: The networks of the feed-forward block, if there are several.
+        scaled_embedding: Whether words are scaled by the root of the width.
+    """
+
+    layer_count: int
+    hidden_size: int
+    feed_forward_size: int
+    head_count: int
+    kv_head_count: int
+    vocabulary_size: int
+    gated: bool = True
+    norm: NormKind = "rms"
+    rotary: bool = True
+    position_count: int = 0
+    biases: tuple[Bias, ...] = ()
+    tied_embedding: bool = False
+    head_size: int | None = None
+    rotary_size: int | None = None
+    activation: str | None = None
+    parallel: ParallelKind | None = None
+    experts: Experts | None = None
+    scaled_embedding: bool = False
+
+    @property
+    def parameter_count(self) -> int:
+        """Trained elements."""
+        return causal_decoder(self, Batch(1, 1)).parameter_count
+
+    def layer(self, batch: Batch, shards: int = 1) -> LayerShape:
+        """Its layers for what goes through them at once, whole or divided among shards."""
+        head_size = self.head_size or self.hidden_size // self.head_count
+        return LayerShape(
+            batch=batch,
+            layer_count=self.layer_count,
+            hidden_size=self.hidden_size,
+            feed_forward_size=self.feed_forward_size,
+            head_count=self.head_count,
+            kv_head_count=self.kv_head_count,
+            head_size=head_size,
+            norm=self.norm,
+            pre_norm=True,
+            parallel=self.parallel,
+            gated=self.gated,
+            activation=self.activation or ("swish" if self.gated else "gelu"),
+            experts=self.experts,
+            rotary_size=(self.rotary_size or head_size) if self.rotary else 0,
+            mask="causal",
+            biases=self.biases,
+            shards=shards,
+        )
+
+
+def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int = 1) -> Workload:
+    """The graph of a decoder, or that of its largest shard.
+
+    Args:
+        shape: The model.
+        batch: What goes through it at once, and in which formats.
+        name: Of the model.
+        shards: IPUs that share every layer.
+    """
+    layer = shape.layer(batch, shards)
+    positions = 0 if shape.rotary else shape.position_count
+    embedding = TokenEmbedding(shape.vocabulary_size, positions, scaled=shape.scaled_embedding)
+    head = TokenHead(shape.vocabulary_size, shape.tied_embedding, bias="head" in shape.biases)
+    return Workload(
+        name=name,
+        **layered(layer, token_embedding(layer, embedding), head_block(layer, head)),
+        samples_per_micro_batch=batch.size,
+        host_input_bytes=layer.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        activation_dtype=batch.dtype,
+    )

@@ -1,0 +1,163 @@
+"""What turns tokens or images into the first hidden state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from podsim.models.block import Block, Parameter
+from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear
+from podsim.models.op import Op
+from podsim.models.transformer.residual import add_up
+from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEmbedding:
+    """Dimensions of an embedding of tokens.
+
+    Attributes:
+        vocabulary_size: Rows of the table of words.
+        position_count: Rows of the table of positions; 0 without one.
+        token_type_count: Rows of the table of segments; 0 without one.
+        norm: Whether a norm follows.
+        scaled: Whether words are scaled by the root of the width.
+    """
+
+    vocabulary_size: int
+    position_count: int = 0
+    token_type_count: int = 0
+    norm: bool = False
+    scaled: bool = False
+
+    def tables(self, s: LayerShape) -> dict[str, int]:
+        """Rows of each table; shards divide the words."""
+        rows = {
+            "word": s.share(self.vocabulary_size),
+            "position": self.position_count,
+            "segment": self.token_type_count,
+        }
+        return {name: count for name, count in rows.items() if count}
+
+
+@dataclass(frozen=True, slots=True)
+class PatchEmbedding:
+    """Dimensions of an embedding of images [dosovitskiy2021].
+
+    Attributes:
+        image_size: Height and width. [pixels]
+        patch_size: Height and width of a patch. [pixels]
+        channel_count: Values per pixel.
+    """
+
+    image_size: int
+    patch_size: int
+    channel_count: int = 3
+
+    @property
+    def patch_count(self) -> int:
+        """Patches of an image."""
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def patch_elements(self) -> int:
+        """Values of a patch."""
+        return self.channel_count * self.patch_size**2
+
+    @property
+    def sequence_length(self) -> int:
+        """Patches, and the class token in front of them."""
+        return self.patch_count + 1
+
+
+def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
+    """Tables looked up and added."""
+    tables = tuple(Parameter(name, (rows, s.hidden_size)) for name, rows in e.tables(s).items())
+    forward, backward = _tokens_forward(s, e), _tokens_backward(s, e)
+    return Block(
+        name="embedding",
+        forward=forward.ops(),
+        backward=backward.ops(),
+        parameters=tables + (norm_parameters("norm", s.hidden_size) if e.norm else ()),
+        output_elements=s.activation_elements,
+        saved_elements=s.activation_elements,
+        partial_sums=forward.partial_sums(),
+    )
+
+
+def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
+    g = s.graph("embedding")
+    found = [g.gather(name, s.hidden, rows, (f"@{name}", f"@{name}_ids")) for name, rows in e.tables(s).items()]
+    out, *others = found
+    add_up(g, s, out)
+    if e.scaled:
+        out = g.elementwise("scale", s.hidden, (out,))
+    for other in others:
+        out = g.elementwise("add", s.hidden, (out, other))
+    if e.norm:
+        out = layer_norm(g, "norm", *s.hidden, out)
+    if s.batch.dropout:
+        g.elementwise("dropout", s.hidden, (out,))
+    return g
+
+
+def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
+    """The backward pass; empty in a step of text generation."""
+    g = s.graph("embedding_backward")
+    if s.batch.is_step:
+        return g
+    gradient = "@gradient"
+    if s.batch.dropout:
+        gradient = g.elementwise("dropout", s.hidden, (gradient,))
+    if e.norm:
+        gradient = layer_norm_backward(g, "norm", *s.hidden, gradient)
+    for table, rows in e.tables(s).items():
+        source = g.elementwise("scale", s.hidden, (gradient,)) if e.scaled and table == "word" else gradient
+        g.scatter_add(table, s.hidden, rows, (source, f"@{table}_ids"), accumulate=True)
+    return g
+
+
+def patch_embedding(s: LayerShape, e: PatchEmbedding) -> Block:
+    """Patches through a dense layer, a class token in front, positions added."""
+    parameters = (
+        *dense_parameters("patch", e.patch_elements, s.hidden_size),
+        Parameter("class_token", (s.hidden_size,)),
+        Parameter("position", (e.sequence_length, s.hidden_size)),
+    )
+    pixels = s.batch.size * e.channel_count * e.image_size**2
+    return Block(
+        name="embedding",
+        forward=_patches_forward(s, e),
+        backward=tuple(_patches_backward(s, e)),
+        parameters=parameters,
+        output_elements=s.activation_elements,
+        saved_elements=pixels,
+    )
+
+
+def _patches_forward(s: LayerShape, e: PatchEmbedding) -> tuple[Op, ...]:
+    g, rows = s.graph("embedding"), s.batch.size * e.patch_count
+    patches = g.rearrange("patches", (rows, e.patch_elements), "@images")
+    out = linear(g, "patch", rows, e.patch_elements, s.hidden_size, patches)
+    out = g.rearrange("class_token", s.hidden, out)
+    out = g.elementwise("add", s.hidden, (out, "@position"))
+    if s.batch.dropout:
+        g.elementwise("dropout", s.hidden, (out,))
+    return g.ops()
+
+
+def _patches_backward(s: LayerShape, e: PatchEmbedding) -> Iterator[Op]:
+    """No gradient of the images."""
+    g, rows = s.graph("embedding_backward"), s.batch.size * e.patch_count
+    gradient, count = "@gradient", s.hidden_size
+    if s.batch.dropout:
+        gradient = g.elementwise("dropout", s.hidden, (gradient,))
+    positions = g.reduce("position_grad", (e.sequence_length, count), s.activation_elements, gradient)
+    g.accumulate("position", (e.sequence_length, count), positions)
+    g.accumulate("class_token", (count,), positions)
+    shape = (1, e.patch_elements, count)
+    weights = g.matmul("patch/weight_grad", shape, rows, ("@patches", gradient), gradient_of_weights=True)
+    g.accumulate("patch", shape[1:], weights)
+    bias = g.reduce("patch/bias_grad", (count,), rows * count, gradient)
+    g.accumulate("patch/bias", (count,), bias)
+    yield from g.ops()

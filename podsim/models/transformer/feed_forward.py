@@ -1,0 +1,139 @@
+"""The feed-forward block of a layer, forward and backward: one network, or experts that tokens are routed to.
+
+Source: [jiang2024] for experts.
+"""
+
+from __future__ import annotations
+
+from podsim.models.block import Block, Parameter
+from podsim.models.layers import GraphBuilder, linear, linear_backward
+from podsim.models.transformer.residual import (
+    add_up,
+    finish,
+    finish_backward,
+    norm,
+    norm_backward,
+    start_backward,
+    together,
+)
+from podsim.models.transformer.routing import combine, combine_backward, dispatch, dispatch_backward
+from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
+
+
+def feed_forward(s: LayerShape, name: str = "feed_forward", handed_on: int = 0) -> Block:
+    """The block.
+
+    Args:
+        s: The layers.
+        name: Of the block.
+        handed_on: Elements that go past the block to the next one, beside its output.
+    """
+    forward, backward = _forward(s, name), _backward(s, name)
+    experts, rows = s.networks
+    inner, routed = experts * rows * s.inner_size, (experts * rows * s.hidden_size if s.experts else 0)
+    tensors = 3 if s.gated else 2
+    return Block(
+        name=name,
+        forward=forward.ops(),
+        backward=backward.ops(),
+        parameters=_parameters(s),
+        output_elements=s.activation_elements + handed_on,
+        # What is normalised in front of the attention is part of the input; routed copies of tokens come on top.
+        saved_elements=tensors * inner + (0 if s.parallel == "one_norm" else s.activation_elements) + routed,
+        partial_sums=forward.partial_sums() + backward.partial_sums(),
+    )
+
+
+def _parameters(s: LayerShape) -> tuple[Parameter, ...]:
+    parameters: tuple[Parameter, ...] = ()
+    groups: tuple[int, ...] = ()
+    share_read = 1.0
+    if s.experts:
+        groups, share_read = (s.experts.count,), s.experts.expected_hit(s.tokens) / s.experts.count
+        parameters = dense_parameters("router", s.hidden_size, s.experts.count, bias=False)
+    for name in ("up", "gate", "down") if s.gated else ("up", "down"):
+        sizes = (s.inner_size, s.hidden_size) if name == "down" else (s.hidden_size, s.inner_size)
+        parameters += dense_parameters(name, *sizes, bias=_bias(s), groups=groups, share_read=share_read)
+    return parameters if s.parallel == "one_norm" else parameters + norm_parameters("norm", s.hidden_size, s.norm)
+
+
+def _bias(s: LayerShape) -> bool:
+    return "feed_forward" in s.biases
+
+
+def _forward(s: LayerShape, name: str) -> GraphBuilder:
+    g, total = s.graph(name), "@input"
+    if s.leaves_sum_open:
+        total = g.elementwise("add", s.hidden, ("@attention", "@input"), name="residual")
+    source = _source(g, s, total)
+    if s.experts:
+        weights, routed = dispatch(g, s, s.experts, source)
+        out = combine(g, s, s.experts, _network(g, s, routed), weights)
+    else:
+        out = _network(g, s, source)
+    if s.parallel:
+        # What the attention has added is a partial sum as well, so that both are added up at once.
+        add_up(g, s, finish(g, s, out, total))
+    else:
+        finish(g, s, add_up(g, s, out), total)
+    return g
+
+
+def _source(g: GraphBuilder, s: LayerShape, total: str) -> str:
+    """What the network reads: beside the attention, the layer's input under one of its norms."""
+    if s.parallel == "one_norm":
+        return "@normal"
+    if s.parallel == "two_norms":
+        return norm(g, s, "@layer_input")
+    return norm(g, s, total) if s.pre_norm else total
+
+
+def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
+    """From the width of the model to the inner one and back."""
+    (experts, rows), bias = s.networks, _bias(s)
+    sizes, inner = (rows, s.hidden_size, s.inner_size), (experts * rows, s.inner_size)
+    up = linear(g, "up", *sizes, source, bias=bias, groups=experts)
+    if s.gated:
+        gate = linear(g, "gate", *sizes, source, bias=bias, groups=experts)
+        gate = g.elementwise(s.activation, inner, (gate,))
+        active = g.elementwise("mul", inner, (up, gate), name="gated")
+    else:
+        active = g.elementwise(s.activation, inner, (up,))
+    return linear(g, "down", rows, s.inner_size, s.hidden_size, active, bias=bias, groups=experts)
+
+
+def _backward(s: LayerShape, name: str) -> GraphBuilder:
+    """The backward pass; empty in a step of text generation."""
+    g = s.graph(f"{name}_backward")
+    if s.batch.is_step:
+        return g
+    gradient, residual = start_backward(g, s)
+    if s.experts:
+        gradient, router = combine_backward(g, s, s.experts, gradient)
+        parts = [dispatch_backward(g, s, s.experts, _network_backward(g, s, gradient)), router]
+    else:
+        parts = _network_backward(g, s, gradient)
+    if s.parallel == "one_norm":
+        together(g, s, parts)
+    elif s.parallel == "two_norms":
+        norm_backward(g, s, add_up(g, s, together(g, s, parts)))
+    else:
+        finish_backward(g, s, parts, residual)
+    return g
+
+
+def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str]:
+    """Gradients of what each product in front reads."""
+    (experts, rows), bias = s.networks, _bias(s)
+    inner = (experts * rows, s.inner_size)
+    gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
+    gradients = {"up": gradient}
+    if s.gated:
+        gradients["up"] = g.elementwise("mul", inner, (gradient, "@gate"), name="gated")
+        gradients["gate"] = g.elementwise("mul", inner, (gradient, "@up"), name="gated")
+    last = "gate" if s.gated else "up"
+    gradients[last] = g.elementwise(f"{s.activation}_grad", inner, (gradients[last], f"@{last}"))
+    return [
+        linear_backward(g, each, rows, s.hidden_size, s.inner_size, source, bias=bias, groups=experts)
+        for each, source in gradients.items()
+    ]

@@ -1,0 +1,240 @@
+"""Heads: from the last hidden state to a loss, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from podsim.models.block import Block, Parameter
+from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear, linear_backward, softmax
+from podsim.models.transformer.residual import add_up, norm, norm_backward
+from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
+
+_NEXT_SENTENCE_CLASSES = 2
+_SPAN_ENDS = 2
+
+
+class Head(Protocol):
+    """Interface of a head."""
+
+    def parameters(self, s: LayerShape) -> Iterator[Parameter]:
+        """Trained tensors."""
+
+    def forward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """Append the forward pass on `@input`."""
+
+    def backward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """Append the backward pass from the labels."""
+
+    def saved_elements(self, s: LayerShape) -> int:
+        """What the backward pass needs from the forward pass, per micro-batch."""
+
+
+def head_block(s: LayerShape, head: Head) -> Block:
+    """The head as the last block of a model."""
+    forward, backward = s.graph("head"), s.graph("head_backward")
+    head.forward(forward, s)
+    if not s.batch.is_step:
+        head.backward(backward, s)
+    return Block(
+        name="head",
+        forward=forward.ops(),
+        backward=backward.ops(),
+        parameters=tuple(head.parameters(s)),
+        output_elements=0,
+        saved_elements=head.saved_elements(s),
+        partial_sums=backward.partial_sums(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingHead:
+    """Masked tokens and, beside them, whether one sentence follows the other [devlin2018].
+
+    Attributes:
+        vocabulary_size: Words.
+        masked_token_count: Predicted positions per sequence or pack.
+        transform: A dense layer and a norm in front of the decoder.
+        next_sentence: Classifies pairs of sentences; None without it.
+    """
+
+    vocabulary_size: int
+    masked_token_count: int
+    transform: bool
+    next_sentence: ClassHead | None
+
+    def _masked(self, s: LayerShape) -> tuple[int, int]:
+        return s.batch.size * self.masked_token_count, s.hidden_size
+
+    def parameters(self, s: LayerShape) -> Iterator[Parameter]:
+        """Trained tensors; the decoder's weights are those of the embedding, whose words shards divide."""
+        yield Parameter("decoder/weight", (s.share(self.vocabulary_size), s.hidden_size), tied_to="embedding/word")
+        if self.next_sentence:
+            yield from self.next_sentence.parameters(s)
+        if self.transform:
+            yield from dense_parameters("transform", s.hidden_size, s.hidden_size)
+            yield from norm_parameters("transform/norm", s.hidden_size)
+
+    def forward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """Masked positions are gathered before the decoder."""
+        masked, words = self._masked(s), s.share(self.vocabulary_size)
+        rows = g.gather("masked", masked, s.tokens, ("@input", "@masked_positions"))
+        if self.transform:
+            rows = linear(g, "transform", *masked, s.hidden_size, rows)
+            rows = g.elementwise("gelu", masked, (rows,))
+            rows = layer_norm(g, "transform/norm", *masked, rows)
+        logits = linear(g, "decoder", *masked, words, rows, bias=False)
+        softmax(g, masked[0], words, logits)
+        if self.next_sentence:
+            self.next_sentence.forward(g, s)
+
+    def backward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """Backward passes of both losses, in the order of the forward pass."""
+        masked, words = self._masked(s), s.share(self.vocabulary_size)
+        gradient = g.elementwise("sub", (masked[0], words), ("@probabilities", "@labels"), name="loss")
+        gradient = add_up(g, s, linear_backward(g, "decoder", *masked, words, gradient, bias=False))
+        if self.transform:
+            gradient = layer_norm_backward(g, "transform/norm", *masked, gradient)
+            gradient = g.elementwise("gelu_grad", masked, (gradient,))
+            gradient = linear_backward(g, "transform", *masked, s.hidden_size, gradient)
+        g.scatter_add("masked", masked, s.tokens, (gradient, "@masked_positions"))
+        if self.next_sentence:
+            self.next_sentence.backward(g, s)
+
+    def saved_elements(self, s: LayerShape) -> int:
+        """Rows of the transform, and the probabilities."""
+        rows, width = self._masked(s)
+        return 4 * rows * width + rows * s.share(self.vocabulary_size)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHead:
+    """Classes of a whole sequence, read off its first token.
+
+    Attributes:
+        class_count: Classes.
+        pooler: A dense layer and tanh in front.
+        name: Of the last dense layer.
+        sequences_per_row: Sequences that share a row of tokens.
+        final_norm: A norm over all tokens in front, as models with norms in front of their blocks have.
+    """
+
+    class_count: int = _NEXT_SENTENCE_CLASSES
+    pooler: bool = True
+    name: str = "next_sentence"
+    sequences_per_row: int = 1
+    final_norm: bool = False
+
+    def _first(self, s: LayerShape) -> tuple[int, int]:
+        return s.batch.size * self.sequences_per_row, s.hidden_size
+
+    def parameters(self, s: LayerShape) -> Iterator[Parameter]:
+        """Trained tensors."""
+        yield from dense_parameters(self.name, s.hidden_size, self.class_count)
+        if self.pooler:
+            yield from dense_parameters("pooler", s.hidden_size, s.hidden_size)
+        if self.final_norm:
+            yield from norm_parameters("norm", s.hidden_size, s.norm)
+
+    def forward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """First tokens, pooler, classes, softmax."""
+        first = self._first(s)
+        source = norm(g, s, "@input") if self.final_norm else "@input"
+        pooled = g.gather("first", first, s.tokens, (source, "@first_positions"))
+        if self.pooler:
+            pooled = g.elementwise("tanh", first, (linear(g, "pooler", *first, s.hidden_size, pooled),))
+        softmax(g, first[0], self.class_count, linear(g, self.name, *first, self.class_count, pooled))
+
+    def backward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """The loss of so few classes costs nothing worth counting."""
+        first = self._first(s)
+        gradient = linear_backward(g, self.name, *first, self.class_count, "@sequence_gradient")
+        if self.pooler:
+            gradient = g.elementwise("tanh_grad", first, (gradient,))
+            gradient = linear_backward(g, "pooler", *first, s.hidden_size, gradient)
+        gradient = g.scatter_add("first", first, s.tokens, (gradient, "@first_positions"))
+        if self.final_norm:
+            norm_backward(g, s, gradient)
+
+    def saved_elements(self, s: LayerShape) -> int:
+        """What was pooled, classes, and what was normalised."""
+        rows, width = self._first(s)
+        return rows * (2 * width + self.class_count) + (s.activation_elements if self.final_norm else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanHead:
+    """Where an answer starts and ends: two scores for every token [devlin2018]."""
+
+    def _scores(self, s: LayerShape) -> tuple[int, int]:
+        return s.batch.size * _SPAN_ENDS, s.batch.sequence_length
+
+    def parameters(self, s: LayerShape) -> Iterator[Parameter]:
+        """Trained tensors."""
+        yield from dense_parameters("span", s.hidden_size, _SPAN_ENDS)
+
+    def forward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """Scores, and a softmax over the tokens of each sequence."""
+        softmax(g, *self._scores(s), linear(g, "span", *s.hidden, _SPAN_ENDS, "@input"))
+
+    def backward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """From both positions."""
+        gradient = g.elementwise("sub", self._scores(s), ("@probabilities", "@positions"), name="loss")
+        linear_backward(g, "span", *s.hidden, _SPAN_ENDS, gradient)
+
+    def saved_elements(self, s: LayerShape) -> int:
+        """Probabilities."""
+        return s.tokens * _SPAN_ENDS
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHead:
+    """The next word for every token, or for the last one of each sequence in a step of generation [radford2019].
+
+    Attributes:
+        vocabulary_size: Words.
+        tied: Whether the weights are those of the embedding.
+        final_norm: A norm in front.
+        bias: A bias for each word.
+    """
+
+    vocabulary_size: int
+    tied: bool
+    final_norm: bool = True
+    bias: bool = False
+
+    def _rows(self, s: LayerShape) -> int:
+        return s.batch.size if s.batch.is_step else s.tokens
+
+    def parameters(self, s: LayerShape) -> Iterator[Parameter]:
+        """Trained tensors; shards divide the words."""
+        words, owner = s.share(self.vocabulary_size), "embedding/word" if self.tied else None
+        yield Parameter("decoder/weight", (words, s.hidden_size), tied_to=owner)
+        if self.bias:
+            yield Parameter("decoder/bias", (words,))
+        if self.final_norm:
+            yield from norm_parameters("norm", s.hidden_size, s.norm)
+
+    def forward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """Norm, decoder, softmax; in a step the host takes the logits."""
+        rows, words, source = self._rows(s), s.share(self.vocabulary_size), "@input"
+        if rows < s.tokens:
+            source = g.gather("last", (rows, s.hidden_size), s.tokens, (source,))
+        if self.final_norm:
+            source = norm(g, s, source, rows=rows)
+        logits = linear(g, "decoder", rows, s.hidden_size, words, source, bias=self.bias)
+        if not s.batch.is_step:
+            softmax(g, rows, words, logits)
+
+    def backward(self, g: GraphBuilder, s: LayerShape) -> None:
+        """From the labels of all tokens."""
+        words = s.share(self.vocabulary_size)
+        gradient = g.elementwise("sub", (s.tokens, words), ("@probabilities", "@labels"), name="loss")
+        gradient = add_up(g, s, linear_backward(g, "decoder", *s.hidden, words, gradient, bias=self.bias))
+        if self.final_norm:
+            norm_backward(g, s, gradient)
+
+    def saved_elements(self, s: LayerShape) -> int:
+        """What was normalised, and the probabilities."""
+        return self._rows(s) * s.share(self.vocabulary_size) + s.activation_elements

@@ -1,0 +1,119 @@
+"""Encoder-decoders (T5 and its kin) in training: one sequence in, another one out.
+
+Encoder layers come first, decoder layers behind them. The decoder's words are looked up beside the
+encoder's, so that both hidden states are handed from block to block.
+
+Source: [raffel2020].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from podsim.models.block import Block, Workload
+from podsim.models.transformer.attention import Attention, attention
+from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
+from podsim.models.transformer.feed_forward import feed_forward
+from podsim.models.transformer.head import TokenHead, head_block
+from podsim.models.transformer.names import DECODER, ENCODER
+from podsim.models.transformer.shape import INT32_BYTES, Batch, LayerShape
+
+# Token ids and mask of the source, token ids and labels of the target.
+_HOST_INPUTS_PER_TOKEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Seq2SeqShape:
+    """Dimensions of an encoder-decoder.
+
+    Attributes:
+        encoder_layer_count: Layers of the encoder.
+        decoder_layer_count: Layers of the decoder.
+        hidden_size: Width.
+        head_size: Width of a head; heads need not add up to the width of the model.
+        feed_forward_size: Inner width of the feed-forward blocks.
+        head_count: Attention heads.
+        vocabulary_size: Rows of the embedding that both share.
+        gated: Whether feed-forward blocks are gated (T5 1.1).
+        tied_embedding: Whether the head shares the embedding's weights.
+    """
+
+    encoder_layer_count: int
+    decoder_layer_count: int
+    hidden_size: int
+    head_size: int
+    feed_forward_size: int
+    head_count: int
+    vocabulary_size: int
+    gated: bool
+    tied_embedding: bool
+
+
+def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5") -> Workload:
+    """The training graph of an encoder-decoder.
+
+    Args:
+        shape: The model.
+        batch: Source sequences that go through it at once.
+        target_length: Tokens of a target sequence.
+        name: Of the model.
+    """
+    encoder = _layers(shape, batch, shape.encoder_layer_count)
+    target = replace(batch, sequence_length=target_length)
+    decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")
+    aside, memory = decoder.activation_elements, encoder.activation_elements
+    embedding = TokenEmbedding(shape.vocabulary_size)
+    both = replace(encoder, batch=replace(batch, sequence_length=batch.sequence_length + target_length))
+    blocks = (
+        token_embedding(both, embedding),
+        attention(Attention(encoder, ENCODER[0], handed_on=aside)),
+        feed_forward(encoder, ENCODER[1], handed_on=aside),
+        _decoder_layer(decoder, batch.sequence_length, memory),
+        head_block(decoder, TokenHead(shape.vocabulary_size, shape.tied_embedding)),
+    )
+    layers = ENCODER * shape.encoder_layer_count + DECODER * shape.decoder_layer_count
+    return Workload(
+        name=name,
+        blocks={block.name: block for block in blocks},
+        order=("embedding", *layers, "head"),
+        samples_per_micro_batch=batch.size,
+        host_input_bytes=both.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        activation_dtype=batch.dtype,
+        layers={"layer": ENCODER, "decoder layer": DECODER},
+    )
+
+
+def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
+    """Attention to itself, attention to the encoder's result, which is handed on, and the feed-forward block."""
+    parts = (
+        attention(Attention(s, "decoder_attention")),
+        attention(Attention(s, "cross_attention", memory_length=source_length)),
+        feed_forward(s, "decoder_feed_forward"),
+    )
+    return Block(
+        name=DECODER[0],
+        forward=tuple(op for part in parts for op in part.forward),
+        backward=tuple(op for part in reversed(parts) for op in part.backward),
+        parameters=tuple(replace(each, name=f"{part.name}/{each.name}") for part in parts for each in part.parameters),
+        output_elements=parts[-1].output_elements + memory,
+        saved_elements=sum(part.saved_elements for part in parts),
+        partial_sums=tuple(name for part in parts for name in part.partial_sums),
+    )
+
+
+def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int) -> LayerShape:
+    return LayerShape(
+        batch=batch,
+        layer_count=layer_count,
+        hidden_size=shape.hidden_size,
+        feed_forward_size=shape.feed_forward_size,
+        head_count=shape.head_count,
+        kv_head_count=shape.head_count,
+        head_size=shape.head_size,
+        norm="rms",
+        pre_norm=True,
+        gated=shape.gated,
+        activation="gelu" if shape.gated else "relu",
+        relative_bias=True,
+        biases=(),
+    )

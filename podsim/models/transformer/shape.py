@@ -1,0 +1,209 @@
+"""Dimensions of the layers of transformers, whole or of one shard, for what goes through them at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from podsim.models.block import Parameter
+from podsim.models.layers import GraphBuilder
+from podsim.models.op import DType
+
+NormKind = Literal["layer", "rms", "rms_plus_one"]
+MaskKind = Literal["none", "padding", "packs", "causal"]
+ParallelKind = Literal["one_norm", "two_norms"]
+Bias = Literal["qkv", "projection", "feed_forward", "head"]
+LAYER_BIASES: tuple[Bias, ...] = ("qkv", "projection", "feed_forward")
+INT32_BYTES = 4
+# Expected counts are rounded up; what floating point adds to a whole one is not to count.
+_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What goes through a model at once: whole sequences, or the new tokens of a step of text generation.
+
+    Attributes:
+        size: Sequences or images per micro-batch.
+        sequence_length: Tokens of a sequence that go through the network.
+        dropout: Dropout after embedding and blocks.
+        attention_dropout: Dropout on the attention probabilities.
+        dtype: Number format of weights, activations and their gradients.
+        accumulator_dtype: Number format of accumulated gradients.
+        context_length: In a step, tokens that each token attends to, itself included; None for whole
+            sequences. Nothing is trained in a step, and only the last token of a sequence reaches the head.
+        cached: In a step, whether keys and values of the context come from a cache.
+    """
+
+    size: int
+    sequence_length: int
+    dropout: bool = True
+    attention_dropout: bool = True
+    dtype: DType = "fp16"
+    accumulator_dtype: DType = "fp16"
+    context_length: int | None = None
+    cached: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the network."""
+        return self.size * self.sequence_length
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a step of text generation."""
+        return self.context_length is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Feed-forward networks of one layer of which each token goes through a few [jiang2024].
+
+    Attributes:
+        count: Networks.
+        per_token: How many of them each token is routed to.
+    """
+
+    count: int
+    per_token: int
+
+    def expected_hit(self, tokens: int) -> float:
+        """How many at least one of so many tokens is routed to, each choosing at random: E·(1 - (1 - k/E)^tokens)."""
+        return self.count * (1 - (1 - self.per_token / self.count) ** tokens)
+
+    def load(self, tokens: int) -> tuple[int, int]:
+        """(experts at work, tokens of each), both rounded up."""
+        at_work = math.ceil(round(self.expected_hit(tokens), _DIGITS))
+        return at_work, -(-tokens * self.per_token // at_work)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """Dimensions of the layers of a stack.
+
+    Counts and sizes are those of whole layers; properties say what one shard holds. Shards may hold
+    unequal numbers of heads and widths; the largest shard, which sets the time, is the one described.
+
+    Attributes:
+        batch: What goes through them at once.
+        layer_count: Layers.
+        hidden_size: Width.
+        feed_forward_size: Inner width of the feed-forward block, of each expert if there are several.
+        head_count: Query heads.
+        kv_head_count: Key and value heads; fewer than query heads in grouped-query attention.
+        head_size: Width of a head.
+        norm: `layer`, `rms`, or `rms_plus_one`, which scales by one more than its weights.
+        pre_norm: Whether the norm stands in front of each block; behind the sum otherwise.
+        parallel: Whether attention and feed-forward block read the same input, and their results are summed:
+            `one_norm` for both of them or `two_norms`; None if one follows the other.
+        gated: Whether the feed-forward block is gated: three matrices in place of two.
+        activation: `gelu`, `relu` or `swish`.
+        experts: The networks of the feed-forward block, if there are several.
+        rotary_size: Width of each head that is rotated; 0 without rotary positions.
+        relative_bias: A bias for each distance, added to the scores.
+        mask: What is hidden from the attention: `padding`, other sequences of `packs`,
+            later tokens (`causal`), or `none`.
+        biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`.
+        split_qkv: Queries, keys and values by three products in place of one.
+        shards: IPUs that share every layer, each with some heads and a part of the feed-forward width.
+    """
+
+    batch: Batch
+    layer_count: int
+    hidden_size: int
+    feed_forward_size: int
+    head_count: int
+    kv_head_count: int
+    head_size: int
+    norm: NormKind = "layer"
+    pre_norm: bool = False
+    parallel: ParallelKind | None = None
+    gated: bool = False
+    activation: str = "gelu"
+    experts: Experts | None = None
+    rotary_size: int = 0
+    relative_bias: bool = False
+    mask: MaskKind = "padding"
+    biases: tuple[Bias, ...] = LAYER_BIASES
+    split_qkv: bool = False
+    shards: int = 1
+
+    @property
+    def tokens(self) -> int:
+        """Tokens per micro-batch."""
+        return self.batch.tokens
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """Shape of the activations: (tokens, width)."""
+        return self.tokens, self.hidden_size
+
+    @property
+    def activation_elements(self) -> int:
+        """Elements of a hidden state per micro-batch."""
+        return self.tokens * self.hidden_size
+
+    @property
+    def leaves_sum_open(self) -> bool:
+        """Whether the feed-forward block adds the attention's result to its input; the attention itself otherwise.
+
+        So it is in a step, where shards first have to add up that result.
+        """
+        return self.batch.is_step and self.pre_norm
+
+    def share(self, count: int) -> int:
+        """What the largest shard holds of `count` things."""
+        return -(-count // self.shards)
+
+    @property
+    def shard_heads(self) -> int:
+        """Query heads of a shard."""
+        return self.share(self.head_count)
+
+    @property
+    def shard_kv_heads(self) -> int:
+        """Key and value heads that the query heads of a shard need; neighbouring shards may hold the same ones."""
+        sharing = self.head_count // self.kv_head_count
+        ends = [self.head_count * shard // self.shards for shard in range(self.shards + 1)]
+        return max(-(-end // sharing) - start // sharing for start, end in pairwise(ends))
+
+    @property
+    def attention_size(self) -> int:
+        """Width of all query heads of a shard."""
+        return self.shard_heads * self.head_size
+
+    @property
+    def kv_size(self) -> int:
+        """Width of the keys of a shard, and of its values."""
+        return self.shard_kv_heads * self.head_size
+
+    @property
+    def inner_size(self) -> int:
+        """Inner width of a shard's feed-forward block, or of its part of each expert."""
+        return self.share(self.feed_forward_size)
+
+    @property
+    def networks(self) -> tuple[int, int]:
+        """(feed-forward networks at work, rows of each); one of all tokens without experts."""
+        return self.experts.load(self.tokens) if self.experts else (1, self.tokens)
+
+    def graph(self, prefix: str) -> GraphBuilder:
+        """An empty graph in the formats of this model."""
+        return GraphBuilder(prefix, self.batch.dtype, self.batch.accumulator_dtype)
+
+
+def dense_parameters(
+    name: str, inner: int, columns: int, *, bias: bool = True, groups: tuple[int, ...] = (), share_read: float = 1.0
+) -> tuple[Parameter, ...]:
+    """Weights of a dense layer, or of groups of them."""
+    weight = Parameter(f"{name}/weight", (*groups, inner, columns), share_read=share_read)
+    shift = Parameter(f"{name}/bias", (*groups, columns), share_read=share_read)
+    return (weight, shift) if bias else (weight,)
+
+
+def norm_parameters(name: str, columns: int, kind: NormKind = "layer") -> tuple[Parameter, ...]:
+    """Scale of a norm, and the shift of a layer norm."""
+    scale = Parameter(f"{name}/gamma", (columns,))
+    return (scale, Parameter(f"{name}/beta", (columns,))) if kind == "layer" else (scale,)

@@ -1,0 +1,70 @@
+"""Vision transformers (ViT, DINO's backbone) in training: images as sequences of patches.
+
+Source: [dosovitskiy2021].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsim.models.block import Workload
+from podsim.models.transformer.build import layered
+from podsim.models.transformer.embedding import PatchEmbedding, patch_embedding
+from podsim.models.transformer.head import ClassHead, head_block
+from podsim.models.transformer.shape import Batch, LayerShape
+
+
+@dataclass(frozen=True, slots=True)
+class VisionShape:
+    """Dimensions of a vision transformer.
+
+    Attributes:
+        layer_count: Layers.
+        hidden_size: Width.
+        feed_forward_size: Inner width of the feed-forward block.
+        head_count: Attention heads.
+        patches: How images become tokens.
+        class_count: Classes; the head is a dense layer on the class token.
+    """
+
+    layer_count: int
+    hidden_size: int
+    feed_forward_size: int
+    head_count: int
+    patches: PatchEmbedding
+    class_count: int
+
+
+def vision_transformer(
+    shape: VisionShape, batch: Batch, bytes_per_value: int, *, decoded_by_host: bool, name: str = "ViT"
+) -> Workload:
+    """The training graph of a vision transformer.
+
+    Args:
+        shape: The model.
+        batch: What goes through it at once; its sequence length is that of the patches.
+        bytes_per_value: Of an image on its way from the host. [B]
+        decoded_by_host: Whether host servers decode each image.
+        name: Of the model.
+    """
+    layer = LayerShape(
+        batch=batch,
+        layer_count=shape.layer_count,
+        hidden_size=shape.hidden_size,
+        feed_forward_size=shape.feed_forward_size,
+        head_count=shape.head_count,
+        kv_head_count=shape.head_count,
+        head_size=shape.hidden_size // shape.head_count,
+        pre_norm=True,
+        mask="none",
+    )
+    head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True)
+    pixels = batch.size * shape.patches.image_size**2
+    return Workload(
+        name=name,
+        **layered(layer, patch_embedding(layer, shape.patches), head_block(layer, head)),
+        samples_per_micro_batch=batch.size,
+        host_input_bytes=pixels * shape.patches.channel_count * bytes_per_value,
+        host_decode_count=batch.size if decoded_by_host else 0,
+        activation_dtype=batch.dtype,
+    )

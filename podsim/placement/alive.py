@@ -1,0 +1,254 @@
+"""What a block needs of memory while it runs: tensors that are alive, and temporaries of the operation at work.
+
+Operations run one after the other and each names what it reads, so that it is known which tensors live at
+the same time as whose temporaries. An elementwise operation writes over an operand that nothing reads later.
+A product reads copies of operands that do not lie where its plan wants them; what is read no more is gone by
+then, and so are operands when their partial results are summed. Where a sum is not split, its partial
+results are the result.
+
+Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for results in the place of operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from podsim.tiles.model import OpCost
+from podsim.tiles.plans import ConvPlan, MatMulPlan
+from podsim.models import Workload
+from podsim.models.op import DTYPE_BYTES, Conv, Elementwise, MatMul, Op, Reduce
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An operation with its temporaries.
+
+    Attributes:
+        op: The operation.
+        temporary_bytes: On all tiles, as many as on the fullest. [B]
+        last_bytes: Those of them that are still there when the result is made; none if they become the result. [B]
+    """
+
+    op: Op
+    temporary_bytes: int = 0
+    last_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """What is alive while one operation works. [B]
+
+    Attributes:
+        tensors: Operands, the result, and what later operations read.
+        temporaries: Of the operation.
+    """
+
+    tensors: int = 0
+    temporaries: int = 0
+
+    @property
+    def byte_count(self) -> int:
+        """Both together. [B]"""
+        return self.tensors + self.temporaries
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The most that a block needs at once, by pass.
+
+    Attributes:
+        forward: A forward pass alone, with the block's input.
+        first_bytes: A forward pass in training; its input and what it keeps are apart. [B]
+        redone_bytes: One that is redone, with what it keeps; its input is apart. [B]
+        backward_bytes: The backward pass; what was kept for it is apart. [B]
+        behind_redone_bytes: The same with what was kept, as far as it is still to be read. [B]
+    """
+
+    forward: Alive
+    first_bytes: int = 0
+    redone_bytes: int = 0
+    backward_bytes: int = 0
+    behind_redone_bytes: int = 0
+
+
+def tasks(costs: Sequence[OpCost], tile_count: int) -> list[Task]:
+    """Operations with the temporaries that their costs say."""
+    return [_task(each, each.temporary_bytes_per_tile * tile_count) for each in costs]
+
+
+def _task(cost: OpCost, temporary_bytes: int) -> Task:
+    """What tiles hold of operands as their owners is no copy; copies are gone once partial results are summed."""
+    if cost.plan is None:
+        return Task(cost.op, temporary_bytes, temporary_bytes)
+    split = _split(cost.plan)
+    temporary_bytes = max(0, temporary_bytes - _owned_bytes(cost.op, split))
+    if split.inner_slices * split.column_slices > 1:
+        return Task(cost.op, temporary_bytes, temporary_bytes)
+    # Of a sum that is split, tiles hold what they send and what they receive.
+    copies = 2 if split.inner > 1 else 1
+    if split.inner == 1 and cost.op.dtype == cost.plan.partials:
+        copies = 0
+    partials = split.inner * cost.op.element_count * DTYPE_BYTES[cost.plan.partials]
+    return Task(cost.op, temporary_bytes, min(temporary_bytes, copies * partials))
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Parts and slices of a product, or of a convolution as the product that it is."""
+
+    rows: int
+    inner: int
+    columns: int
+    inner_slices: int
+    column_slices: int
+
+
+def _split(plan: MatMulPlan | ConvPlan) -> _Split:
+    if isinstance(plan, MatMulPlan):
+        return _Split(plan.row_parts, plan.inner_parts, plan.column_parts, plan.inner_slices, plan.column_slices)
+    rows, inner = plan.batch_parts * math.prod(plan.field_parts), plan.in_parts * plan.kernel_parts
+    return _Split(rows, inner, plan.out_parts * plan.kernel_parts, plan.in_slices, plan.out_slices)
+
+
+def _owned_bytes(op: Op, split: _Split) -> int:
+    """Operands of which every tile gets a copy of what others own, one slice at a time. [B]"""
+    left = _operand_bytes(op, 0) // split.inner_slices if split.columns > 1 else 0
+    right = _operand_bytes(op, 1) // (split.inner_slices * split.column_slices) if split.rows > 1 else 0
+    return left + right
+
+
+def needs(workload: Workload, name: str, forward: Sequence[Task], backward: Sequence[Task]) -> Needs:
+    """What a block needs.
+
+    Args:
+        workload: The model.
+        name: Of the block.
+        forward: Its forward pass.
+        backward: Its backward pass.
+    """
+    block, element_bytes = workload.blocks[name], workload.activation_bytes
+    input_bytes = workload.input_elements(name) * element_bytes or workload.host_input_bytes
+    if block.live_elements is not None:
+        largest = max((each.temporary_bytes for each in forward), default=0)
+        return Needs(Alive(input_bytes + block.live_elements * element_bytes, largest))
+    stored = {f"@{parameter.name}" for parameter in block.parameters}
+    kept_bytes, output_bytes = block.saved_elements * element_bytes, block.output_elements * element_bytes
+    first = _Pass(forward, stored)
+    back = _Pass(backward, stored)
+    gradients = {name for name in back.given if name.endswith("gradient")}
+    alone = (alive for _, alive in first.alive(input_bytes, first.given))
+    return Needs(
+        forward=max(alone, key=lambda alive: alive.byte_count, default=Alive(input_bytes)),
+        first_bytes=_most(first.alive()),
+        redone_bytes=_most(first.alive_with_made(kept_bytes)),
+        backward_bytes=_most(back.alive(output_bytes, gradients)),
+        behind_redone_bytes=_most(back.alive(output_bytes, gradients, kept_bytes)),
+    )
+
+
+def _most(alive: Iterator[tuple[int, Alive]]) -> int:
+    return max((each.byte_count for _, each in alive), default=0)
+
+
+class _Pass:
+    """Operations in order, with who reads what last.
+
+    Attributes:
+        given: Names of what they read and neither make nor find stored.
+    """
+
+    def __init__(self, passed: Sequence[Task], stored: Collection[str]) -> None:
+        self._tasks = passed
+        self._last = {name: place for place, task in enumerate(passed) for name in task.op.inputs}
+        self.given = {
+            name
+            for name in self._last
+            if name.startswith("@") and name not in stored and not name.endswith("/accumulator")
+        }
+
+    def alive(
+        self, arriving_bytes: int = 0, arriving: Collection[str] = (), kept_bytes: int = 0
+    ) -> Iterator[tuple[int, Alive]]:
+        """What is alive during each operation, with its place; while operands are copied first.
+
+        Args:
+            arriving_bytes: What the pass is given. [B]
+            arriving: The names under which it is read; it is gone behind the last.
+            kept_bytes: What another pass kept for this one; of that, what is still to be read is alive. [B]
+        """
+        until = max((self._last[name] for name in arriving), default=-1)
+        kept = [min(kept_bytes, unread) for unread in self._unread(self.given.difference(arriving))]
+        held: dict[str, int] = {}
+        for place, task in enumerate(self._tasks):
+            dying = {name: held[name] for name in task.op.inputs if name in held and self._last[name] == place}
+            given_bytes = sum(held.values()) + (arriving_bytes if place <= until else 0) + kept[place]
+            for alive in self._during(task, given_bytes, dying, kept[place] - kept[place + 1]):
+                yield place, alive
+            for name in dying:
+                del held[name]
+            if self._last.get(task.op.name, -1) > place or place == len(self._tasks) - 1:
+                held[task.op.name] = _made_bytes(task.op)
+
+    def _during(self, task: Task, held_bytes: int, dying: Mapping[str, int], read_bytes: int) -> Iterator[Alive]:
+        """Copies of operands, then the operation without the originals that are read no more."""
+        op, size = task.op, _made_bytes(task.op)
+        copied = Counter[str]()
+        for name, byte_count in _copies(op):
+            copied[name] += byte_count
+        if copied:
+            held_bytes += copied.total()
+            yield Alive(held_bytes)
+            held_bytes -= sum(dying[name] for name in copied if name in dying)
+            held_bytes -= min(read_bytes, sum(copied[name] for name in copied if name in self.given))
+        # A cast into eight bits reads two bytes where it writes one.
+        in_place = isinstance(op, Elementwise) and op.dtype != "fp8"
+        over = in_place and any(each >= size for each in dying.values())
+        made = Alive(held_bytes + (0 if over else size), task.last_bytes)
+        yield max(made, Alive(held_bytes, task.temporary_bytes), key=lambda alive: alive.byte_count)
+
+    def alive_with_made(self, kept_bytes: int) -> Iterator[tuple[int, Alive]]:
+        """The same, or what has been made so far of that which is kept, if that is more."""
+        made = list(accumulate(_made_bytes(task.op) for task in self._tasks))
+        for place, alive in self.alive():
+            yield place, Alive(max(alive.tensors, min(made[place], kept_bytes)), alive.temporaries)
+
+    def _unread(self, names: Collection[str]) -> list[int]:
+        """What each operation and those behind it read of these, at most; nothing behind the last. [B]"""
+        sizes: dict[str, int] = {}
+        unread = [0]
+        for task in reversed(self._tasks):
+            for place, name in enumerate(task.op.inputs):
+                if name in names:
+                    sizes[name] = max(sizes.get(name, 0), _operand_bytes(task.op, place))
+            unread.append(sum(sizes.values()))
+        return unread[::-1]
+
+
+def _copies(op: Op) -> Iterator[tuple[str, int]]:
+    """Operands of a product that do not lie where its plan wants them. [B]"""
+    if isinstance(op, MatMul):
+        for place, arranged in enumerate((op.left_arranged, op.right_arranged)):
+            if not arranged:
+                yield op.inputs[place], _operand_bytes(op, place)
+
+
+def _made_bytes(op: Op) -> int:
+    """The result, unless it is added to what is stored. [B]"""
+    stored = any(name.endswith("/accumulator") for name in op.inputs)
+    return 0 if stored else op.byte_count
+
+
+def _operand_bytes(op: Op, place: int) -> int:
+    """What an operation reads, by its place among the operands. [B]"""
+    match op:
+        case MatMul() | Conv():
+            return op.operand_elements[place] * DTYPE_BYTES[op.operand_dtype]
+        case Reduce():
+            elements = op.input_count
+        case _:
+            elements = op.element_count
+    return elements * DTYPE_BYTES[op.dtype]

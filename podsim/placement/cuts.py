@@ -1,0 +1,165 @@
+"""The one place that cuts a model into pipeline stages, and the ways to write down where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from podsim.errors import ModelError
+from podsim.placement.stage import Segment, Stage
+from podsim.models import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where the order of a workload is cut, and who holds the parts.
+
+    Attributes:
+        starts: Places at which stages start, the first being 0.
+        ipus: IPUs of each stage.
+        checkpoints: Places behind the start of a stage at which a segment starts; None where layers are segments.
+    """
+
+    starts: tuple[int, ...]
+    ipus: tuple[range, ...]
+    checkpoints: tuple[int, ...] | None = None
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs of one copy of the model."""
+        return len({ipu for group in self.ipus for ipu in group})
+
+
+def stages_of(workload: Workload, cuts: Cuts) -> tuple[Stage, ...]:
+    """The stages that cuts make of a workload, in order."""
+    ends = pairwise((*cuts.starts, len(workload.order)))
+    parts = zip(ends, cuts.ipus, strict=True)
+    return tuple(
+        _stage(workload, index, ipus, range(start, stop), cuts.checkpoints)
+        for index, ((start, stop), ipus) in enumerate(parts)
+    )
+
+
+def _stage(workload: Workload, index: int, ipus: range, places: range, checkpoints: Sequence[int] | None) -> Stage:
+    names = workload.order[places.start : places.stop]
+    if checkpoints is None:
+        counts = Counter(names)
+        segments, label = layer_segments(workload.units, counts), _layer_label(workload, counts)
+    else:
+        starts = (places.start, *(place for place in checkpoints if place in places[1:]), places.stop)
+        segments = tuple(Segment(workload.order[start:stop]) for start, stop in pairwise(starts))
+        label = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    return Stage(index, ipus, places, segments, names[-1], label)
+
+
+def layer_segments(units: Sequence[tuple[str, ...]], counts: Mapping[str, int]) -> tuple[Segment, ...]:
+    """As many whole layers as there are, wherever the first begins, and what is left over of one.
+
+    Args:
+        units: Layers, and blocks that belong to none, in the order of the model.
+        counts: How many there are of each block.
+    """
+
+    def gathered() -> Iterator[Segment]:
+        for unit in units:
+            whole = min(counts[name] for name in unit)
+            yield Segment(unit, whole)
+            yield from (Segment((name,), counts[name] - whole) for name in unit)
+
+    return tuple(segment for segment in gathered() if segment.count)
+
+
+def _layer_label(workload: Workload, counts: Mapping[str, int]) -> str:
+    titles = {blocks: title for title, blocks in workload.layers.items()}
+    texts = (_unit_text(unit, titles.get(unit), counts) for unit in workload.units)
+    return " + ".join(filter(None, texts))
+
+
+def _unit_text(unit: Sequence[str], title: str | None, counts: Mapping[str, int]) -> str:
+    """For example `3 layers`; `4 attention, 5 feed-forward` where they are not whole."""
+    held = [(counts[name], name.replace("_", "-")) for name in unit if counts[name]]
+    if title is None or not held:
+        return "".join(name for _, name in held)
+    if len({counts[name] for name in unit}) == 1:
+        count = held[0][0]
+        return f"{count} {title}" + ("s" if count > 1 else "")
+    return ", ".join(f"{count} {name}" for count, name in held)
+
+
+def single_ipus(count: int) -> tuple[range, ...]:
+    """One IPU for each stage."""
+    return groups(count, 1)
+
+
+def groups(count: int, size: int) -> tuple[range, ...]:
+    """Neighbouring IPUs for each stage.
+
+    >>> groups(2, 4)
+    (range(0, 4), range(4, 8))
+    """
+    return tuple(range(first, first + size) for first in range(0, count * size, size))
+
+
+def cuts_of_layers(workload: Workload, layers: Sequence[int], shards: int = 1, *, head_apart: bool = False) -> Cuts:
+    """Whole layers for every stage, what precedes them with the first.
+
+    Args:
+        workload: The model.
+        layers: Layers of each stage.
+        shards: IPUs that share a stage.
+        head_apart: Whether what follows the layers is back on the first IPU, as a stage of its own where there are
+            several; otherwise it is with the last layers.
+    """
+    openings = {blocks[0] for blocks in workload.layers.values()}
+    inside = {name for blocks in workload.layers.values() for name in blocks}
+    bounds = [place for place, name in enumerate(workload.order) if name in openings]
+    bounds.append(1 + max(place for place, name in enumerate(workload.order) if name in inside))
+    starts = (0, *(bounds[before] for before in accumulate(layers[:-1])))
+    ipus = groups(len(layers), shards)
+    if head_apart and len(layers) > 1:
+        return Cuts((*starts, bounds[-1]), (*ipus, ipus[0]))
+    return Cuts(starts, ipus)
+
+
+def cuts_of_counts(workload: Workload, counts: Sequence[Mapping[str, int]], ipus: Sequence[int]) -> Cuts:
+    """Stages that hold a number of each block, on one IPU each.
+
+    Raises:
+        ModelError: The blocks of a stage do not follow one another in the model.
+    """
+    bounds = (0, *accumulate(sum(held.values()) for held in counts))
+    for index, ((start, stop), held) in enumerate(zip(pairwise(bounds), counts, strict=True)):
+        there = Counter(workload.order[start:stop])
+        if there != held:
+            what = f"stage {index} holds {_words(held)}, but the blocks that follow there are {_words(there)}"
+            do = "let each stage hold the blocks that follow those of the stage before it"
+            raise ModelError(what, key="parallelism.stages", do=do)
+    return Cuts(bounds[:-1], tuple(range(ipu, ipu + 1) for ipu in ipus))
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def even_layers(layer_count: int, stage_count: int) -> tuple[int, ...]:
+    """Layers of each stage, as even as can be, the first stages one more.
+
+    >>> even_layers(10, 4)
+    (3, 3, 2, 2)
+    """
+    share, rest = divmod(layer_count, stage_count)
+    return tuple(share + (stage < rest) for stage in range(stage_count))
+
+
+def cuts_before(order: Sequence[str], splits: Collection[str], checkpoints: Collection[str]) -> Cuts:
+    """Stages, each on an IPU of its own, that start at named blocks, and so do segments."""
+    starts = (0, *(place for place, name in enumerate(order) if place and name in splits))
+    inside = (place for place, name in enumerate(order) if name in checkpoints)
+    return Cuts(starts, single_ipus(len(starts)), tuple(inside))
+
+
+def cuts_at(starts: Sequence[int], block_count: int) -> Cuts:
+    """Stages, each on an IPU of its own, that start at given places; every block is a segment."""
+    return Cuts(tuple(starts), single_ipus(len(starts)), tuple(range(block_count)))

@@ -1,0 +1,204 @@
+"""Text generation: two steps, prefill and decode, with one layout, each planned as a forward pass of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from podsim.tiles.model import CostModel
+from podsim.placement.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
+from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
+from podsim.placement.fit import does_not_fit
+from podsim.placement.layout import INT4_GROUP_SIZE, WEIGHT_BITS, Change, Fit, Job, Layout, Precision
+from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
+from podsim.placement.plan import Plan, cost_model, costed
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
+from podsim.models import Workload
+from podsim.models.op import DType
+from podsim.models.transformer.causal import DecoderShape, causal_decoder
+from podsim.models.transformer.shape import Batch
+from podsim.models.transformer.weights import unpacking
+
+StepName = Literal["prefill", "decode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A question about a decoder: its batch, prompt and output, and its layout.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        shape: The model.
+        layout: How it is laid out; a micro-batch is the sequences that go through the network together.
+        precision: Its number formats.
+        dtype: That of activations, keys and values.
+        prompt_tokens: Tokens of a prompt.
+        output_tokens: Tokens generated for it.
+        fit: What becomes of it where it does not fit.
+    """
+
+    system: System
+    software: Software
+    shape: DecoderShape
+    layout: Layout
+    precision: Precision
+    dtype: DType
+    prompt_tokens: int
+    output_tokens: int
+    fit: Fit = "refuse"
+
+    @property
+    def sequence_length(self) -> int:
+        """Prompt and output together."""
+        return self.prompt_tokens + self.output_tokens
+
+    def laid_out(self, **fields: Any) -> Generation:
+        """The question with some fields of its layout replaced."""
+        return replace(self, layout=replace(self.layout, **fields))
+
+    def job(self, name: StepName) -> Job:
+        """The forward pass of a step."""
+        return Job(self.system, self.software, partial(self._workload, name), self.layout, self.precision)
+
+    def _workload(self, name: StepName, batch_size: int) -> Workload:
+        """The prompt, or one token in the middle of the output; without a cache the whole sequence, padded."""
+        tokens = context = self.prompt_tokens
+        if self.layout.kv_cache == "none":
+            tokens = context = self.sequence_length
+        elif name == "decode":
+            tokens, context = 1, self.prompt_tokens + max(1, self.output_tokens // 2)
+        batch = Batch(
+            size=batch_size,
+            sequence_length=tokens,
+            dropout=False,
+            attention_dropout=False,
+            dtype=self.dtype,
+            context_length=context,
+            cached=self.layout.kv_cache != "none",
+        )
+        workload = causal_decoder(self.shape, batch, shards=self.layout.tensor_parallel)
+        if not self.precision.is_narrow:
+            return workload
+        return unpacking(workload, self.dtype, offset=self.precision.group_size > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The plans of both steps.
+
+    Attributes:
+        prefill: Of the step that takes in a prompt.
+        decode: Of the step that makes one token, in the middle of the output.
+        memory: Tenants of the first IPU of each stage while either runs; those that share it are alike.
+    """
+
+    prefill: Plan
+    decode: Plan
+    memory: tuple[IpuMemory, ...]
+
+
+def with_layers(asked: Generation, count: int) -> Generation:
+    """The question with a number of layers in each stage."""
+    layout = asked.layout
+    stages = layout.stage_count
+    shape = replace(asked.shape, layer_count=count * stages)
+    return replace(asked, shape=shape).laid_out(cuts=_even_cuts(shape, stages, layout.tensor_parallel))
+
+
+def with_stages_of_shards(asked: Generation, stages: int, shards: int) -> Generation:
+    """The question with a number of stages, each shared by a number of IPUs."""
+    return asked.laid_out(
+        ipus_per_replica=stages * shards,
+        cuts=_even_cuts(asked.shape, stages, shards),
+        available_memory_proportion=asked.layout.available_memory_proportion[:1] * (stages * shards),
+    )
+
+
+def _even_cuts(shape: DecoderShape, stages: int, shards: int) -> Cuts:
+    """Every step has its layers at the same places."""
+    return cuts_of_layers(causal_decoder(shape, Batch(1, 1)), even_layers(shape.layer_count, stages), shards)
+
+
+def generation_layout(shape: DecoderShape, stages: int, shards: int, proportion: float, **fields: Any) -> Layout:
+    """Layers spread evenly over stages, each shared by neighbouring IPUs."""
+    cuts, ipus = _even_cuts(shape, stages, shards), stages * shards
+    return Layout(ipus_per_replica=ipus, cuts=cuts, available_memory_proportion=(proportion,) * ipus, **fields)
+
+
+def plan_generation(asked: Generation, model: CostModel | None = None, *, advise: bool = True) -> Steps:
+    """Cost both kinds of step and check that the model fits.
+
+    Args:
+        asked: What is to be planned.
+        model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help where it does not fit.
+
+    Raises:
+        DoesNotFitError: A memory is too small; names the largest tenants and the changes that help.
+    """
+    costs = model or generation_cost_model(asked)
+    steps = draft_steps(asked, costs)
+    if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):
+        raise does_not_fit(
+            steps.memory, asked, _changes(asked), lambda changed: draft_steps(changed, costs).memory, advise=advise
+        )
+    return steps
+
+
+def generation_cost_model(asked: Generation) -> CostModel:
+    """Costs of single operations on the tiles that compute."""
+    return cost_model(asked.job("decode"))
+
+
+def draft_steps(asked: Generation, model: CostModel) -> Steps:
+    """Both steps and the memory they need, whether or not they fit."""
+    prefill, decode = plan_step(asked, "prefill", model), plan_step(asked, "decode", model)
+    return Steps(prefill, decode, tuple(_memory(asked, (prefill, decode), model)))
+
+
+def plan_step(asked: Generation, name: StepName, model: CostModel) -> Plan:
+    """One of the two, without its memory."""
+    return costed(asked.job(name), model)
+
+
+def _memory(asked: Generation, steps: Sequence[Plan], model: CostModel) -> Iterator[IpuMemory]:
+    job, decode, ipu = asked.job("decode"), steps[-1], model.ipu
+    streaming = job.system.machine.streaming_memory.capacity_per_ipu_bytes
+    running = max((temporaries_of_step(step.stages) for step in steps), key=lambda tenant: tenant.byte_count)
+    for cost in decode.stages:
+        tenants: tuple[Tenant, ...] = (
+            *weights([cost], decode.workload, job),
+            *kv_cache(cost, decode.workload, job, asked.sequence_length),
+            running,
+            code(job, ipu),
+            *reserve(job, ipu),
+        )
+        yield IpuMemory(cost.stage.ipus.start, tenants, ipu.memory_bytes, streaming)
+
+
+def _changes(asked: Generation) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:
+    layout = asked.layout
+    yield from _on_layout(weights_streamed(layout))
+    yield from _on_layout(cache_off_chip(layout))
+    if asked.precision.weight_bits != WEIGHT_BITS["int4"]:
+        yield "precision.weights: int4", _with_narrow_weights
+    yield from _on_layout(smaller_temporaries(layout))
+    yield from _on_layout(fewer_samples(layout, "generation.batch_size"))
+
+
+def _with_narrow_weights(asked: Generation) -> Generation:
+    narrow = replace(asked.precision, weight_bits=WEIGHT_BITS["int4"], group_size=INT4_GROUP_SIZE)
+    return replace(asked, precision=narrow)
+
+
+def _on_layout(changes: Iterable[Change]) -> Iterator[tuple[str, Callable[[Generation], Generation]]]:
+    for words, change in changes:
+        yield words, partial(_changed, change)
+
+
+def _changed(change: Callable[[Layout], Layout], asked: Generation) -> Generation:
+    return replace(asked, layout=change(asked.layout))

@@ -1,0 +1,139 @@
+"""From a checked scenario of training to a job for the planner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from podsim import memo
+from podsim.errors import ModelError
+from podsim.placement.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
+from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
+from podsim.placement.layout import Change, Fit, Job, Layout, Optimizer, Precision
+from podsim.scenario import TrainingScenario
+from podsim.scenario.convnet_training import ImageParallelismSpec
+from podsim.scenario.division import ParallelismSpec, StageSpec
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
+from podsim.scenario.training import TrainingOptimizerSpec
+from podsim.scenario.wording import known_here
+from podsim.models import Workload
+from podsim.models.op import DTYPE_BYTES
+from podsim.models.transformer.copies import with_copies
+from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
+
+
+def training_job(
+    spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None, fit: Fit = "refuse"
+) -> Job:
+    """The job that a scenario describes.
+
+    Args:
+        spec: The scenario.
+        workload_of: Its model, where another job has it already.
+        fit: What becomes of it where it does not fit.
+
+    Raises:
+        ModelError: The network cannot be built, or the scenario names a block that it does not have.
+    """
+    system, software, precision = spec.system, spec.software, spec.precision
+    workload_of = workload_of or lru_cache(partial(_workload, spec))
+    layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
+    return Job(
+        system=system,
+        software=software,
+        workload_of=workload_of,
+        layout=layout,
+        precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
+        optimizer=_optimizer(spec.optimizer),
+        changes=tuple(_changes(spec, layout)),
+        fit=fit,
+    )
+
+
+def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
+    """The model as the software stack writes it, stashed as the scenario says."""
+    copies, stash = spec.software.attention_copies or 0, spec.precision.stash
+
+    def build() -> Workload:
+        workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
+        return replace(with_copies(workload, copies), stash_dtype=stash)
+
+    # Specifications hold lists and mappings, and can be no key themselves.
+    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash), build)
+
+
+def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
+    parallelism, state, cuts = spec.parallelism, spec.memory.state, _cuts(spec, workload)
+    ipus = cuts.ipus_per_replica
+    return Layout(
+        ipus_per_replica=ipus,
+        replication_factor=parallelism.replication_factor,
+        replicas_per_domain=system.domain_ipu_count // ipus,
+        cuts=cuts,
+        micro_batch_size=parallelism.micro_batch_size,
+        accumulation_factor=parallelism.accumulation_factor,
+        recompute=parallelism.recomputes,
+        optimizer_storage=state.storage,
+        replicated_tensor_sharding=state.replicated_tensor_sharding,
+        reduction_merge_bytes=parallelism.merged_bytes(software.reduction_merge_bytes or 0),
+        updates_per_session_call=parallelism.updates_per_call(spec),
+        replicas_per_process=parallelism.served_replicas(spec),
+        stacked_by_caller=not spec.model.reads_images,
+        io_tiles=spec.memory.fetching_tiles,
+        prefetch_depth=spec.data.ready_micro_batches,
+        available_memory_proportion=spec.memory.shares(ipus),
+        reserve=spec.memory.reserve or 0.0,
+    )
+
+
+def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
+    match spec.parallelism:
+        case ParallelismSpec(layers_per_ipu=list(layers)) as given:
+            return cuts_of_layers(workload, layers, head_apart=given.head_on_first_ipu(spec.model))
+        case ParallelismSpec(stages=list(stages)):
+            return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
+        case ImageParallelismSpec(pipeline_splits=splits, checkpoints=checkpoints):
+            order = workload.order
+            return cuts_before(
+                order, _known(splits, order, "pipeline_splits"), _known(checkpoints, order, "checkpoints")
+            )
+    raise TypeError(f"no cuts for {type(spec.parallelism).__name__}")
+
+
+def _held(stage: StageSpec) -> Counter[str]:
+    """Blocks of a stage as it is written."""
+    attention, feed_forward = ENCODER
+    counts = {
+        EMBEDDING: int(stage.embedding),
+        attention: stage.attention_count,
+        feed_forward: stage.feed_forward_count,
+        DECODER[0]: stage.decoder_layers,
+        HEAD: int(stage.head),
+    }
+    return +Counter(counts)
+
+
+def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str]:
+    """Names of blocks behind the first, which a split or checkpoint cannot precede."""
+    for name in names:
+        if name not in order[1:]:
+            what = f"`{name}` is not a block of the network behind its first"
+            raise ModelError(what, key=f"parallelism.{key}", do=known_here(name, order[1:], "use one of its blocks"))
+    return names
+
+
+def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
+    state_bytes = sum(DTYPE_BYTES[each] for each in spec.state_formats)
+    return Optimizer(spec.kind, spec.arithmetic, state_bytes, spec.clips_gradients)
+
+
+def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
+    """Changes that the scenario leaves open where it does not fit."""
+    yield from recomputation_on(layout, spec.parallelism.redone)
+    if spec.memory.state_can_move:
+        yield from less_state_on_chip(layout)
+    yield from smaller_temporaries(layout)
+    yield from fewer_samples(layout, "parallelism.micro_batch_size")

@@ -1,0 +1,207 @@
+"""The input of the planner: a model, the machines, and how the model is laid out over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from podsim.placement.cuts import Cuts
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
+from podsim.models import Workload
+from podsim.models.block import Parameter
+from podsim.models.op import DTYPE_BYTES, DType
+
+ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
+Fit = Literal["refuse", "warn"]
+"""What becomes of a job that is larger than the memories: an error, or a warning and a result all the same."""
+Storage = Literal["none", "in_processor_memory", "streaming_memory"]
+WEIGHT_BITS = {"fp32": 32, "fp16": 16, "fp8": 8, "int4": 4}
+_BITS_PER_BYTE = 8
+INT4_GROUP_SIZE = 64
+"""Weights of four bits that share a scale and an offset, unless a scenario says otherwise."""
+# A scale and an offset in half precision for each group of weights. Source: [gptj_group_quantised].
+_BITS_PER_GROUP = 2 * WEIGHT_BITS["fp16"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a model is divided over IPUs and replicas, and where what it keeps lives.
+
+    Attributes:
+        ipus_per_replica: IPUs of one copy.
+        replication_factor: Copies.
+        replicas_per_domain: Copies that share a link domain.
+        cuts: Where the model is cut into stages; None to have one on each IPU, of even time.
+        micro_batch_size: Samples, packs or sequences that go through the model at once.
+        accumulation_factor: Micro-batches per weight update, or per session call without one.
+        batches_in_flight: Batches of text generation that go through the stages one behind the other.
+        recompute: Whether the forward pass is redone before the backward pass.
+        weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
+        optimizer_storage: Where optimizer state lives.
+        replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
+        kv_cache: Where keys and values of earlier tokens are, if they are kept.
+        logits_per_sequence: From which the host chooses a sequence's next token; 0 where nothing is generated.
+        reduction_merge_bytes: Gradients are reduced together up to this size; 0 for each tensor alone. [B]
+        updates_per_session_call: Weight updates that one call from the host runs, on average.
+        replicas_per_process: Replicas that one process on a host serves.
+        stacked_by_caller: Whether a process stacks its samples before a call; images are stacked ahead of time.
+        io_tiles: Tiles that fetch data while the others compute.
+        prefetch_depth: Micro-batches that wait ready in front of each replica.
+        available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
+        reserve: Share of In-Processor-Memory that is left free.
+    """
+
+    ipus_per_replica: int
+    replication_factor: int = 1
+    replicas_per_domain: int = 1
+    cuts: Cuts | None = None
+    micro_batch_size: int = 1
+    accumulation_factor: int = 1
+    batches_in_flight: int = 1
+    recompute: bool = False
+    weight_storage: str = ON_CHIP
+    optimizer_storage: str = ON_CHIP
+    replicated_tensor_sharding: bool = False
+    kv_cache: Storage = "none"
+    logits_per_sequence: int = 0
+    reduction_merge_bytes: int = 0
+    updates_per_session_call: float = 1.0
+    replicas_per_process: int = 1
+    stacked_by_caller: bool = False
+    io_tiles: int = 0
+    prefetch_depth: int = 1
+    available_memory_proportion: tuple[float, ...]
+    reserve: float = 0.0
+
+    @property
+    def tensor_parallel(self) -> int:
+        """IPUs that share every block of a stage."""
+        return len(self.cuts.ipus[0]) if self.cuts else 1
+
+    @property
+    def stage_count(self) -> int:
+        """Pipeline stages of one copy."""
+        return len(self.cuts.starts) if self.cuts else self.ipus_per_replica
+
+    @property
+    def shard_count(self) -> int:
+        """Replicas over which a sharded tensor is split: those of one link domain."""
+        return min(self.replication_factor, self.replicas_per_domain)
+
+    @property
+    def domain_count(self) -> int:
+        """Link domains that take part."""
+        return -(-self.replication_factor // self.replicas_per_domain)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples (or packs) per weight update."""
+        return self.micro_batch_size * self.accumulation_factor * self.replication_factor
+
+
+Change = tuple[str, Callable[[Layout], Layout]]
+"""What to write in the scenario, and what that makes of its layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Number formats of what is stored and summed; those of activations are the workload's.
+
+    Attributes:
+        weight_bits: Bits per weight.
+        accumulator_bytes: Bytes per accumulated gradient. [B]
+        partials: Format of the partial results of matrix products.
+        group_size: Weights that share a scale and an offset; 0 for those that have none.
+    """
+
+    weight_bits: int
+    accumulator_bytes: int = 0
+    partials: str = "fp16"
+    group_size: int = 0
+
+    @classmethod
+    def of(cls, weights: str, partials: str, accumulation: str | None = None, group_size: int = 0) -> Self:
+        """A precision from the names of formats."""
+        return cls(WEIGHT_BITS[weights], DTYPE_BYTES[accumulation] if accumulation else 0, partials, group_size)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether weights have to be unpacked for the matrix unit."""
+        return self.weight_bits < WEIGHT_BITS["fp16"]
+
+    def weight_bytes(self, element_count: int) -> int:
+        """Bytes of a number of weights. [B]
+
+        >>> Precision(16).weight_bytes(10), Precision(4).weight_bytes(9), Precision(4, group_size=64).weight_bytes(128)
+        (20, 5, 72)
+        """
+        groups = -(-element_count // self.group_size) if self.group_size else 0
+        return -(-(element_count * self.weight_bits + groups * _BITS_PER_GROUP) // _BITS_PER_BYTE)
+
+    def stored_bytes(self, parameters: Iterable[Parameter]) -> int:
+        """Bytes of some parameters, those with a format of their own in that. [B]"""
+        common = own_bytes = 0
+        for each in parameters:
+            if each.dtype is None:
+                common += each.element_count
+            else:
+                own_bytes += each.element_count * DTYPE_BYTES[each.dtype]
+        return self.weight_bytes(common) + own_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """What updates the weights.
+
+    Attributes:
+        kind: `lamb`, `adamw`, `sgd`, `lars` or `rmsprop`.
+        dtype: Format in which it computes.
+        state_bytes_per_parameter: What it keeps per weight, master copy included. [B]
+        gradient_clipping: Whether the global gradient norm is needed before the update.
+    """
+
+    kind: str
+    dtype: DType
+    state_bytes_per_parameter: int
+    gradient_clipping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The input of the planner.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        workload_of: The model for a micro-batch size.
+        layout: How it is laid out.
+        precision: Its number formats.
+        optimizer: What updates its weights; None where nothing is trained.
+        changes: What the scenario leaves open where the job does not fit.
+        fit: What becomes of it where it does not fit.
+    """
+
+    system: System
+    software: Software
+    workload_of: Callable[[int], Workload]
+    layout: Layout
+    precision: Precision
+    optimizer: Optimizer | None = None
+    changes: tuple[Change, ...] = ()
+    fit: Fit = "refuse"
+
+    @property
+    def workload(self) -> Workload:
+        """The model for one micro-batch."""
+        return self.workload_of(self.layout.micro_batch_size)
+
+    @property
+    def code_bytes_per_tile(self) -> int:
+        """Bytes of the program on each tile. [B]"""
+        return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
+
+    def laid_out(self, **fields: Any) -> Job:
+        """The job with some fields of its layout replaced."""
+        return replace(self, layout=replace(self.layout, **fields))

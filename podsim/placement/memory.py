@@ -1,0 +1,233 @@
+"""What each IPU's memory holds, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from podsim.placement.alive import Needs
+from podsim.placement.layout import ON_CHIP, STREAMING, Job
+from podsim.placement.stage import Segment, kept_elements, stash_depth
+from podsim.placement.stage_cost import StageCost
+from podsim.placement.update import state_bytes, updated_sizes
+from podsim.scenario.ipu import Ipu
+from podsim.models import Block, Workload
+from podsim.models.block import Parameter
+
+RESERVE = "reserve"
+"""Memory that is left free on purpose, as a tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Something that occupies memory. [B]
+
+    Attributes:
+        name: `weights`, `accumulators`, `optimizer_state`, `stash`, `kv_cache`, `activations`, `temporaries`,
+            `code` or `reserve`.
+        byte_count: Its size on one IPU. [B]
+        storage: `in_processor_memory` or `streaming_memory`.
+    """
+
+    name: str
+    byte_count: int
+    storage: str = "in_processor_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class IpuMemory:
+    """The tenants of one IPU of a replica.
+
+    Attributes:
+        ipu: Position in the replica.
+        tenants: What it holds.
+        capacity_bytes: In-Processor-Memory. [B]
+        streaming_capacity_bytes: Streaming memory that belongs to it. [B]
+    """
+
+    ipu: int
+    tenants: tuple[Tenant, ...]
+    capacity_bytes: int
+    streaming_capacity_bytes: int
+
+    def used_bytes(self, storage: str = "in_processor_memory") -> int:
+        """Sum of the tenants of one storage. [B]"""
+        return sum(tenant.byte_count for tenant in self.tenants if tenant.storage == storage)
+
+    @property
+    def fits(self) -> bool:
+        """Whether both storages hold their tenants."""
+        return (
+            self.used_bytes() <= self.capacity_bytes
+            and self.used_bytes("streaming_memory") <= self.streaming_capacity_bytes
+        )
+
+
+def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
+    """The tenants of every IPU of a replica.
+
+    Args:
+        job: What is planned.
+        costs: The stages with the temporaries of their operations.
+        ipu: The tiles that compute.
+    """
+    workload, streaming = job.workload, job.system.machine.streaming_memory.capacity_per_ipu_bytes
+
+    def tenants(local: int) -> Iterator[Tenant]:
+        held = [cost for cost in costs if local in cost.stage.ipus]
+        yield from weights(held, workload, job)
+        if job.optimizer is not None:
+            yield accumulators(held, workload, job)
+            yield optimizer_state(held, workload, job)
+            yield stash(held, len(costs), workload, job)
+            yield temporaries_of_training(held, workload, job)
+        else:
+            yield from running_tenants(held)
+        yield code(job, ipu)
+        yield from reserve(job, ipu)
+
+    return tuple(
+        IpuMemory(local, tuple(tenants(local)), ipu.memory_bytes, streaming)
+        for local in range(job.layout.ipus_per_replica)
+    )
+
+
+def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator[Tenant]:
+    """The weights of the stages of an IPU; if they are streamed, room on the chip for what is loaded at once."""
+    owners = _owners(held)
+
+    def stored(segment: Segment, there: Collection[str]) -> int:
+        """The weights of a segment, except those tied to blocks on the same IPU. [B]"""
+        return job.precision.stored_bytes(
+            parameter for name in segment.blocks for parameter in _stored(workload.blocks[name], there)
+        )
+
+    segments = [segment for cost in held for segment in cost.stage.segments]
+    every = sum(segment.count * stored(segment, owners) for segment in segments)
+    if job.layout.weight_storage == ON_CHIP:
+        yield Tenant("weights", every)
+        return
+    # Loads that overlap need a second slot; the largest thing that is loaded sets its size.
+    slots = 2 if job.layout.io_tiles else 1
+    yield Tenant("weights", slots * max(stored(segment, ()) for segment in segments))
+    yield Tenant("weights", every, STREAMING)
+
+
+def accumulators(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+    """A gradient for every weight."""
+    return Tenant("accumulators", _parameter_count(held, workload) * job.precision.accumulator_bytes)
+
+
+def _parameter_count(held: Sequence[StageCost], workload: Workload) -> int:
+    """Elements stored on an IPU."""
+    owners = _owners(held)
+    return sum(
+        repeats * parameter.element_count
+        for cost in held
+        for name, repeats in cost.stage.blocks
+        for parameter in _stored(workload.blocks[name], owners)
+    )
+
+
+def _owners(held: Sequence[StageCost]) -> set[str]:
+    return {name for cost in held for name, _ in cost.stage.blocks}
+
+
+def _stored(block: Block, owners: Collection[str]) -> Iterator[Parameter]:
+    """A tied tensor is stored once where it shares an IPU and a format with its owner, and copied elsewhere."""
+    for parameter in block.parameters:
+        if parameter.tied_to is None or parameter.dtype or parameter.tied_to.split("/")[0] not in owners:
+            yield parameter
+
+
+def optimizer_state(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+    """Optimizer state of the weights of an IPU, or of its shard of them."""
+    sizes = [size for cost in held for size in updated_sizes(cost.stage, workload)]
+    return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
+
+
+def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: Job) -> Tenant:
+    """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
+    elements = sum(
+        stash_depth(cost.stage.index, stage_count) * kept_elements(segment, workload, recompute=job.layout.recompute)
+        for cost in held
+        for segment in cost.stage.segments
+    )
+    return Tenant("stash", elements * workload.stash_bytes)
+
+
+def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+    """The largest peak of any segment; segments run one after the other."""
+    peaks = (
+        segment_peak_bytes(
+            segment,
+            workload,
+            {name: block.needs for name, block in cost.blocks.items()},
+            recompute=job.layout.recompute,
+        )
+        for cost in held
+        for segment in cost.stage.segments
+    )
+    return Tenant("temporaries", max(peaks, default=0))
+
+
+def segment_peak_bytes(segment: Segment, workload: Workload, needs: Mapping[str, Needs], *, recompute: bool) -> int:
+    """Peak of what lives only while a segment runs: recomputed activations, live tensors, temporaries. [B]
+
+    Args:
+        segment: Blocks that run one after the other.
+        workload: The model.
+        needs: What each block needs while it runs.
+        recompute: Whether the forward pass is redone before the backward pass.
+    """
+    size, peak = workload.activation_bytes, 0
+    # The input is back in the format of activations while the segment runs.
+    recomputed = workload.input_elements(segment.blocks[0]) * size if workload.stash_bytes < size else 0
+    # The backward pass runs from the last block to the first and frees what lies behind it.
+    for name in segment.blocks:
+        one = needs[name]
+        if recompute:
+            peak = max(peak, recomputed + max(one.redone_bytes, one.behind_redone_bytes))
+            recomputed += workload.blocks[name].saved_elements * size
+        else:
+            peak = max(peak, one.first_bytes, one.backward_bytes)
+    return peak
+
+
+def running_tenants(held: Sequence[StageCost]) -> tuple[Tenant, Tenant]:
+    """Activations and temporaries of the block that takes most of both while it runs, without a backward pass."""
+    forward = (block.needs.forward for cost in held for block in cost.blocks.values())
+    most = max(forward, key=lambda alive: alive.byte_count)
+    return Tenant("activations", most.tensors), Tenant("temporaries", most.temporaries)
+
+
+def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
+    """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip."""
+    if job.layout.kv_cache == "none":
+        return
+    token = decode.activation_bytes * sequence_length
+    layers = [
+        (segment.count, sum(decode.blocks[name].cache_written_elements for name in segment.blocks) * token)
+        for segment in cost.stage.segments
+    ]
+    every = sum(count * one for count, one in layers) * job.layout.batches_in_flight
+    if job.layout.kv_cache == STREAMING:
+        yield Tenant("kv_cache", max(one for _, one in layers))
+    yield Tenant("kv_cache", every, job.layout.kv_cache)
+
+
+def temporaries_of_step(costs: Sequence[StageCost]) -> Tenant:
+    """Peak of activations and temporaries of operations while a block of a step runs."""
+    needs = (block.needs.forward.byte_count for cost in costs for block in cost.blocks.values())
+    return Tenant("temporaries", max(needs))
+
+
+def reserve(job: Job, ipu: Ipu) -> Iterator[Tenant]:
+    """What is left free, if anything is."""
+    if job.layout.reserve:
+        yield Tenant(RESERVE, round(job.layout.reserve * ipu.memory_bytes))
+
+
+def code(job: Job, ipu: Ipu) -> Tenant:
+    """The program on every tile."""
+    return Tenant("code", job.code_bytes_per_tile * ipu.tile.count)

@@ -1,0 +1,151 @@
+"""The plan: stages with their costs, the weight update, and the memory they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from podsim import memo
+from podsim.tiles.collective import Neighbours
+from podsim.tiles.model import CostModel
+from podsim.placement.cuts import stages_of
+from podsim.placement.even_cuts import cuts_of_even_time
+from podsim.placement.fit import does_not_fit
+from podsim.placement.layout import Job, Layout, Optimizer, Precision
+from podsim.placement.memory import IpuMemory, memory_plan
+from podsim.placement.method import lacking, missing_method
+from podsim.placement.stage_cost import StageCost, stage_costs
+from podsim.placement.update import UpdateCost, update_costs
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
+from podsim.models import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before time starts.
+
+    Attributes:
+        system: The machines.
+        software: The software stack.
+        workload: The model for one micro-batch.
+        layout: How it is laid out.
+        precision: Its number formats.
+        optimizer: What updates its weights; None where nothing is trained.
+        stages: Pipeline stages with their costs.
+        memory: The tenants of every IPU of a replica.
+        updates: The weight update of every IPU of a replica; none where nothing is trained.
+    """
+
+    system: System
+    software: Software
+    workload: Workload
+    layout: Layout
+    precision: Precision
+    optimizer: Optimizer | None
+    stages: tuple[StageCost, ...]
+    memory: tuple[IpuMemory, ...] = ()
+    updates: tuple[UpdateCost, ...] = ()
+
+    def handed_over_bytes(self, stage: int) -> int:
+        """Bytes that a stage hands to the next for one micro-batch. [B]"""
+        block = self.workload.blocks[self.stages[stage].stage.last_block]
+        return block.output_elements * self.workload.activation_bytes
+
+
+def cost_model(job: Job) -> CostModel:
+    """Costs of single operations on the tiles that compute."""
+    machine, software = job.system.machine, job.software
+    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
+    return CostModel(
+        machine.ipu.with_tiles(machine.ipu.tile.count - job.layout.io_tiles),
+        software.layout_change_cycles_per_byte,
+        job.precision.partials,
+        neighbours if job.workload.sums_over_replicas else None,
+    )
+
+
+def shared_cost_model(job: Job) -> CostModel:
+    """The costs that all runs of this process on the same chip and stack have in common."""
+    model = cost_model(job)
+    return memo.COSTS.get(model.alone.key, lambda: model.alone).beside(model.neighbours)
+
+
+def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) -> Plan:
+    """Cost every stage and check that a replica fits.
+
+    Args:
+        job: What is to be planned.
+        model: Costs of single operations; a model that other plans have used knows many already.
+        advise: Whether to find out what would help a job that does not fit.
+
+    Raises:
+        NoPlanError: There are fewer blocks than stages.
+        DoesNotFitError: An IPU's memory or its streaming memory is too small, and the job is to be refused
+            then; names the largest tenants and the changes that would make it fit.
+    """
+    model = model or cost_model(job)
+    plan = _draft(job, model)
+    if job.fit == "refuse" and not all(ipu.fits for ipu in plan.memory):
+
+        def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
+            return _draft(replace(job, layout=layout), model).memory
+
+        refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
+        raise refused if (lacks := missing_method(job)) is None else lacking(refused, lacks)
+    if job.optimizer is None:
+        return plan
+    updates = model.alone.once(
+        plan.workload,
+        (
+            tuple(cost.stage for cost in plan.stages),
+            job.layout,
+            job.precision,
+            job.optimizer,
+            job.software.sharding_threshold,
+        ),
+        lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.alone, job),
+    )
+    return replace(plan, updates=updates)
+
+
+def job_memory(job: Job, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
+    """The tenants of every IPU of a replica, whether or not they fit."""
+    return _draft(job, model or cost_model(job)).memory
+
+
+def _draft(job: Job, model: CostModel) -> Plan:
+    """The plan without the weight update, whether or not it fits."""
+    plan = costed(job, model)
+    ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
+    capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
+    memory = model.splits.once(
+        plan.workload,
+        (
+            "memory",
+            tuple(cost.stage for cost in plan.stages),
+            *(capacities, job.layout, job.precision, optimizer),
+            *(job.code_bytes_per_tile, job.software.sharding_threshold),
+        ),
+        lambda: memory_plan(job, plan.stages, ipu),
+    )
+    return replace(plan, memory=memory)
+
+
+def costed(job: Job, model: CostModel) -> Plan:
+    """The stages with their costs; no memory and no weight update."""
+    workload, layout = job.workload, job.layout
+    cuts = layout.cuts or cuts_of_even_time(job, model)
+    recompute_last = job.software.recompute_last_segment
+    costs = model.once(
+        workload,
+        (cuts, layout.available_memory_proportion, layout.recompute, recompute_last),
+        lambda: stage_costs(
+            stages_of(workload, cuts),
+            workload,
+            model,
+            layout.available_memory_proportion,
+            recompute=layout.recompute,
+            recompute_last=recompute_last,
+        ),
+    )
+    return Plan(job.system, job.software, workload, layout, job.precision, job.optimizer, costs)

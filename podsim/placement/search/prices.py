@@ -1,0 +1,167 @@
+"""What a pipeline's stages cost and need for every way to cut the chain, with one layout apart from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from podsim.placement.search.chain import is_tied
+from podsim.placement.search.slices import Slices
+from podsim.placement.search.split import Costs, Split, least_maximum, most_even
+from podsim.placement.cuts import Cuts
+from podsim.placement.layout import Job, Layout
+from podsim.placement.stage import stash_depth
+from podsim.scenario.hardware import System
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A chain that has been cut.
+
+    Attributes:
+        layout: With the cuts.
+        cycles: Of the slowest IPU, estimated; what it needs of its memory where nothing fits.
+    """
+
+    layout: Layout
+    cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Cycles and memory of every part, for each share of memory for temporaries.
+
+    Attributes:
+        layout: All but the cuts.
+        slices: The chain.
+        folded: Whether the last stage shares IPU 0 with the first.
+        capacity_bytes: Memory of an IPU, code apart. [B]
+        held_bytes: Weights and what belongs to them, by part. [B]
+        parts: (cycles, bytes) of each stage that has an IPU to itself, in order.
+        ends: (cycles, bytes) of the IPU that holds the first and the last stage, if they share one.
+        allowed: The shares that each IPU may use.
+        pinned: The share of each IPU as it was written, if it was.
+    """
+
+    layout: Layout
+    slices: Slices
+    folded: bool
+    capacity_bytes: float
+    held_bytes: Costs
+    parts: Sequence[tuple[Costs, Costs]]
+    ends: tuple[Costs, Costs]
+    allowed: Sequence[Sequence[int]]
+    pinned: Sequence[float]
+
+    def fastest(self) -> Pipeline | None:
+        """The division with the least longest stage among those that fit, or None."""
+        priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
+        return self._pipeline(priced, most_even(*self._least(priced)))
+
+    def leanest(self) -> Pipeline | None:
+        """The division whose fullest IPU needs least memory, whether or not it fits."""
+        priced = [np.where(np.isfinite(used), used, np.inf) for _, used in self._by_part()]
+        return self._pipeline(priced, least_maximum(*self._least(priced)))
+
+    def _by_part(self) -> list[tuple[Costs, Costs]]:
+        return [*self.parts, self.ends]
+
+    @property
+    def _ipus(self) -> list[int]:
+        """IPU of each part, the ends last."""
+        first = 1 if self.folded else 0
+        return [*range(first, first + len(self.parts)), 0]
+
+    def _least(self, priced: Sequence[Costs]) -> tuple[list[Costs], Costs]:
+        """With the best share that each IPU may use."""
+        least = [costs[list(self.allowed[ipu])].min(axis=0) for ipu, costs in zip(self._ipus, priced, strict=True)]
+        return least[:-1], least[-1]
+
+    def _pipeline(self, priced: Sequence[Costs], split: Split | None) -> Pipeline | None:
+        if split is None:
+            return None
+        cuts, size = split.cuts, self.slices.size
+        places = [*pairwise(cuts), (cuts[0], cuts[-1])]
+        shares = [0] * self.layout.ipus_per_replica
+        for ipu, costs, place in list(zip(self._ipus, priced, places, strict=True))[: None if self.folded else -1]:
+            shares[ipu] = min(self.allowed[ipu], key=lambda share: (costs[share, *place], share))
+        stages = (0, *cuts, size) if self.folded else cuts
+        ipus = (0, *range(1, len(cuts)), 0) if self.folded else tuple(range(len(cuts) - 1))
+        proportions = tuple(self.pinned) or tuple(self.slices.chain.proportions[share] for share in shares)
+        groups = tuple(range(ipu, ipu + 1) for ipu in ipus)
+        made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
+        return Pipeline(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
+
+    def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
+        """Where segments start inside stages; None where they are layers."""
+        if self.slices.chain.workload.layers:
+            return None
+        chosen: list[int] = []
+        count = len(stages) - 1
+        for index, (start, stop) in enumerate(pairwise(stages)):
+            room = self.capacity_bytes - float(self.held_bytes[start, stop])
+            chosen += self.slices.checkpoints(shares[index], start, stop, stash_depth(index, count), room)
+        return tuple(chosen)
+
+
+def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
+    """Price every stage of a layout.
+
+    Args:
+        slices: The chain of blocks.
+        job: Formats, optimizer, and the layout without its cuts.
+        pinned: A share of memory for each IPU, if those are given.
+    """
+    ipu, chain, ipu_count = job.system.machine.ipu, slices.chain, job.layout.ipus_per_replica
+    compute_tiles = ipu.tile.count - job.layout.io_tiles
+    reserve = round(job.layout.reserve * compute_tiles * ipu.tile.memory_bytes)
+    capacity = compute_tiles * (ipu.tile.memory_bytes - job.code_bytes_per_tile) - reserve
+    held = chain.held_bytes(job)
+    folded = ipu_count > 1 and is_tied(chain.workload)
+    hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)
+    stages = [
+        _stage(index, ipu_count + folded, slices, held, capacity, hand_over) for index in range(ipu_count + folded)
+    ]
+    every = list(range(len(chain.proportions)))
+    allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * ipu_count
+    if folded:
+        ends = _shared(slices, held, stages[0][0], stages[-1][0], len(stages))
+        stages = stages[1:-1]
+    else:
+        ends = _single_part(slices)
+    return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
+
+
+def _stage(
+    index: int, count: int, slices: Slices, held: Costs, capacity: float, hand_over: Costs
+) -> tuple[Costs, Costs]:
+    """(cycles, bytes) of one stage that has an IPU to itself."""
+    cycles, used = slices.cycles.copy(), slices.memory_bytes(stash_depth(index, count)).copy()
+    if index == count - 1:
+        cycles[:, :, -1], used[:, :, -1] = slices.last_stage(capacity - held[:, -1])
+    return cycles + hand_over[:, None] + hand_over[None, :], used + held
+
+
+def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, count: int) -> tuple[Costs, Costs]:
+    """(cycles, bytes) of the IPU that holds the blocks before one cut and behind another."""
+    kept = stash_depth(0, count) * slices.kept_bytes[0, :, None] + slices.kept_bytes[None, :, -1]
+    peak = np.maximum(slices.peak_bytes[:, 0, :, None], slices.peak_bytes[:, None, :, -1])
+    used = kept + peak + held[0, :, None] + held[None, :, -1]
+    return front[:, 0, :, None] + back[:, None, :, -1], used
+
+
+def _single_part(slices: Slices) -> tuple[Costs, Costs]:
+    """The ends of a pipeline that reaches from the first block to the last."""
+    costs = np.full_like(slices.cycles, np.inf)
+    costs[:, 0, -1] = 0.0
+    return costs, costs
+
+
+def _hand_over_cycles(slices: Slices, system: System) -> Costs:
+    """Half a sync, and the transfers of activations and gradients over each cut. [cycles]"""
+    ipu = system.machine.ipu
+    over = slices.chain.input_bytes / system.machine.rung_bytes_per_s * ipu.clock_hz
+    return np.asarray(np.append(over, 0.0) + ipu.multi_ipu_sync_cycles / 2)

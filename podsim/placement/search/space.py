@@ -1,0 +1,204 @@
+"""The layouts, without their cuts, that a batch, a pod and what is pinned allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from podsim.placement.search.chain import is_tied
+from podsim.placement.search.factors import accumulation, divisors, powers_of_two
+from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
+from podsim.placement.cuts import Cuts
+from podsim.placement.layout import ON_CHIP, STREAMING, Layout
+from podsim.scenario import LoadedScenario, TrainingScenario
+from podsim.scenario.auto import AutoTrainingSpec
+from podsim.scenario.convnet_training import AutoImageSpec
+from podsim.scenario.division import AutoTextSpec
+from podsim.models import Workload
+
+_NORM = ("norm", "replicas")
+_MOST_SAMPLES = 1024
+_HARDLY_FEWER = 0.9
+
+
+class Space:
+    """Layouts of one scenario without their cuts.
+
+    Attributes:
+        spec: The scenario.
+        batch_size: Samples per weight update.
+        auto: What is pinned.
+        family: How a division of such a model is written.
+        objection: Why the last number of replicas that was refused cannot be, and what to do.
+    """
+
+    def __init__(self, loaded: LoadedScenario, spec: TrainingScenario, workload: Workload, *, pinned: bool) -> None:
+        """Read what is pinned.
+
+        Args:
+            loaded: What was written.
+            spec: The scenario, perhaps on another pod or with another batch.
+            workload: The model, for one sample at a time.
+            pinned: Whether choices that were written are kept.
+        """
+        auto = loaded.auto
+        assert isinstance(auto, AutoTrainingSpec)
+        self.spec, self.batch_size, self._workload = spec, spec.batch_size or 1, workload
+        self.auto: AutoTrainingSpec = auto if pinned else type(auto)(auto=True)
+        self._gives = loaded.gives if pinned else lambda *_: False
+        self.family = _family(spec, auto)
+        self.objection: tuple[str, str] | None = None
+
+    @property
+    def proportions(self) -> tuple[float, ...]:
+        """Shares of memory for temporaries that are pinned: one, one per IPU, or none."""
+        if not self._gives("memory", "available_memory_proportion"):
+            return ()
+        given = self.spec.memory.available_memory_proportion
+        return (given,) if isinstance(given, float) else tuple(given)
+
+    @property
+    def proportion_per_ipu(self) -> tuple[float, ...]:
+        """Shares that are pinned one per IPU."""
+        return self.proportions if isinstance(self.spec.memory.available_memory_proportion, tuple) else ()
+
+    @property
+    def block_count(self) -> int:
+        """Blocks of the model in a row."""
+        return len(self._workload.order)
+
+    def whole(self) -> TrainingScenario:
+        """The scenario on a single IPU, whether or not it fits."""
+        cuts = Cuts((0,), (range(1),), ())
+        layout = Layout(
+            ipus_per_replica=1, cuts=cuts, accumulation_factor=self.batch_size, available_memory_proportion=(1.0,)
+        )
+        return self.family.divided(layout, self._workload.order)
+
+    def groups(self, base: Layout) -> Iterator[Layout]:
+        """Layouts with a micro-batch of one sample, the most promising first; larger ones are tried while they fit."""
+        every = (
+            (
+                place,
+                replace(
+                    base,
+                    ipus_per_replica=ipus,
+                    replication_factor=replicas,
+                    replicas_per_domain=self.spec.system.domain_ipu_count // ipus,
+                    replicas_per_process=served,
+                    cuts=None,
+                    recompute=recompute,
+                    optimizer_storage=storage,
+                    replicated_tensor_sharding=sharded,
+                ),
+            )
+            for ipus in self._ipu_counts()
+            for place, replicas in enumerate(self._replica_counts(ipus))
+            for served in (self._served_replicas(ipus, replicas),)
+            for recompute in self._recomputation()
+            for storage in self._storages()
+            for sharded in self._shardings(replicas)
+        )
+
+        def promise(each: tuple[int, Layout]) -> tuple[int, str, bool]:
+            place, layout = each
+            return place, layout.optimizer_storage, not layout.replicated_tensor_sharding
+
+        for _, group in sorted(every, key=promise):
+            yield group
+
+    def _stage_count(self, ipus: int) -> int:
+        """Pipeline stages; a last block that shares weights with the first makes one more, on the first IPU."""
+        return ipus + (1 if ipus > 1 and is_tied(self._workload) else 0)
+
+    def _ipu_counts(self) -> Iterator[int]:
+        blocks, listed = len(self._workload.order), self.proportion_per_ipu
+        for ipus in powers_of_two(self.spec.system.domain_ipu_count):
+            wanted = self.auto.ipus_per_replica in (None, ipus) and len(listed) in (0, ipus)
+            if wanted and self._stage_count(ipus) <= blocks:
+                yield ipus
+
+    def _replica_counts(self, ipus: int) -> list[int]:
+        """The largest numbers of replicas that divide batch and pod and leave enough micro-batches, and one.
+
+        With fewer there is less to compute with, but for models so small that reducing gradients costs more.
+        """
+        most, stages = self.spec.system.ipu_count // ipus, self._stage_count(ipus)
+        counts = [
+            count
+            for count in divisors(self.batch_size, most)
+            if accumulation(self.batch_size, count, stage_count=stages) and self._is_legal(ipus, count)
+        ]
+        return [count for count in reversed(counts) if count >= _HARDLY_FEWER * counts[-1] or count == 1]
+
+    def _is_legal(self, ipus: int, replicas: int) -> bool:
+        """Whether this number of replicas can be placed, fed, and grouped for batch norm."""
+        if self.auto.replication_factor not in (None, replicas):
+            return False
+        spec = self._cut_anywhere(ipus, replicas).model_copy(update={"batch_size": None})
+        for key, what, do in spec.division_findings():
+            self.objection = self._norm_objection() if key[-2:] == _NORM else (what, f"{do}, or another batch_size")
+            return False
+        return True
+
+    def _served_replicas(self, ipus: int, replicas: int) -> int:
+        """Replicas that one process on a host serves, which differs with their number."""
+        spec = self._cut_anywhere(ipus, replicas)
+        return spec.parallelism.served_replicas(spec)
+
+    def _cut_anywhere(self, ipus: int, replicas: int) -> TrainingScenario:
+        """The scenario on so many IPUs, whatever the cuts, and whether or not it fits."""
+        size = self._stage_count(ipus)
+        places = (*range(ipus), 0)[:size]
+        layout = Layout(
+            ipus_per_replica=ipus,
+            replication_factor=replicas,
+            cuts=Cuts(tuple(range(size)), tuple(range(ipu, ipu + 1) for ipu in places)),
+            accumulation_factor=2 * size,
+            available_memory_proportion=(1.0,) * ipus,
+        )
+        return self.family.divided(layout, self._workload.order)
+
+    def _norm_objection(self) -> tuple[str, str]:
+        """A batch shares out evenly over groups of replicas only where it is a multiple of a group."""
+        together = self.spec.model.norm_replicas
+        what = (
+            f"replicas go in groups of {together} for batch norm, so that batch_size must be a multiple of {together}"
+        )
+        return what, f"use a batch_size that is a multiple of {together}, or model.norm.replicas: 1"
+
+    def _recomputation(self) -> tuple[bool, ...]:
+        given = getattr(self.auto, "recomputation", None)
+        return (False, True) if given is None else (given != "none",)
+
+    def _storages(self) -> tuple[str, ...]:
+        if not self.spec.memory.state_can_move:
+            return (ON_CHIP,)
+        if self._gives("memory", "optimizer_state", "storage"):
+            return (self.spec.memory.state.storage,)
+        return (ON_CHIP, STREAMING)
+
+    def _shardings(self, replicas: int) -> tuple[bool, ...]:
+        if not self.spec.memory.state_can_move:
+            return (False,)
+        if self._gives("memory", "optimizer_state", "replicated_tensor_sharding"):
+            return (self.spec.memory.state.replicated_tensor_sharding,)
+        return (True, False) if replicas > 1 else (False,)
+
+    def micro_batches(self, group: Layout) -> Iterator[Layout]:
+        """A group with every micro-batch that it allows, the smallest first."""
+        stages = self._stage_count(group.ipus_per_replica)
+        for size in divisors(self.batch_size // group.replication_factor, _MOST_SAMPLES):
+            factor = accumulation(self.batch_size, group.replication_factor, size, stage_count=stages)
+            if factor is not None and self.auto.micro_batch_size in (None, size):
+                yield replace(group, micro_batch_size=size, accumulation_factor=factor)
+
+
+def _family(spec: TrainingScenario, auto: AutoTrainingSpec) -> Family:
+    """How divisions of such a model are written."""
+    match auto:
+        case AutoTextSpec():
+            return TransformerFamily(spec, auto)
+        case AutoImageSpec():
+            return ConvnetFamily(spec, auto)
+    raise TypeError(f"no family for {type(auto).__name__}")

@@ -1,0 +1,17 @@
+"""A torus: a ladder whose ends are joined on both sides. Source: [gcl_topologies]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podsim.scenario.hardware import System
+from podsim.placement.topologies.ladder import ring, walk
+
+__all__ = ["CLOSED", "connections", "ring"]
+
+CLOSED = True
+
+
+def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
+    """Rung and rails of a route, the shorter way round."""
+    return walk(system, first, last, wraps=True)

@@ -1,0 +1,149 @@
+"""Routes: which channels a transfer occupies, and how long before its first byte.
+
+The topology of a pod says how the IPUs of a link domain are joined; gateways join link domains. Every connection
+has one channel per direction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsim import memo
+from podsim.scenario.hardware import System, given
+from podsim.placement.topologies import topology_of
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One direction of one connection.
+
+    Attributes:
+        id: Unique in the pod.
+        bandwidth_bytes_per_s: What it carries. [B/s]
+    """
+
+    id: str
+    bandwidth_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way through the pod.
+
+    Attributes:
+        channels: What a transfer occupies, all at once.
+        latency_s: Before the first byte arrives. [s]
+    """
+
+    channels: tuple[Channel, ...]
+    latency_s: float
+
+
+class Routes:
+    """Routes over the IPU-Links of a pod, found once for all pods with the same links."""
+
+    def __init__(self, system: System) -> None:
+        """Of a pod; those of one link domain are those of every other."""
+        self._system, self._per_domain = system, system.domain_ipu_count
+        machine, link = system.machine, system.machine.ipu_link
+        self._known: dict[tuple[int, int], Route] = {}
+        if link is not None:
+            rates = machine.rung_bytes_per_s, machine.rail_bytes_per_s
+            made_of = (system.topology, self._per_domain, machine.ipu_count, rates)
+            latencies = link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s
+            self._known = memo.ROUTES.get((*made_of, *latencies), dict)
+
+    def between(self, source: int, target: int) -> Route:
+        """The route between two IPUs of one link domain, numbered across the pod.
+
+        Raises:
+            ValueError: The IPUs are the same or in different link domains.
+        """
+        known = self._known.get((source, target))
+        if known is not None:
+            return known
+        domain, first = divmod(source, self._per_domain)
+        other, last = divmod(target, self._per_domain)
+        if source == target or domain != other:
+            raise ValueError(f"no IPU-Link route from IPU {source} to IPU {target}")
+        if domain:
+            inside = self.between(first, last)
+            return Route(
+                tuple(
+                    Channel(f"domain{domain}/{each.id.partition('/')[2]}", each.bandwidth_bytes_per_s)
+                    for each in inside.channels
+                ),
+                inside.latency_s,
+            )
+        link = given(self._system.machine.ipu_link)
+        walked = tuple(topology_of(self._system).connections(self._system, first, last))
+        channels = tuple(Channel(f"domain0/{name}", bandwidth) for name, bandwidth in walked)
+        rungs = (link.rung_latency_s or 0.0) * sum(name.startswith("rung") for name, _ in walked)
+        found = Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s + rungs)
+        self._known[source, target] = found
+        return found
+
+    def latency_s(self, source: int, target: int) -> float:
+        """Of the route between two IPUs of one link domain. [s]"""
+        return self.between(source % self._per_domain, target % self._per_domain).latency_s
+
+
+def route(system: System, source: int, target: int) -> Route:
+    """The route over IPU-Links between two IPUs of one link domain, numbered across the pod.
+
+    Raises:
+        ValueError: The IPUs are the same or in different link domains.
+    """
+    return Routes(system).between(source, target)
+
+
+def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ...], ...]:
+    """What each hop between IPUs of two link domains occupies: up to the gateway, over GW-Links, down to the IPU."""
+    link = given(system.machine.gw_link)
+    gateway, peer = (ipu // system.machine.ipu_count for ipu in (source, target))
+    up = Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s)
+    over = Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s)
+    down = Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s)
+    return (
+        (up, *gateway_channels(system, source, "write")),
+        (over,),
+        (down, *gateway_channels(system, target, "read")),
+    )
+
+
+def gw_route(system: System, source: int, target: int) -> Route:
+    """The way between IPUs of two link domains, all hops at once."""
+    machine = system.machine
+    channels = tuple(channel for hop in gw_hops(system, source, target) for channel in hop)
+    return Route(channels, 2 * given(machine.gateway_link).latency_s + given(machine.gw_link).latency_s)
+
+
+def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
+    """An IPU's link to its gateway, which streaming memory, hosts and GW-Links share; none on a card without gateway.
+
+    Args:
+        system: The pod.
+        ipu: Number of the IPU in the pod.
+        direction: `read` to the IPU, `write` from it.
+    """
+    link = system.machine.gateway_link
+    return () if link is None else (Channel(f"ipu{ipu}/gateway/{direction}", link.bandwidth_bytes_per_s),)
+
+
+def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
+    """An IPU's path to its streaming memory: its share, its link to the gateway, the memory that its machine shares.
+
+    Args:
+        system: The pod.
+        ipu: Number of the IPU in the pod.
+        direction: `read` or `write`.
+        io_tiles: Tiles that take part, each no faster than its port on the exchange; 0 for all.
+    """
+    memory, chip = system.machine.streaming_memory, system.machine.ipu
+    rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
+    ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)
+    return (
+        Channel(f"ipu{ipu}/streaming/{direction}", min(rate, ports)),
+        *gateway_channels(system, ipu, direction),
+        Channel(f"machine{ipu // system.machine.ipu_count}/streaming", memory.machine_bytes_per_s),
+    )

@@ -1,0 +1,70 @@
+"""Breakdowns that add up exactly: in picoseconds, and in seconds too."""
+
+from collections.abc import Iterable, Mapping
+from math import ulp
+
+from podsim.result.kinds import in_kind_order
+from podsim.units import ps_to_seconds
+
+
+def apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """Divide a whole number in proportion to weights, so that the parts add up to it exactly.
+
+    Each part is its exact share rounded down; the units left over go to the largest remainders, and among
+    equal remainders to the first (Hamilton's method of largest remainders). No part is off by a whole unit.
+
+    Args:
+        total: What is divided, 0 or more.
+        weights: Whole numbers, none negative; all zero only if `total` is zero.
+
+    >>> apportion(10, {"a": 1, "b": 1, "c": 1})
+    {'a': 4, 'b': 3, 'c': 3}
+    """
+    weight_sum = sum(weights.values())
+    if weight_sum == 0:
+        if total:
+            raise ValueError(f"{total} cannot be divided among weights that are all zero")
+        return dict.fromkeys(weights, 0)
+    shares = {name: divmod(total * weight, weight_sum) for name, weight in weights.items()}
+    parts = {name: whole for name, (whole, _) in shares.items()}
+    left_over = total - sum(parts.values())
+    for name in sorted(shares, key=lambda name: shares[name][1], reverse=True)[:left_over]:
+        parts[name] += 1
+    return parts
+
+
+def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Mean over the lanes of the time spent on each kind. [ps]
+
+    Every lane's account must add up to the same makespan; the mean then adds up to it too, exactly.
+
+    >>> mean_account({"ipu0": {"matmul": 7, "bubble": 3}, "ipu1": {"matmul": 10}})
+    {'matmul': 9, 'bubble': 1}
+    """
+    makespans_ps = {sum(account.values()) for account in lanes.values()}
+    if len(makespans_ps) != 1:
+        raise ValueError(f"accounts must add up to one makespan, these add up to {sorted(makespans_ps)}")
+    return apportion(makespans_ps.pop(), _sum_by_kind(lanes.values()))
+
+
+def exact_seconds(account_ps: Mapping[str, int]) -> dict[str, float]:
+    """An account in seconds whose values add up exactly to the seconds of its total. [s]
+
+    Every value is a whole multiple of the spacing of floating-point numbers at the total. Sums of such
+    values are exact in any order, and the spacing is below a picosecond for any total under an hour.
+
+    >>> parts = exact_seconds({"matmul": 100_000_000_000, "bubble": 200_000_000_000})
+    >>> sum(parts.values()) == 0.3, 0.1 + 0.2 == 0.3
+    (True, False)
+    """
+    total_s = ps_to_seconds(sum(account_ps.values()))
+    spacing_s = ulp(total_s)
+    return {kind: part * spacing_s for kind, part in apportion(int(total_s / spacing_s), account_ps).items()}
+
+
+def _sum_by_kind(accounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for account in accounts:
+        for kind, duration_ps in account.items():
+            totals[kind] = totals.get(kind, 0) + duration_ps
+    return {kind: totals[kind] for kind in in_kind_order(totals)}

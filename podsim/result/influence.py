@@ -1,0 +1,201 @@
+"""What a result stands on: the inputs that are neither published nor measured, by how far each moves it.
+
+Each is moved to both ends of its range, and what is planned, simulated and made of it is compared. An input
+that moves nothing is not used. Matrix products and convolutions keep their splits; at the best split that gives
+the same slope as choosing anew. Inputs of the chip for which splits have no meaning, such as its tiles, are
+moved on request alone, since every product is then planned anew.
+
+The same runs say how unsure each figure of the result is, together with the scatter of the model itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from podsim.deferred import Deferred
+from podsim.errors import PodsimError
+from podsim.metrics import TIME, metric_of
+from podsim.result.ranges import CONVERGENCE, LATE, MODEL, Doubt, Part, of_triangle, of_uniform, of_values
+from podsim.result.scatter import Scatter, scatter_of
+from podsim.scenario.assumptions import Assumption, assumptions, with_number
+from podsim.scenario.reads import watched
+from podsim.scenario.scenario import Scenario
+
+_Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The outcome of a run.
+
+    Attributes:
+        headline: The figure that stands for it; None if it was left out because it takes long.
+        others: All else that an input may move, to be compared.
+        metrics: The headline and the figures beside it, by the names that results have for them.
+        times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
+        parts: Mean times of the parts of a run; empty without an end of the run. [s]
+        longer: What times are longer on average, as a share, where machines are late now and then and all wait.
+    """
+
+    headline: float | None
+    others: object
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    times_to_train_s: Sequence[float] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
+    longer: float = 0.0
+
+
+_Spec = TypeVar("_Spec", bound=Scenario)
+_Repeated = TypeVar("_Repeated", bound=Scenario, contravariant=True)
+
+
+class Probe(Protocol[_Repeated]):
+    """One kind of run, repeated with other inputs."""
+
+    @property
+    def metric(self) -> str:
+        """Name of the headline as results spell it, for example `tokens_per_s`."""
+
+    def __call__(self, spec: _Repeated, *, anew: bool) -> Measure | None:
+        """The run of a scenario; None if its products have to be split anew and `anew` does not allow it."""
+
+
+_End = Measure | Exception | None
+"""A run with an input at an end of its range, why it is impossible, or None if it was left out."""
+
+
+class StandsOn(Deferred[_Row]):
+    """The assumptions of a result as plain data, the most influential first; found when they are first asked for."""
+
+    def __init__(self, spec: _Spec, probe: Probe[_Spec], *, anew: bool = False) -> None:
+        """Nothing is run yet.
+
+        Args:
+            spec: The scenario of the result.
+            probe: Repeats its run.
+            anew: Whether inputs are moved too for which products have to be split anew.
+        """
+        super().__init__(self._found)
+        self.spec: Scenario = spec
+        self.probe: Probe[Any] = probe
+        self._anew = anew
+
+    @cached_property
+    def scatter(self) -> Scatter:
+        """What the model itself gets wrong."""
+        return scatter_of(self.spec)
+
+    @cached_property
+    def _watched(self) -> tuple[Measure, frozenset[str]]:
+        """The run as it is, and the keys of the numbers that it reads."""
+        spec, read = watched(self.spec)
+        base = self.probe(spec, anew=True)
+        assert base is not None and base.headline
+        return base, frozenset(read)
+
+    @property
+    def _base(self) -> Measure:
+        return self._watched[0]
+
+    @cached_property
+    def _moving(self) -> list[tuple[Assumption, list[_End]]]:
+        """Inputs that move anything, each with the runs at both ends of its range."""
+        tried = (
+            (each, [self._moved(each.key, bound) for bound in each.bounds])
+            for each in assumptions(self.spec)
+            if each.key in self._watched[1]
+        )
+        return [
+            (each, ends)
+            for each, ends in tried
+            if not all(isinstance(end, Measure) and end.others == self._base.others for end in ends)
+        ]
+
+    def _found(self) -> Iterator[_Row]:
+        yield from sorted((self._row(each, ends) for each, ends in self._moving), key=_rank)
+
+    def _row(self, assumption: Assumption, ends: Sequence[_End]) -> _Row:
+        """An assumption with its influence."""
+        if _unmeasured(ends):
+            return assumption.to_dict() | {"influence": None}
+        low, high = (_change(end, self._base) for end in ends)
+        return assumption.to_dict() | {"influence": {"metric": self.probe.metric, "low": low, "high": high}}
+
+    def unmeasured(self) -> list[str]:
+        """Keys of inputs for which products have to be split anew, which nobody asked for."""
+        return [each.key for each, ends in self._moving if _unmeasured(ends)]
+
+    def reasons(self) -> tuple[str, ...]:
+        """Sentences that say what widens the scatter of the model itself."""
+        return self.scatter.reasons
+
+    def doubts(self) -> dict[str, Doubt]:
+        """How unsure each figure is, the headline first; empty where an input is not measured."""
+        return self._doubts
+
+    @cached_property
+    def _doubts(self) -> dict[str, Doubt]:
+        return {} if self.unmeasured() else dict(self._doubted())
+
+    def _doubted(self) -> Iterator[tuple[str, Doubt]]:
+        metric, base = self.probe.metric, self._base
+        figures = _figures(base, metric)
+        for name in sorted(figures, key=lambda each: each != metric):
+            parts = {MODEL: Part(0.0, self.scatter.sigma**2)}
+            parts |= {each.key: _part(each, ends, name, figures[name], metric) for each, ends in self._moving}
+            if base.longer:
+                parts[LATE] = of_uniform(math.log1p(base.longer))
+            if name == TIME and base.times_to_train_s:
+                parts[CONVERGENCE] = of_values([math.log(each / figures[name]) for each in base.times_to_train_s])
+            yield name, Doubt(parts)
+
+    def _moved(self, key: str, value: float) -> _End:
+        """The run with another number at a key, or why it is impossible."""
+        try:
+            return self.probe(with_number(self.spec, key, value), anew=self._anew)
+        except (PodsimError, ValidationError) as error:
+            return error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without what can be found again."""
+        return partial(StandsOn, anew=self._anew), (self.spec, self.probe)
+
+
+def _unmeasured(ends: Sequence[_End]) -> bool:
+    return any(end is None or (isinstance(end, Measure) and end.headline is None) for end in ends)
+
+
+def _figures(measure: Measure, metric: str) -> dict[str, float]:
+    """All figures of a run that have a logarithm, the headline among them."""
+    found = dict(measure.metrics) | ({} if measure.headline is None else {metric: measure.headline})
+    return {name: value for name, value in found.items() if value > 0}
+
+
+def _part(assumption: Assumption, ends: Sequence[_End], name: str, value: float, metric: str) -> Part:
+    """What an input adds to the doubt about a figure; an end where no run is possible adds nothing."""
+    moved = [_figures(end, metric).get(name, value) if isinstance(end, Measure) else value for end in ends]
+    low, high = (value / each if metric_of(name).more_is_better else each / value for each in moved)
+    first, last = assumption.bounds
+    likely = min(max(assumption.number, first), last)
+    return of_triangle(low, high, (likely - first) / (last - first) if first < last else 1.0, assumption.basis)
+
+
+def _change(end: _End, base: Measure) -> float | None:
+    """Of the headline, as a share; None for a run that is impossible."""
+    if not isinstance(end, Measure) or end.headline is None or base.headline is None:
+        return None
+    return end.headline / base.headline - 1
+
+
+def _rank(row: _Row) -> tuple[bool, float]:
+    """Known influences first, the largest before the others."""
+    influence = row["influence"]
+    if not isinstance(influence, Mapping):
+        return True, 0.0
+    return False, -max(abs(end or 0.0) for end in (influence["low"], influence["high"]))

@@ -1,0 +1,30 @@
+"""The published figures that travel with the package."""
+
+from __future__ import annotations
+
+import csv
+from functools import lru_cache
+from typing import Final
+
+from podsim.scenario import data_file
+
+PADDLE: Final = "PaddlePaddle"
+"""Framework of submissions that repeat those of PopART, configuration for configuration."""
+
+
+@lru_cache
+def rows(name: str) -> tuple[dict[str, str], ...]:
+    """Rows of `reference_data/<name>.csv`."""
+    with data_file(f"reference_data/{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))
+
+
+def scenario_name(row: dict[str, str]) -> str:
+    """The scenario that replays an MLPerf submission."""
+    if row["benchmark"] == "resnet":
+        return f"resnet50_{row['round']}_pod{row['ipus']}"
+    name = f"{row['benchmark']}_{row['round']}_pod{row['ipus']}_{row['division']}"
+    if row["framework"] != PADDLE:
+        return name
+    variant = "" if row["submitter"] == "Graphcore" else f"@{row['submitter'].lower()}"
+    return f"{name}_{PADDLE.lower()}{variant}"

@@ -1,0 +1,173 @@
+"""The result of a run: every number with what it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TRAINING, UPDATE
+from podsim.result.base import Result
+from podsim.result.breakdown import exact_seconds
+from podsim.result.faults import FaultReport
+from podsim.result.power import Work
+from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.result.sources import Sources
+from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from podsim.draws import Noisy
+    from podsim.runs.training import TrainingOutcome
+
+_OWN_KEYS: Final = (
+    THROUGHPUT,
+    UPDATE,
+    "weight_update_ps",
+    TIME,
+    PERCENTILES,
+    "mfu",
+    "mfu_of_pod",
+    "breakdown",
+    "breakdown_ps",
+    "breakdown_basis",
+    "run_breakdown",
+    "phases",
+    "ipus",
+    "memory",
+    "operations",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult(Result):
+    """The result of a simulated training run.
+
+    A result is its own proof: the breakdown adds up to the weight update exactly, and assumptions, hashes of
+    the inputs and the version say what the numbers stand on.
+
+    Attributes:
+        throughput_samples_per_s: Samples trained per second of training. [1/s]
+        weight_update_ps: Time of one weight update. [ps]
+        breakdown_ps: Mean over the IPUs of their time by kind; adds up to `weight_update_ps`. [ps]
+        mfu: Model FLOP of a weight update ÷ (peak FLOP/s of the IPUs in use x its time).
+        time_to_train_s: Wall-clock time of the whole run, if its convergence is given. [s]
+        time_to_train_percentiles: `p10`, `p50`, `p90` of that time, if convergence is drawn. [s]
+        run_breakdown: Time of the run by part, such as `setup`, `training`, `evaluation`. [s]
+        phases: The phases of one weight update in order.
+        ipus: How each IPU of a replica spends a weight update.
+        memory: Tenants and capacities of the memories.
+        operations: Time of every operation of the graph.
+        sources: What the lines of the breakdown stand on.
+        noise: What came of the run with noise, if that was asked for.
+        outcome: The runs that the time to train is made of; not part of the JSON.
+        faults: What parts of the pod cost that are slower, if the scenario names some.
+    """
+
+    KIND = TRAINING
+    throughput_samples_per_s: float
+    weight_update_ps: int
+    breakdown_ps: Mapping[str, int]
+    mfu: float
+    time_to_train_s: float | None
+    time_to_train_percentiles: Mapping[str, float] | None
+    run_breakdown: Mapping[str, float]
+    phases: tuple[PhaseTime, ...]
+    ipus: tuple[IpuAccount, ...]
+    memory: MemoryReport
+    operations: Sequence[OperationRow]
+    sources: Sources = field(default_factory=Sources)
+    noise: Noisy | None = None
+    outcome: TrainingOutcome | None = None
+    faults: FaultReport | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
+        total_ps = sum(self.breakdown_ps.values())
+        if total_ps != self.weight_update_ps:
+            raise ValueError(f"breakdown adds up to {total_ps} ps, the weight update is {self.weight_update_ps} ps")
+
+    @property
+    def weight_update_s(self) -> float:
+        """Time of one weight update. [s]"""
+        return ps_to_seconds(self.weight_update_ps)
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Time by kind; its values add up to `weight_update_s` exactly, in any order. [s]"""
+        return exact_seconds(self.breakdown_ps)
+
+    @property
+    def breakdown_basis(self) -> dict[str, object]:
+        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        return self.sources.to_dict()
+
+    @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of a weight update by what they stand on."""
+        return self.sources.shares
+
+    @property
+    def slowest_ipu(self) -> IpuAccount | None:
+        """The IPU that waits least, the first of equals: it sets the pace."""
+        return max(self.ipus, key=lambda account: account.busy_s, default=None)
+
+    @property
+    def mfu_of_pod(self) -> float:
+        """Model FLOP of a weight update ÷ (peak FLOP/s of all IPUs of the pod x its time)."""
+        return self.mfu * self.simulated.ipus_used / self.simulated.ipu_count
+
+    def predicted(self, quantity: str) -> float | None:
+        """The predicted value of a quantity, if there is one; the median of a drawn time to train."""
+        drawn = self.time_to_train_percentiles
+        if quantity == "time_to_train_s" and self.time_to_train_s is None and drawn:
+            return drawn["p50"]
+        return super().predicted(quantity)
+
+    def work(self) -> Work:
+        """Weight updates, and the run they belong to."""
+        rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
+        run_s = self.predicted("time_to_train_s")
+        return Work(self.breakdown_ps, rates, run_parts=self.run_breakdown, run_s=run_s)
+
+    def own(self) -> Mapping[str, object]:
+        """The numbers of training, in a fixed order of keys."""
+        ipus = [_ipu_dict(account) for account in self.ipus]
+        faults = {} if self.faults is None else {"faults": asdict(self.faults)}
+        noise = {} if self.noise is None else {"noise": self.noise}
+        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent(), **noise}
+
+    def breakdown_frame(self) -> DataFrame:
+        """Time of one weight update by kind: `kind, family, time_s, share`."""
+        from podsim.result.frames import breakdown_frame
+
+        return breakdown_frame(self)
+
+    def ipu_frame(self) -> DataFrame:
+        """One row per IPU: `lane, stages, busy_s` and the time of each kind, for example `matmul_s`."""
+        from podsim.result.frames import ipu_frame
+
+        return ipu_frame(self)
+
+    def memory_frame(self) -> DataFrame:
+        """One row per IPU, memory and tenant: `ipu, where, tenant, size_bytes, capacity_bytes`."""
+        from podsim.result.frames import memory_frame
+
+        return memory_frame(self)
+
+    def operations_frame(self) -> DataFrame:
+        """One row per operation: `stage, block, kind, name, count, total_s` and the time of each kind."""
+        from podsim.result.frames import operations_frame
+
+        return operations_frame(self)
+
+
+def _ipu_dict(account: IpuAccount) -> dict[str, object]:
+    return {
+        "ipu": account.ipu,
+        "lane": account.lane,
+        "stages": account.stages,
+        "busy_s": account.busy_s,
+        "seconds": account.seconds,
+    }

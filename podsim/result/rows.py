@@ -1,0 +1,152 @@
+"""The parts of a result: one flat, frozen record type per table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podsim.result.breakdown import exact_seconds
+from podsim.result.kinds import is_waiting
+from podsim.units import ps_to_seconds
+
+IN_PROCESSOR: Final = "in_processor_memory"
+STREAMING: Final = "streaming_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """Time of one phase of a weight update, all of its repetitions together.
+
+    Attributes:
+        name: For example `main`.
+        count: Times it is repeated in one weight update.
+        seconds: Time of all repetitions. [s]
+    """
+
+    name: str
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class IpuAccount:
+    """How one IPU spends one weight update.
+
+    Attributes:
+        ipu: Number of the IPU within its replica.
+        lane: Its lane in the trace.
+        stages: What is placed on it, in words, for example `3 layers, head`.
+        time_ps: Time by kind; adds up to the weight update. [ps]
+    """
+
+    ipu: int
+    lane: str
+    stages: str
+    time_ps: Mapping[str, int]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time by kind; adds up exactly to the weight update. [s]"""
+        return exact_seconds(self.time_ps)
+
+    @property
+    def busy_s(self) -> float:
+        """Time in which it works or moves data, rather than waits. [s]"""
+        return ps_to_seconds(sum(time for kind, time in self.time_ps.items() if not is_waiting(kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """What one tenant keeps in one memory of one IPU.
+
+    Attributes:
+        ipu: Number of the IPU within its replica.
+        tenant: For example `weights` or `stash`.
+        size_bytes: Largest size during a weight update. [B]
+        where: `in_processor_memory` or `streaming_memory`.
+    """
+
+    ipu: int
+    tenant: str
+    size_bytes: int
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Who fills the memories, and how much of them there is.
+
+    Attributes:
+        rows: One per IPU, memory and tenant.
+        in_processor_memory_bytes: Capacity of one IPU. [B]
+        streaming_memory_bytes: Capacity that one IPU has a claim to. [B]
+    """
+
+    rows: tuple[MemoryRow, ...]
+    in_processor_memory_bytes: int
+    streaming_memory_bytes: int
+
+    def capacity_bytes(self, where: str) -> int:
+        """Capacity per IPU of one of the two memories. [B]"""
+        return self.streaming_memory_bytes if where == STREAMING else self.in_processor_memory_bytes
+
+    def tenants(self, ipu: int, where: str) -> dict[str, int]:
+        """Tenants of one memory of one IPU, largest first. [B]"""
+        sizes: dict[str, int] = {}
+        for row in self.rows:
+            if (row.ipu, row.where) == (ipu, where):
+                sizes[row.tenant] = sizes.get(row.tenant, 0) + row.size_bytes
+        return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
+
+    def used_bytes(self, ipu: int, where: str = IN_PROCESSOR) -> int:
+        """Sum of all tenants. [B]"""
+        return sum(self.tenants(ipu, where).values())
+
+    def fullest_ipu(self, where: str = IN_PROCESSOR) -> int | None:
+        """The IPU with the least room left, the first of equals; none if this memory is not used."""
+        ipus = sorted({row.ipu for row in self.rows if row.where == where})
+        return max(ipus, key=lambda ipu: self.used_bytes(ipu, where), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """Time of one operation of the graph in one weight update.
+
+    Attributes:
+        stage: Where it runs, for example `stage 2`.
+        block: The part of the model, for example `feed_forward`.
+        kind: What it does, for example `backward`.
+        name: Name of the operation.
+        count: Runs in one weight update.
+        seconds: Time of all runs, by kind of time. [s]
+    """
+
+    stage: str
+    block: str
+    kind: str
+    name: str
+    count: int
+    seconds: Mapping[str, float]
+
+    @property
+    def total_s(self) -> float:
+        """Time of all runs. [s]"""
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A measured or published figure to compare the result with.
+
+    Attributes:
+        quantity: Name of the attribute of the result that it measures, for example `weight_update_s`.
+        measured: Its value, in the unit that the name of the quantity ends in.
+        label: Where the figure comes from, in words.
+        role: `calibration` if constants were fitted to it, otherwise `hold-out`.
+        source: Key of the bibliography, or an address.
+    """
+
+    quantity: str
+    measured: float
+    label: str
+    role: str = "hold-out"
+    source: str = ""

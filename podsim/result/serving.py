@@ -1,0 +1,253 @@
+"""The result of serving: what requests saw, what the copies did, and how much they can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from podsim.draws import Range, range_of
+from podsim.metrics import REQUESTS, SERVED_TOKENS, SERVING, WAITS, metrics_of
+from podsim.result.base import Result
+from podsim.result.power import Work
+from podsim.result.sources import Sources
+from podsim.result.step import StepReport
+from podsim.runs.serving import LoadPoint, Saturation, ServingOutcome
+
+_MEANS = (REQUESTS, SERVED_TOKENS, "utilization", "mean_batch", "mean_waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnService:
+    """The same requests with uncertain inputs drawn from their ranges.
+
+    Attributes:
+        outcome: What came of them.
+        saturation_per_s: The largest rate that could be served. [1/s]
+    """
+
+    outcome: ServingOutcome
+    saturation_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDraws:
+    """What came of serving with its uncertain inputs drawn.
+
+    Attributes:
+        count: How often they were drawn.
+        seed: Seed of the draws.
+        drawn: Keys of the inputs that were drawn.
+        request_count: Requests of each draw, the first of those that are served.
+        likely: What came of as many requests with the inputs as they are.
+        runs: What came of each draw; None where it is impossible.
+        reasons: Why the scatter of the model itself is as wide as it is.
+    """
+
+    count: int
+    seed: int
+    drawn: tuple[str, ...]
+    request_count: int
+    likely: DrawnService
+    runs: tuple[DrawnService | None, ...]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingResult(Result):
+    """The result of simulated serving.
+
+    Attributes:
+        batching: `static` or `continuous`.
+        batch_size: Most sequences of a batch.
+        max_batch: Sequences of a batch that memory would hold.
+        copy_count: Copies of the model.
+        batches_in_flight: Batches that each copy works on.
+        request_count: Requests that came.
+        rate_per_s: Rate at which they came; None if all came at once. [1/s]
+        outcome: What came of them.
+        saturation: The largest rate that can be served.
+        points: The same kind of requests at other rates.
+        decode: A decode step of a full batch, simulated when it is looked at; none or one.
+        draws: What came of it with uncertain inputs drawn, simulated when it is looked at; none or one.
+    """
+
+    KIND = SERVING
+    batching: str
+    batch_size: int
+    max_batch: int
+    copy_count: int
+    batches_in_flight: int
+    request_count: int
+    rate_per_s: float | None
+    outcome: ServingOutcome
+    saturation: Saturation
+    points: tuple[LoadPoint, ...]
+    decode: Sequence[StepReport] = ()
+    draws: Sequence[ServiceDraws] = ()
+
+    @property
+    def sources(self) -> Sources:
+        """What the time of a decode step of a full batch stands on."""
+        return self.decode[0].sources if self.decode else Sources()
+
+    @property
+    def shares_by_basis(self) -> Mapping[str, float]:
+        """Shares of a decode step of a full batch by what they stand on."""
+        return self.sources.shares
+
+    @property
+    def load(self) -> float | None:
+        """Rate as a share of the saturation; None if all requests came at once."""
+        return None if self.rate_per_s is None else self.load_of(self.rate_per_s)
+
+    @property
+    def utilization(self) -> float:
+        """Share of the time in which the copies work."""
+        return self.outcome.utilization
+
+    def load_of(self, rate_per_s: float) -> float:
+        """A rate as a share of the saturation."""
+        return rate_per_s / self.saturation.rate_per_s
+
+    @property
+    def breakdown_basis(self) -> dict[str, object]:
+        """Shares of a decode step of a full batch by what they stand on: of each kind of time, and of all of it."""
+        return self.sources.to_dict()
+
+    def service_figures(self) -> dict[str, float | None]:
+        """The figures of requests, in a line each: percentiles, rates, the load and the saturation."""
+        return {metric.key: metric.get(self) for metric in metrics_of(SERVING)}
+
+    def drawn(self) -> Iterator[ServingResult | None]:
+        """The result of each draw, at the power and the prices of this one; None where it is impossible."""
+        for draws in self.draws:
+            yield from (None if run is None else self._with(run) for run in draws.runs)
+
+    def _with(self, run: DrawnService) -> ServingResult:
+        """With what came of a draw."""
+        limit = replace(self.saturation, rate_per_s=run.saturation_per_s)
+        return replace(self, outcome=run.outcome, saturation=limit, points=(), draws=())
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Range]:
+        """Between what the figures of requests lie in four fifths of the draws; empty without any.
+
+        What was drawn for the first requests alone is taken to be off by as much for all of them.
+        """
+        if not self.draws:
+            return {}
+        draws = self.draws[0]
+        likely = self._with(draws.likely).service_figures()
+        runs = [self._with(run).service_figures() for run in draws.runs if run is not None]
+        found = {}
+        for name, figure in self.service_figures().items():
+            values = [each[name] for each in runs]
+            known = [each for each in values if each is not None]
+            if figure is not None and known and len(known) == len(values):
+                scale = figure / start if (start := likely[name]) and figure else 1.0
+                found[name] = range_of(scale * each for each in known)
+        return found
+
+    @cached_property
+    def saturated_count(self) -> int:
+        """In how many draws more requests come than can be served."""
+        return sum(each is not None and each.is_saturated for each in self.drawn())
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether more requests come than can be served."""
+        return self.outcome.queue_grows is True if self.load is None else self.load >= 1
+
+    @property
+    def most_waiting(self) -> int:
+        """Most requests in the queue at a time."""
+        return max(self.outcome.queue.peak)
+
+    def work(self) -> Work:
+        """Steps of all copies; those that take in prompts count as the others do."""
+        outcome = self.outcome
+        rates = {"token": outcome.throughput_tokens_per_s, "request": outcome.throughput_requests_per_s}
+        if not self.decode:
+            return Work({}, rates)
+        step = self.decode[0]
+        return Work(step.breakdown_ps, rates, density=outcome.utilization * step.density(self.batches_in_flight))
+
+    def own(self) -> Mapping[str, object]:
+        """The numbers of serving, in a fixed order of keys."""
+        saturation = self.saturation
+        return {
+            "service": {
+                "batching": self.batching,
+                "batch_size": self.batch_size,
+                "max_batch": self.max_batch,
+                "copy_count": self.copy_count,
+                "batches_in_flight": self.batches_in_flight,
+            },
+            "breakdown_basis": self.breakdown_basis,
+            "request_count": self.request_count,
+            "rate_per_s": self.rate_per_s,
+            "load": self.load,
+            **_outcome_dict(self.outcome),
+            "ranges": {name: asdict(each) for name, each in self.ranges.items()},
+            "draws": self._drawn_dict(),
+            "queue": {"most": self.most_waiting, **asdict(self.outcome.queue)},
+            "saturation": {"rate_per_s": saturation.rate_per_s, "confirmed": saturation.confirmed},
+            "load_curve": [
+                {
+                    "load": self.load_of(point.rate_per_s),
+                    "rate_per_s": point.rate_per_s,
+                    "request_count": len(point.outcome.timeline.requests),
+                    **_outcome_dict(point.outcome),
+                }
+                for point in self.points
+            ],
+            **self.spent(),
+        }
+
+    def _drawn_dict(self) -> dict[str, object] | None:
+        if not self.draws:
+            return None
+        draws = self.draws[0]
+        return {
+            "count": draws.count,
+            "seed": draws.seed,
+            "impossible": draws.runs.count(None),
+            "saturated": self.saturated_count,
+            "request_count": draws.request_count,
+            "drawn": list(draws.drawn),
+            "reasons": list(draws.reasons),
+        }
+
+
+def serving_warnings(rate_per_s: float | None, outcome: ServingOutcome, saturation: Saturation) -> Iterator[str]:
+    """Warnings: what a reader must know before using the numbers.
+
+    Args:
+        rate_per_s: Rate at which requests came; None if all came at once. [1/s]
+        outcome: What came of them.
+        saturation: The largest rate that can be served.
+    """
+    if rate_per_s is not None and rate_per_s >= saturation.rate_per_s:
+        yield (
+            f"{rate_per_s:.4g} requests/s come, {saturation.rate_per_s:.4g}/s can be served: the queue "
+            "grows without bound, and waiting and latency depend on how long the run lasts; "
+            "offer less, or serve with more copies or a larger batch"
+        )
+    elif outcome.queue_grows:
+        yield "the queue grew as long as requests came, though the load is below saturation: simulate more requests"
+    if not saturation.confirmed:
+        yield (
+            "runs on either side of the saturation do not confirm it: take it as an estimate, "
+            "or raise serving.request_count"
+        )
+
+
+def _outcome_dict(outcome: ServingOutcome) -> dict[str, Any]:
+    times = {name: getattr(outcome, name) for name in WAITS}
+    return (
+        {name: None if each is None else asdict(each) for name, each in times.items()}
+        | {name: getattr(outcome, name) for name in _MEANS}
+        | {"queue_grows": outcome.queue_grows}
+    )

@@ -1,0 +1,135 @@
+"""Where the numbers behind a breakdown come from: how much of each line rests on what was published, and how much not.
+
+A time is worth what the weakest of the numbers is worth that price it. The time of a kind is divided among its prices
+as the tasks of that kind are; a wait is worth what the work is worth that is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from podsim.deferred import Deferred
+from podsim.program.prices import Price, Prices
+from podsim.result.breakdown import apportion
+from podsim.result.kinds import is_waiting
+from podsim.scenario.assumptions import numbers
+from podsim.scenario.quantity import Basis
+from podsim.scenario.scenario import Scenario
+
+BASES: Final[tuple[str, ...]] = get_args(Basis)
+"""From the strongest to the weakest."""
+_CERTAIN: Final = ("published", "measured")
+_PER_MILLE: Final = 1000
+_VERTICES: Final = "system.machine.ipu.vertices"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the lines of a breakdown stand on.
+
+    Attributes:
+        lines: Each kind of time with its time by basis, which adds up to that of the kind. [ps]
+    """
+
+    lines: Sequence[tuple[str, Mapping[str, int]]] = ()
+
+    @property
+    def by_kind_ps(self) -> dict[str, Mapping[str, int]]:
+        """Time by basis, by the name of the kind. [ps]"""
+        return dict(self.lines)
+
+    @property
+    def total_ps(self) -> dict[str, int]:
+        """Time of all kinds by basis, the strongest first. [ps]"""
+        return _summed(self.by_kind_ps)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the time of all kinds by basis, the strongest first."""
+        return _shares(self.total_ps)
+
+    def main(self, kind: str) -> str:
+        """The basis that most of a kind of time has; empty if nothing is known of it."""
+        times = self.by_kind_ps.get(kind, {})
+        return max(times, key=lambda basis: times[basis], default="")
+
+    @property
+    def text(self) -> str:
+        """The shares of all time, which add up to 100 % as they are written; empty if nothing is known.
+
+        >>> Sources((("matmul", {"published": 2}), ("host", {"calibrated": 1}))).text
+        '66.7 % published or measured, 33.3 % calibrated'
+        """
+        total = self.total_ps
+        groups = {"published or measured": sum(total.get(basis, 0) for basis in _CERTAIN)}
+        groups |= {basis: time_ps for basis, time_ps in total.items() if basis not in _CERTAIN}
+        shares = apportion(_PER_MILLE, groups) if any(groups.values()) else {}
+        return ", ".join(f"{share / 10:.1f} % {name}" for name, share in shares.items() if share)
+
+    def to_dict(self) -> dict[str, object]:
+        """Shares by basis: of each kind of time, and of all of it."""
+        kinds = {kind: _shares(times) for kind, times in self.by_kind_ps.items()}
+        return {"kinds": kinds, "total": self.shares, "text": self.text}
+
+
+def sources(spec: Scenario, prices: Callable[[], Prices], breakdown_ps: Mapping[str, int]) -> Sources:
+    """What a breakdown stands on, found when it is first looked at.
+
+    Args:
+        spec: The scenario, whose numbers carry their basis.
+        prices: Time of tasks by kind and price. [ps]
+        breakdown_ps: Time by kind. [ps]
+    """
+    return Sources(Deferred(lambda: divided(breakdown_ps, prices(), bases_of(spec)).lines))
+
+
+def bases_of(spec: Scenario) -> dict[str, str]:
+    """The basis of every number that a result may stand on, by its key."""
+    found: dict[str, str] = {key: number.provenance.basis for key, number, _ in numbers(spec)}
+    return found | {_VERTICES: spec.system.machine.ipu.vertices.basis}
+
+
+def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str, str]) -> Sources:
+    """A breakdown by what prices it.
+
+    Args:
+        breakdown_ps: Time by kind. [ps]
+        prices: Time of tasks by kind and price. [ps]
+        bases: Basis of every number.
+    """
+    weights = {kind: _by_basis(prices[kind], bases) for kind in breakdown_ps if prices.get(kind)}
+    work = {kind: apportion(breakdown_ps[kind], each) for kind, each in weights.items()}
+    waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
+    waited_for = waited_for or {BASES[-1]: 1}
+    rest = {kind: apportion(time_ps, waited_for) for kind, time_ps in breakdown_ps.items() if kind not in work}
+    return Sources(tuple((kind, _without_zeros((work | rest)[kind])) for kind in breakdown_ps))
+
+
+def _by_basis(prices: Mapping[Price, int], bases: Mapping[str, str]) -> dict[str, int]:
+    times: dict[str, int] = {}
+    for price, time_ps in prices.items():
+        basis = _weakest(price, bases)
+        times[basis] = times.get(basis, 0) + time_ps
+    return times
+
+
+def _weakest(price: Price, bases: Mapping[str, str]) -> str:
+    """The weakest basis of the numbers at or under some keys; a price of no number is assumed."""
+    found = {basis for key, basis in bases.items() if any(key == each or key.startswith(f"{each}.") for each in price)}
+    return max(found, key=BASES.index, default=BASES[-1])
+
+
+def _summed(by_kind_ps: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    sums = {basis: sum(times.get(basis, 0) for times in by_kind_ps.values()) for basis in BASES}
+    return _without_zeros(sums)
+
+
+def _shares(times_ps: Mapping[str, int]) -> dict[str, float]:
+    whole = sum(times_ps.values())
+    return {basis: time_ps / whole for basis, time_ps in times_ps.items()} if whole else {}
+
+
+def _without_zeros(times_ps: Mapping[str, int]) -> dict[str, int]:
+    return {basis: times_ps[basis] for basis in BASES if times_ps.get(basis)}

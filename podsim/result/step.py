@@ -1,0 +1,108 @@
+"""The parts of a result of inference: how long each takes, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from podsim.result.breakdown import exact_seconds
+from podsim.result.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
+from podsim.result.rows import PhaseTime
+from podsim.result.sources import Sources
+from podsim.units import ps_to_seconds
+
+_BOUNDS: Final = {COMPUTE: "compute", ON_CHIP: "exchange", LINKS: "links", OFF_CHIP: "host"}
+_STREAMING, _WEIGHTS_WAIT, _HOST_WAIT = "streaming", "weights_wait", "host_wait"
+_STREAMING_MEMORY: Final = "streaming memory"
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """A stretch of inference: a step of text generation, a batch, or a session call of many.
+
+    Attributes:
+        name: Which, for example `decode`.
+        time_ps: From its beginning to its end. [ps]
+        breakdown_ps: Mean over the IPUs of their time by kind; adds up to `time_ps`. [ps]
+        phases: Its phases in order.
+        loads_ps: Loads by I/O tiles while the others work, mean over the IPUs; not part of the breakdown. [ps]
+        longest_stage_ps: The longest that any stage is taken by the batch. [ps]
+        sources: What the lines of the breakdown stand on.
+    """
+
+    name: str
+    time_ps: int
+    breakdown_ps: Mapping[str, int]
+    phases: tuple[PhaseTime, ...]
+    loads_ps: int = 0
+    longest_stage_ps: int = 0
+    sources: Sources = field(default_factory=Sources)
+
+    @property
+    def time_s(self) -> float:
+        """Time of the stretch. [s]"""
+        return ps_to_seconds(self.time_ps)
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Time by kind; adds up to `time_s` exactly. [s]"""
+        return exact_seconds(self.breakdown_ps)
+
+    @property
+    def breakdown_basis(self) -> dict[str, object]:
+        """Shares of the breakdown by what they stand on: of each kind of time, and of all of it."""
+        return self.sources.to_dict()
+
+    @property
+    def loads_s(self) -> float:
+        """Loads by I/O tiles while the others work. [s]"""
+        return ps_to_seconds(self.loads_ps)
+
+    @property
+    def bound(self) -> str:
+        """What most of the time goes to: `compute`, `exchange`, `links`, `streaming memory` or `host`.
+
+        Waiting for weights counts as streaming memory. Loads under other work bind, too, if they are waited
+        for and take longer than all of that work.
+        """
+        parts, waited_ps = self.time_by_bound, self.breakdown_ps.get(_WEIGHTS_WAIT, 0)
+        if waited_ps and self.loads_ps > sum(parts.values()) - waited_ps:
+            return _STREAMING_MEMORY
+        return max(parts, key=lambda bound: parts[bound])
+
+    @property
+    def time_by_bound(self) -> dict[str, int]:
+        """Time of the breakdown by what it is spent on; bubbles are left out. [ps]"""
+        sums: dict[str, int] = {}
+        for name, time_ps in self.breakdown_ps.items():
+            if bound := _bound_of(name):
+                sums[bound] = sums.get(bound, 0) + time_ps
+        return sums
+
+    def interval_ps(self, in_flight: int) -> int:
+        """From a step of a batch to its next: the step, or the turns of all batches at the slowest stage. [ps]"""
+        return max(self.time_ps, in_flight * self.longest_stage_ps)
+
+    def density(self, in_flight: int) -> float:
+        """How often its work is done in its time while so many batches are in flight."""
+        return in_flight * self.time_ps / self.interval_ps(in_flight)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain types only, in a fixed order of keys."""
+        return {
+            "name": self.name,
+            "time_s": self.time_s,
+            "bound": self.bound,
+            "loads_s": self.loads_s,
+            "breakdown": self.breakdown,
+            "breakdown_basis": self.breakdown_basis,
+            "phases": [{"name": each.name, "count": each.count, "seconds": each.seconds} for each in self.phases],
+        }
+
+
+def _bound_of(kind: str) -> str | None:
+    """What a kind of time is spent on; none for a bubble."""
+    if kind in (_STREAMING, _WEIGHTS_WAIT):
+        return _STREAMING_MEMORY
+    return "host" if kind == _HOST_WAIT else _BOUNDS.get(kind_of(kind).family)

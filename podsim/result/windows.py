@@ -1,0 +1,106 @@
+"""Which stretches of a weight update a timeline shows, and what happens in them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from podsim.engine.trace import PhaseRecord, Record
+from podsim.format import format_duration_s
+from podsim.result.phases import part_of
+from podsim.units import ps_to_seconds
+
+_CYCLES_SHOWN: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time worth looking at.
+
+    Attributes:
+        title: What it shows.
+        start_ps: Where it begins. [ps]
+        end_ps: Where it ends. [ps]
+    """
+
+    title: str
+    start_ps: int
+    end_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a weight update, such as `fill` or `update`, with all of its phases. [ps]"""
+
+    name: str
+    start_ps: int
+    end_ps: int
+
+
+def parts_of(phases: Sequence[PhaseRecord]) -> tuple[Part, ...]:
+    """The parts that the phases of one group make up, in order; phases without length are left out."""
+    parts: list[Part] = []
+    for phase in phases:
+        name = part_of(phase.name)
+        if phase.end_ps == phase.start_ps:
+            continue
+        if parts and parts[-1].name == name:
+            parts[-1] = Part(name, parts[-1].start_ps, phase.end_ps)
+        else:
+            parts.append(Part(name, phase.start_ps, phase.end_ps))
+    return tuple(parts)
+
+
+def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "weight update") -> tuple[Window, ...]:
+    """The beginning, two of the repeated cycles, and the end; all of it if no phase is repeated often enough.
+
+    Args:
+        phases: Phases of one group in order.
+        makespan_ps: End of all of it. [ps]
+        what: What it is.
+    """
+    main = max(
+        phases,
+        key=lambda phase: (phase.count > 2 * _CYCLES_SHOWN, phase.end_ps - phase.start_ps),
+        default=None,
+    )
+    if main is None or main.count <= 2 * _CYCLES_SHOWN:
+        return (Window(f"The whole {what}", 0, makespan_ps),)
+    period_ps = (main.end_ps - main.start_ps) // main.count
+    period = format_duration_s(ps_to_seconds(period_ps))
+    cycles = Window(
+        f"{_CYCLES_SHOWN} of {main.count} {part_of(main.name)} cycles, {period} each",
+        main.start_ps + period_ps,
+        main.start_ps + (1 + _CYCLES_SHOWN) * period_ps,
+    )
+    last_ps = main.end_ps - period_ps
+    first = Window(f"Start: {_names(phases, 0, main.start_ps)}", 0, main.start_ps + period_ps)
+    last = Window(f"End: {_names(phases, main.end_ps, makespan_ps)}", last_ps, makespan_ps)
+    return (*((first,) if main.start_ps else ()), cycles, *((last,) if main.end_ps < makespan_ps else ()))
+
+
+def records_in(records: Iterable[Record], window: Window) -> Iterator[tuple[Record, int, int]]:
+    """Every repetition of every record that shows in a window, cut to it: record, start, end. [ps]"""
+    for record in records:
+        length_ps = record.end_ps - record.start_ps
+        for number in _repetitions_in(record, window):
+            start_ps = record.start_ps + number * record.repeat_period_ps
+            end_ps = min(start_ps + length_ps, window.end_ps)
+            start_ps = max(start_ps, window.start_ps)
+            if start_ps < end_ps:
+                yield record, start_ps, end_ps
+
+
+def _repetitions_in(record: Record, window: Window) -> range:
+    if record.repeat_count <= 1 or not record.repeat_period_ps:
+        return range(1)
+    first = (window.start_ps - record.end_ps) // record.repeat_period_ps
+    last = (window.end_ps - record.start_ps) // record.repeat_period_ps
+    return range(max(0, first), min(record.repeat_count, last + 1))
+
+
+def _names(phases: Sequence[PhaseRecord], start_ps: int, end_ps: int) -> str:
+    """The parts between two times, with how long each takes."""
+    inside = [phase for phase in phases if start_ps <= phase.start_ps and phase.end_ps <= end_ps]
+    return ", ".join(
+        f"{part.name} {format_duration_s(ps_to_seconds(part.end_ps - part.start_ps))}" for part in parts_of(inside)
+    )

@@ -1,0 +1,101 @@
+"""Training on a pod of which parts are slow: stretch after stretch of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from podsim.runs.settings import Settings
+from podsim.engine import Engine, Trace, execute
+from podsim.errors import DeadlockError, ModelError, PodsimError
+from podsim.placement import Plan
+from podsim.program.compile import compile_program
+from podsim.program.faults import channels_of, slow_parts
+from podsim.program.task import Program
+from podsim.result.faults import FaultReport, StretchReport, waiting
+from podsim.scenario import TrainingScenario
+from podsim.scenario.faults import FaultSpec
+from podsim.runs.training import TrainingOutcome, train
+from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
+from podsim.units import ps_to_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A run on a pod of which parts are slow.
+
+    Attributes:
+        faults: Those that hold where the trace comes from.
+        trace: A weight update of the stretch that most updates of the run fall into.
+        outcome: The run, all of its stretches together.
+        report: What the faults cost.
+        warnings: Faults that nobody feels.
+    """
+
+    faults: tuple[FaultSpec, ...]
+    trace: Trace
+    outcome: TrainingOutcome
+    report: FaultReport
+    warnings: tuple[str, ...]
+
+
+def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded:
+    """The run of a scenario with faults.
+
+    Raises:
+        ModelError: A part is left without any speed, so that others wait for it for ever.
+        PodsimError: Noise is asked for as well.
+    """
+    if settings.noise is not None:
+        raise PodsimError("runs with faults have no noise yet", do="leave `faults` or the noise out")
+    engine, record = settings.engine, settings.record
+    healthy = execute(compile_program(plan, explicit=True), engine=engine)
+    stretches = list(stretches_of(spec.faults))
+    # With faults no replica stands for others.
+    programs = [compile_program(plan, explicit=True, faults=stretch.faults) for stretch in stretches]
+    traces = [_update(program, engine, record=record) for program in programs]
+    times_s = [ps_to_seconds(trace.makespan_ps) for trace in traces]
+    timed = list(zip(stretches, times_s, strict=True))
+    update_count = train(spec, plan, times_s[0]).update_count
+    counts = updates_in(timed, update_count) if update_count else None
+    shown = max(range(len(stretches)), key=lambda number: counts[number]) if counts else 0
+    mean_s = times_s[0]
+    if counts and update_count:
+        mean_s = sum(count * time_s for count, time_s in zip(counts, times_s, strict=True)) / update_count
+    report = FaultReport(
+        ps_to_seconds(healthy.makespan_ps),
+        tuple(_stretches(timed, counts)),
+        shown,
+        waiting(healthy, traces[shown]),
+    )
+    warnings = tuple(_unfelt(spec.faults, plan, programs))
+    return Degraded(stretches[shown].faults, traces[shown], train(spec, plan, mean_s), report, warnings)
+
+
+def _update(program: Program, engine: Engine, *, record: bool) -> Trace:
+    """A weight update of every IPU."""
+    try:
+        return execute(program, record=record, engine=engine)
+    except DeadlockError as error:
+        raise ModelError(error.message, do=error.do or "", key="faults") from None
+
+
+def _unfelt(faults: Sequence[FaultSpec], plan: Plan, programs: Sequence[Program]) -> Iterator[str]:
+    """Faults of parts that no work and no transfer of a weight update needs."""
+    used = {name for program in programs for name in (*program.lanes, *channels_of(program))}
+    for fault in faults:
+        if used.isdisjoint(slow_parts(fault, plan.system, used)):
+            yield f"nothing in a weight update needs {fault.name}, so that its fault changes nothing"
+
+
+def _stretches(timed: Sequence[tuple[Stretch, float]], counts: Sequence[float] | None) -> list[StretchReport]:
+    return [
+        StretchReport(
+            stretch.start_s,
+            stretch.end_s,
+            tuple(fault.text for fault in stretch.faults),
+            time_s,
+            None if counts is None else counts[number],
+        )
+        for number, (stretch, time_s) in enumerate(timed)
+    ]

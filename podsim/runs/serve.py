@@ -1,0 +1,237 @@
+"""Serving: from a scenario of text generation to percentiles, saturation and load curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+from podsim.runs.generation import GenerationProbe, step_report
+from podsim.runs.requests import Demand, drawn, replayed
+from podsim.runs.serving_draws import SERVING_DRAWS, Served, service_draws
+from podsim.runs.settings import divided, placed
+from podsim.runs.step_times import service_steps
+from podsim.tiles.model import CostModel
+from podsim.deferred import Deferred
+from podsim.draws import Draws
+from podsim.engine import execute
+from podsim.errors import InfeasibleError, PodsimError
+from podsim.result.influence import StandsOn
+from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
+from podsim.placement.generation_job import generation_job
+from podsim.program.generation import compile_step
+from podsim.result.envelope import SERVING, envelope_of
+from podsim.result.serving import ServiceDraws, ServingResult, serving_warnings
+from podsim.result.shared import shared
+from podsim.result.usage import copies_in_use
+from podsim.runs.serving import (
+    Batching,
+    ContinuousBatching,
+    Load,
+    Requests,
+    Service,
+    StaticBatching,
+    load_curve,
+    saturation,
+)
+from podsim.runs.serving import serve as serve_requests
+from podsim.runs.serving.arrivals import check_rate
+from podsim.runs.serving.saturation import SATURATION_RUNS
+from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
+from podsim.scenario.changes import Change
+from podsim.scenario.serving import ServingSpec
+from podsim.watch import Watch, silent
+
+_MARGIN: Final = 0.05
+_FULL_ROUNDS: Final = 4
+_DEFAULT_LOAD: Final = 0.8
+_LARGEST_LOAD: Final = 10
+_LONG_S: Final = 5.0
+_DRAWS: Final = Draws(SERVING_DRAWS)
+MOST_SOUNDINGS: Final = 20_000
+"""Requests of a run that finds the saturation or a point of the load curve."""
+
+
+def serve(
+    scenario: str | Path | Mapping[str, object] | LoadedScenario,
+    *,
+    variant: str | None = None,
+    overrides: Sequence[str] = (),
+    rate: float | None = None,
+    arrivals: str | Path | None = None,
+    loads: Sequence[float] = (),
+    influence: bool = False,
+    uncertainty: Draws | None = _DRAWS,
+    watch: Watch = silent,
+    tell: Callable[[str], None] = lambda text: None,
+) -> ServingResult:
+    """Simulate serving under load: the requests of the scenario, the saturation, and points of the load curve.
+
+    Args:
+        scenario: Path, name of a shipped scenario, mapping, or a scenario already loaded.
+        variant: One of the variants named in the file.
+        overrides: `key.path=value` texts that replace keys of the scenario; laid over what a loaded one has.
+        rate: Requests per second, in place of those that the scenario gives. [1/s]
+        arrivals: A CSV file of requests, in place of those that the scenario gives.
+        loads: Points of the load curve as shares of the saturation, in place of those of the scenario.
+        influence: Measure all assumptions, those too for which products have to be planned anew, which takes longer.
+        uncertainty: How often the requests are served again with uncertain inputs drawn from their ranges, for the
+            ranges of the result, when they are first looked at; None for no ranges.
+        watch: Passes on the names of the steps in which `parallelism: auto` is chosen, of portions of the requests
+            and of points of the load curve.
+        tell: Takes an estimate of the time that a long run takes, before it starts.
+
+    Raises:
+        SpecError: The scenario or a file it names is wrong; lists every problem with its place.
+        DoesNotFitError: The model, or a batch of it, does not fit the memories.
+        MissingDataError: A number that is needed is not known.
+        PodsimError: The scenario describes training, or a rate or load cannot be.
+    """
+    loaded = load_scenario(scenario, variant, overrides)
+    spec = loaded.of(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
+    _check(rate, arrivals, loads)
+    with placed(loaded):
+        loaded, _ = divided(_open(loaded, spec), watch)
+    spec = loaded.of(GenerationScenario)
+    demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
+    with placed(loaded, "serving" if spec.serving else "parallelism"):
+        job_of = partial(_job, demand=demand)
+        asked = job_of(spec)
+        model = generation_cost_model(asked)
+        plan = _planned(spec, asked, model).decode
+        decode = Deferred(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
+    given = tuple(_given(spec.served, rate, arrivals, loads))
+    points = tuple(loads) or spec.served.loads
+    stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
+    made, service, requests = _result(
+        loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell
+    )
+    draws: Sequence[ServiceDraws] = ()
+    if uncertainty is not None:
+        served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
+        draws = Deferred(lambda: [service_draws(served, stands_on, uncertainty, watch)])
+    return replace(made, decode=decode, draws=draws, envelope=envelope_of(spec, SERVING))
+
+
+def _given(
+    serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
+) -> Iterator[Change]:
+    """What was given beside the scenario, as changes of it."""
+    if rate is not None and (serving.file or rate != serving.rate):
+        yield Change("serving.rate", serving.rate, rate)
+    if arrivals is not None:
+        yield Change("serving.file", serving.file, str(arrivals))
+    if loads and tuple(loads) != serving.loads:
+        yield Change("serving.loads", serving.loads, tuple(loads))
+
+
+def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
+    """With batches of the size that is served where the division is to be chosen: the one that generates fastest."""
+    if loaded.auto is None:
+        return loaded
+    size = spec.served.batch_size or spec.generation.batch_size
+    generation = spec.generation.model_copy(update={"batch_size": size})
+    return replace(loaded, spec=spec.model_copy(update={"generation": generation}))
+
+
+def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:
+    if rate is not None and arrivals is not None:
+        raise PodsimError("both a rate and a file of arrivals are given", do="give one of them")
+    if rate is not None:
+        check_rate(rate)
+    for load in loads:
+        if not 0 < load <= _LARGEST_LOAD:
+            raise PodsimError(
+                f"a load of {load:g} cannot be served",
+                do=f"give a share of the saturation above 0 and up to {_LARGEST_LOAD}, for example 0.8",
+            )
+
+
+def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, arrivals: str | Path | None) -> Demand:
+    serving = spec.served
+    if arrivals is not None:
+        return replayed(Path(arrivals), serving, spec.generation)
+    if serving.file is None:
+        return drawn(serving, spec.generation)
+    demand = replayed(loaded.folder / serving.file, serving, spec.generation)
+    return demand if replay else replace(demand, replay=None)
+
+
+def _job(spec: GenerationScenario, demand: Demand) -> Generation:
+    """Room for a whole batch of the longest prompts, and for as many tokens of each as generation asks for."""
+    prompt, size = demand.longest_prompt, spec.served.batch_size or spec.generation.batch_size
+    asked = generation_job(spec).laid_out(micro_batch_size=size)
+    return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
+
+
+def _planned(spec: GenerationScenario, asked: Generation, model: CostModel) -> Steps:
+    """Both kinds of step of a full batch, if it fits."""
+    try:
+        return plan_generation(asked, model)
+    except InfeasibleError as error:
+        if spec.served.batch_size and error.do:
+            error.do = error.do.replace("generation.batch_size", "serving.batch_size")
+        raise
+
+
+def _result(
+    loaded: LoadedScenario,
+    spec: GenerationScenario,
+    asked: Generation,
+    demand: Demand,
+    rate: float | None,
+    loads: Sequence[float],
+    given: tuple[Change, ...],
+    stands_on: StandsOn,
+    watch: Watch,
+    tell: Callable[[str], None],
+) -> tuple[ServingResult, Service, Requests]:
+    serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
+    copies = serving.replicas or spec.copy_count
+    alone, *crowded = service_steps(asked)
+    service = Service(alone, _batching(serving, size), copies, tuple(crowded))
+    load = _saturating(demand.load, service)
+    started = perf_counter()
+    limit = saturation(service, load, margin=_MARGIN)
+    pace_s = (perf_counter() - started) / (SATURATION_RUNS * load.request_count)
+    requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
+    _announce(pace_s * (len(requests) + len(loads) * load.request_count), len(requests), tell)
+    outcome = serve_requests(service, requests, watch)
+    points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
+    offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
+    warnings = tuple(serving_warnings(offered, outcome, limit))
+    result = ServingResult(
+        **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
+        batching=serving.batching,
+        batch_size=size,
+        max_batch=service.steps.max_batch,
+        copy_count=copies,
+        batches_in_flight=in_flight,
+        request_count=len(requests),
+        rate_per_s=offered,
+        outcome=outcome,
+        saturation=limit,
+        points=points,
+    )
+    return result, service, requests
+
+
+def _batching(serving: ServingSpec, size: int) -> Batching:
+    if serving.batching == "continuous":
+        return ContinuousBatching(size)
+    return StaticBatching(size, serving.longest_wait or 0.0)
+
+
+def _saturating(load: Load, service: Service) -> Load:
+    """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
+    fewest = _FULL_ROUNDS * service.place_count
+    return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
+
+
+def _announce(time_s: float, request_count: int, tell: Callable[[str], None]) -> None:
+    """What is to come, if it takes long."""
+    if time_s > _LONG_S:
+        tell(f"serving {request_count:,} requests, and the points of the load curve, takes about {time_s:.0f} s")

@@ -1,0 +1,167 @@
+"""Outcome of serving: times that requests saw, and what the replicas did meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from podsim.runs.serving.arrivals import Requests
+from podsim.runs.serving.queue_path import CountPath, QueueLength, count_path, draw, grows
+from podsim.units import PS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When everything happened, request by request.
+
+    Attributes:
+        requests: The requests.
+        start_ps: When the prefill of each began. [ps]
+        first_token_ps: When its prefill ended, with its first token. [ps]
+        last_token_ps: When it left. [ps]
+        busy_ps: Time that each batch of each replica worked, the first ones of all replicas first. [ps]
+    """
+
+    requests: Requests
+    start_ps: tuple[int, ...]
+    first_token_ps: tuple[int, ...]
+    last_token_ps: tuple[int, ...]
+    busy_ps: tuple[int, ...]
+
+    @property
+    def makespan_ps(self) -> int:
+        """From the first arrival to the last token of all. [ps]"""
+        return max(self.last_token_ps) - self.requests.arrival_ps[0]
+
+    @property
+    def waiting(self) -> CountPath:
+        """Requests in the queue, from the first arrival on."""
+        return self._path(self.requests.arrival_ps, self.start_ps)
+
+    @property
+    def present(self) -> CountPath:
+        """Requests in the queue or in a batch, from the first arrival on."""
+        return self._path(self.requests.arrival_ps, self.last_token_ps)
+
+    def _path(self, up_ps: Sequence[int], down_ps: Sequence[int]) -> CountPath:
+        origin = self.requests.arrival_ps[0]
+        ups, downs = ([time - origin for time in times] for times in (up_ps, down_ps))
+        return count_path(ups, downs, self.makespan_ps)
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A time over all requests.
+
+    A percentile is the smallest observed time that at least this share of the requests does not exceed
+    (nearest rank; the first definition of [hyndman1996]): never a value that no request had.
+
+    Attributes:
+        p50_s: Half of the requests. [s]
+        p95_s: 95 of 100. [s]
+        p99_s: 99 of 100. [s]
+        mean_s: Arithmetic mean. [s]
+    """
+
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    mean_s: float
+
+
+def percentiles_of(times_ps: Sequence[int], divisors: Sequence[int] | None = None) -> Percentiles:
+    """Percentiles of times, each divided by a whole number if any are given.
+
+    >>> percentiles_of([10**12 * seconds for seconds in range(1, 101)])
+    Percentiles(p50_s=50.0, p95_s=95.0, p99_s=99.0, mean_s=50.5)
+    """
+    whole = np.asarray(times_ps, np.int64)
+    values = np.sort(whole if divisors is None else whole / np.asarray(divisors, np.int64)).tolist()
+    count = len(values)
+    p50, p95, p99 = (values[-(-share * count // 100) - 1] / PS_PER_S for share in (50, 95, 99))
+    return Percentiles(p50, p95, p99, math.fsum(values) / count / PS_PER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOutcome:
+    """A run under load, from the first arrival to the last token.
+
+    Attributes:
+        timeline: All it was computed from.
+        queueing: From arrival to the start of the prefill. [s]
+        time_to_first_token: From arrival to the first token. [s]
+        latency: From arrival to the last token. [s]
+        time_per_output_token: From the first to the last token ÷ tokens after the first, over requests with
+            more than one; None if there are none. As [mlperf_inference_rules] defines it. [s]
+        offered_per_s: Rate of arrivals, from the first to the last; None if all come at once. [1/s]
+        throughput_requests_per_s: Requests ÷ makespan. [1/s]
+        throughput_tokens_per_s: Output tokens ÷ makespan. [1/s]
+        utilization: Share of the makespan in which batches are worked on, mean over all that can be in flight.
+        mean_batch: Sequences in a batch that are not done, mean over the time in which replicas work.
+        mean_waiting: Requests in the queue, mean over the makespan.
+        mean_present: Requests in the queue or in a batch, mean over the makespan.
+        queue: Requests in the queue over time.
+        queue_grows: Whether the queue grows as long as requests come; None if they are too few to tell.
+    """
+
+    timeline: Timeline = field(repr=False)
+    queueing: Percentiles
+    time_to_first_token: Percentiles
+    latency: Percentiles
+    time_per_output_token: Percentiles | None
+    offered_per_s: float | None
+    throughput_requests_per_s: float
+    throughput_tokens_per_s: float
+    utilization: float
+    mean_batch: float
+    mean_waiting: float
+    mean_present: float
+    queue: QueueLength = field(repr=False)
+    queue_grows: bool | None
+
+    @property
+    def warning(self) -> str | None:
+        """A warning to read before the percentiles, if there is one."""
+        if not self.queue_grows:
+            return None
+        return (
+            f"the queue grows: {self.offered_per_s:.4g} requests/s come and {self.throughput_requests_per_s:.4g}/s "
+            "are served; waiting and latency depend on how long the run lasts\n"
+            "  do: offer less, or serve with more replicas or a larger batch"
+        )
+
+
+def outcome_of(timeline: Timeline) -> ServingOutcome:
+    """All figures of a run."""
+    requests, makespan = timeline.requests, timeline.makespan_ps
+    waiting, busy = timeline.waiting, sum(timeline.busy_ps)
+    in_batch = _gaps(timeline.start_ps, timeline.last_token_ps)
+    return ServingOutcome(
+        timeline=timeline,
+        queueing=percentiles_of(_gaps(requests.arrival_ps, timeline.start_ps)),
+        time_to_first_token=percentiles_of(_gaps(requests.arrival_ps, timeline.first_token_ps)),
+        latency=percentiles_of(_gaps(requests.arrival_ps, timeline.last_token_ps)),
+        time_per_output_token=_per_token(timeline),
+        offered_per_s=(len(requests) - 1) * PS_PER_S / requests.span_ps if requests.span_ps else None,
+        throughput_requests_per_s=len(requests) * PS_PER_S / makespan,
+        throughput_tokens_per_s=sum(requests.output_tokens) * PS_PER_S / makespan,
+        utilization=busy / (makespan * len(timeline.busy_ps)),
+        mean_batch=sum(in_batch) / busy,
+        mean_waiting=waiting.area_ps / makespan,
+        mean_present=timeline.present.area_ps / makespan,
+        queue=draw(waiting),
+        queue_grows=grows(waiting, len(requests), requests.span_ps),
+    )
+
+
+def _gaps(earlier_ps: Sequence[int], later_ps: Sequence[int]) -> list[int]:
+    return [later - earlier for earlier, later in zip(earlier_ps, later_ps, strict=True)]
+
+
+def _per_token(timeline: Timeline) -> Percentiles | None:
+    gaps = _gaps(timeline.first_token_ps, timeline.last_token_ps)
+    known = [(gap, count - 1) for gap, count in zip(gaps, timeline.requests.output_tokens, strict=True) if count > 1]
+    return percentiles_of([gap for gap, _ in known], [count for _, count in known]) if known else None

@@ -1,0 +1,125 @@
+"""A service at several rates, and the largest rate that it can serve.
+
+Source: [baccelli1995]: a queue is stable below the rate at which it serves when requests always wait.
+Assumes: who comes earlier makes nobody later. Batches can break that, so a run on either side confirms it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from podsim.errors import PodsimError
+from podsim.runs.serving.arrivals import Load, check_rate
+from podsim.runs.serving.outcome import ServingOutcome, Timeline
+from podsim.runs.serving.server import Service, serve, timeline_of
+from podsim.units import PS_PER_S
+from podsim.watch import Watch, silent
+
+_OVERLOAD: Final = 2
+_ROUNDS: Final = 4
+SATURATION_RUNS: Final = 4
+"""Two that find it, one below and one above."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """A service at one rate.
+
+    Attributes:
+        rate_per_s: Rate of arrivals that was asked for. [1/s]
+        outcome: What came of it.
+    """
+
+    rate_per_s: float
+    outcome: ServingOutcome
+
+
+def load_curve(
+    service: Service, load: Load, rates_per_s: Iterable[float], watch: Watch = silent
+) -> tuple[LoadPoint, ...]:
+    """The same requests at several rates, in the order given.
+
+    Args:
+        service: What serves.
+        load: The requests.
+        rates_per_s: The rates. [1/s]
+        watch: Passes on the names of the rates.
+
+    Raises:
+        PodsimError: A rate is not above 0; found before anything is run.
+    """
+    rates = tuple(rates_per_s)
+    for rate in rates:
+        check_rate(rate)
+    names = watch([f"{rate:.4g} requests/s" for rate in rates])
+    return tuple(LoadPoint(rate, serve(service, load.at(rate))) for _, rate in zip(names, rates, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """The largest rate at which the queue does not grow without bound.
+
+    Attributes:
+        rate_per_s: That rate: at which requests are served as long as some wait. [1/s]
+        below: A run a little below it.
+        above: A run a little above it.
+    """
+
+    rate_per_s: float
+    below: LoadPoint = field(repr=False)
+    above: LoadPoint = field(repr=False)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the queue holds below and grows above; with too few requests neither shows."""
+        return self.below.outcome.queue_grows is False and self.above.outcome.queue_grows is True
+
+
+def saturation(service: Service, load: Load, *, margin: float) -> Saturation:
+    """Where a service saturates: found by overloading it, confirmed by a run below and one above.
+
+    Args:
+        service: What serves.
+        load: The requests. They must fill all places several times over.
+        margin: How far below and above the runs are, as a share of the rate, within 0 and 1.
+
+    Raises:
+        PodsimError: There are too few requests, or the margin is out of range.
+    """
+    if not 0 < margin < 1:
+        raise PodsimError(f"a margin of {margin:g}", do="give a share between 0 and 1, for example 0.05")
+    rate = capacity_per_s(service, load)
+    below, above = load_curve(service, load, (rate * (1 - margin), rate * (1 + margin)))
+    return Saturation(rate, below, above)
+
+
+def capacity_per_s(service: Service, load: Load) -> float:
+    """Rate at which requests start while others wait. [1/s]
+
+    A first run, with all requests there at the start, gives an estimate; all places fill at once there, and
+    sequences of equal length would run in step for ever. So a second run, at twice the estimate, lets them
+    come one by one, and its second half is measured.
+
+    Raises:
+        PodsimError: There are too few requests.
+    """
+    fewest = _ROUNDS * service.place_count
+    if load.request_count < fewest:
+        raise PodsimError(
+            f"{load.request_count} requests do not saturate {service.place_count} places",
+            do=f"give {fewest} requests or more",
+        )
+    size = service.batching.size
+    estimate = _start_rate_per_s(timeline_of(service, load.at_once()), size)
+    return _start_rate_per_s(timeline_of(service, load.at(_OVERLOAD * estimate)), size)
+
+
+def _start_rate_per_s(timeline: Timeline, size: int) -> float:
+    """Starts per time from the middle one to the last that is sure to belong to a full batch. [1/s]"""
+    starts = sorted(timeline.start_ps)
+    last = starts[-size]
+    middle = starts[(len(starts) - size) // 2]
+    return (bisect_left(starts, last) - bisect_left(starts, middle)) * PS_PER_S / (last - middle)

@@ -1,0 +1,291 @@
+"""Times of the steps of one copy of a model, as text generation simulates them, between the points of a grid."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Final
+
+from podsim.tiles.model import CostModel
+from podsim.engine import Pieces, execute
+from podsim.errors import InfeasibleError
+from podsim.placement.search.turns import longest_stage_ps
+from podsim.placement import Plan
+from podsim.placement.generation import (
+    Generation,
+    StepName,
+    draft_steps,
+    generation_cost_model,
+    plan_step,
+    with_layers,
+)
+from podsim.program.generation import compile_step, loads_overlap
+from podsim.units import ps_to_seconds
+
+MOST_SEQUENCES: Final = 1024
+"""Where the search for the largest batch ends."""
+# Layers of a stage from which on each further one takes as long as the one before, if loads run under computation.
+_SETTLED_LAYERS: Final = 2
+
+_Grid = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Grids:
+    """Where a kind of step is simulated."""
+
+    batches: _Grid
+    tokens: _Grid
+
+
+class PlannedSteps:
+    """Steps of a planned model, a `StepTimes`.
+
+    Steps are simulated where batch and tokens are points of a grid, and bilinear in both between: four points
+    per doubling of the batch and eight of the prompt for prefills, which follow the divisions of matrix products;
+    powers of two for decode steps, which are smooth. Without a cache every step is the whole sequence, padded to
+    its full length, and tokens do not matter.
+
+    A batch takes its time through all stages, or that in which the slowest stage takes its turn for every batch
+    in flight, whichever is longer.
+
+    Assumes: other batches in flight are at steps of the same length, as `podsim.generate` does.
+    """
+
+    def __init__(
+        self,
+        asked: Generation,
+        in_flight: int = 1,
+        like: PlannedSteps | None = None,
+        model: CostModel | None = None,
+    ) -> None:
+        """Nothing is simulated until it is needed, and then once.
+
+        Args:
+            asked: The model; what is asked gives the largest batch, the longest prompt and the tokens of a sequence.
+            in_flight: Batches that are in flight.
+            like: Steps of the same plan with another number in flight, whose simulations are used.
+            model: Costs of single operations, where they are known.
+        """
+        self._asked, self._in_flight = asked, in_flight
+        self.model: CostModel = like.model if like else model or generation_cost_model(asked)
+        self._pieces: Pieces = like._pieces if like else Pieces()
+        batch, length = asked.layout.micro_batch_size, asked.sequence_length
+        self.grids = {
+            "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
+            "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
+        }
+        self._simulated: Callable[[StepName, int, int], _Runs] = like._simulated if like else cache(self._runs)
+        self._decode_s = cache(self._between)
+
+    def prefill_s(self, batch: int, prompt_tokens: int) -> float:
+        """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
+        return self._between("prefill", batch, prompt_tokens)
+
+    def decode_s(self, batch: int, context_tokens: int) -> float:
+        """One more token for every sequence of a batch. [s]
+
+        Args:
+            batch: Sequences.
+            context_tokens: Tokens of the longest, with the one that goes through the network; 2 or more.
+        """
+        # A static batch goes on behind its longest sequence, which has ended by then.
+        longest = self.grids["decode"].tokens[-1]
+        return self._decode_s("decode", batch, min(context_tokens - 1, longest))
+
+    @cached_property
+    def max_batch(self) -> int:
+        """Sequences whose keys, values and temporaries fit; at most `MOST_SEQUENCES`, but those that are planned."""
+        planned = self._asked.layout.micro_batch_size
+        more = range(planned + 1, MOST_SEQUENCES + 1)
+        return planned + bisect_left(more, True, key=lambda batch: not self._fits(batch))
+
+    def _fits(self, batch: int) -> bool:
+        try:
+            steps = draft_steps(self._asked.laid_out(micro_batch_size=batch), self.model)
+            return all(ipu.fits for ipu in steps.memory)
+        except InfeasibleError:
+            return False
+
+    def _between(self, name: StepName, batch: int, tokens: int) -> float:
+        """Mean of the points around, each with its share. [s]"""
+        if self._asked.layout.kv_cache == "none":
+            name, tokens = "prefill", 1
+        grids = self.grids[name]
+        mean_ps = sum(
+            share * part * self._simulated(name, sequences, length).step_ps(self._in_flight)
+            for sequences, share in _around(grids.batches, batch)
+            for length, part in _around(grids.tokens, tokens)
+        )
+        return ps_to_seconds(round(mean_ps))
+
+    def _runs(self, name: StepName, batch: int, tokens: int) -> _Runs:
+        """A prefill of this many tokens, or the decode step after it."""
+        asked = self._asked.laid_out(micro_batch_size=batch)
+        if asked.layout.kv_cache != "none":
+            asked = replace(asked, prompt_tokens=tokens, output_tokens=1)
+        return _simulated(asked, lambda changed: plan_step(changed, name, self.model), self._pieces)
+
+
+class MovedSteps:
+    """Steps of a plan with other inputs, a `StepTimes`: each takes as much more as at the corners of the grid.
+
+    What other inputs add to a step is close to bilinear in batch and tokens: a call adds the same to each, and what
+    grows with the work grows with both. So it is simulated at four corners of each kind of step, and bilinear between.
+    """
+
+    def __init__(self, steps: PlannedSteps, moved: PlannedSteps, shortest_prompt: int, factor: float = 1.0) -> None:
+        """Nothing is simulated until it is needed, and then once.
+
+        Args:
+            steps: With the inputs as they are.
+            moved: With the others.
+            shortest_prompt: Of all requests.
+            factor: What all times are off by in addition.
+        """
+        self._steps, self._moved, self._factor = steps, moved, factor
+        self._corners = {
+            name: (_Grids((grids.batches[0], grids.batches[-1]), _ends(grids.tokens, shortest_prompt)))
+            for name, grids in steps.grids.items()
+        }
+        self._more_s = cache(self._at_corner)
+        self._between_s = cache(self._between)
+
+    @property
+    def max_batch(self) -> int:
+        """As many sequences as before: draws in which a batch does not fit are impossible."""
+        return self._steps.max_batch
+
+    def prefill_s(self, batch: int, prompt_tokens: int) -> float:
+        """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
+        steps_s = self._steps.prefill_s(batch, prompt_tokens)
+        return self._factor * (steps_s + self._between_s("prefill", batch, prompt_tokens))
+
+    def decode_s(self, batch: int, context_tokens: int) -> float:
+        """One more token for every sequence of a batch. [s]"""
+        steps_s = self._steps.decode_s(batch, context_tokens)
+        return self._factor * (steps_s + self._between_s("decode", batch, context_tokens))
+
+    def _between(self, name: StepName, batch: int, tokens: int) -> float:
+        corners = self._corners[name]
+        return sum(
+            share * part * self._more_s(name, size, length)
+            for size, share in _around(corners.batches, min(batch, corners.batches[-1]))
+            for length, part in _around(corners.tokens, min(max(tokens, corners.tokens[0]), corners.tokens[-1]))
+        )
+
+    def _at_corner(self, name: StepName, batch: int, tokens: int) -> float:
+        """What the other inputs add. [s]"""
+        if name == "prefill":
+            return self._moved.prefill_s(batch, tokens) - self._steps.prefill_s(batch, tokens)
+        return self._moved.decode_s(batch, tokens + 1) - self._steps.decode_s(batch, tokens + 1)
+
+
+def _ends(grid: _Grid, shortest: int) -> _Grid:
+    """The last point that is not above a number, and the last of all.
+
+    >>> _ends((1, 2, 4, 8), 3), _ends((1,), 3)
+    ((2, 8), (1,))
+    """
+    first = grid[max(0, bisect_left(grid, shortest + 1) - 1)]
+    return (first, grid[-1]) if first < grid[-1] else (first,)
+
+
+def _grid(last: int, points: int) -> _Grid:
+    """Numbers from 1 to the last, with so many points per doubling, a power of two.
+
+    >>> _grid(30, 4)
+    (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 30)
+    """
+
+    def numbers() -> Iterator[int]:
+        number = 1
+        while number < last:
+            yield number
+            number += max(1, (1 << number.bit_length() - 1) // points)
+
+    return (*numbers(), last)
+
+
+def _around(grid: _Grid, value: int) -> tuple[tuple[int, float], ...]:
+    """The points on either side with their shares, or the point itself.
+
+    >>> _around((1, 2, 4, 8), 5), _around((1, 2, 4, 8), 4)
+    (((4, 0.75), (8, 0.25)), ((4, 1.0),))
+    """
+    place = bisect_left(grid, value)
+    high = grid[place]
+    if high == value:
+        return ((value, 1.0),)
+    low = grid[place - 1]
+    share = (value - low) / (high - low)
+    return (low, 1 - share), (high, share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One batch through all stages.
+
+    Attributes:
+        latency_ps: From the first stage to the last. [ps]
+        longest_stage_ps: The longest of its stages while the others work as well. [ps]
+    """
+
+    latency_ps: int
+    longest_stage_ps: int
+
+    def step_ps(self, in_flight: int) -> int:
+        """One step, or the turns of all batches in flight at the slowest stage. [ps]"""
+        return self.latency_ps if in_flight == 1 else max(self.latency_ps, in_flight * self.longest_stage_ps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """A step as simulated: as it is, or with few layers and with one more of them per stage.
+
+    Attributes:
+        base: The step, or one of few layers.
+        longer: One with another layer in each stage.
+        more: Such layers, as a fraction with the number of stages below.
+    """
+
+    base: _Run
+    longer: _Run | None = None
+    more: tuple[int, int] = (0, 1)
+
+    def step_ps(self, in_flight: int) -> int:
+        """With this many batches in flight. [ps]"""
+        base = self.base.step_ps(in_flight)
+        if self.longer is None:
+            return base
+        layers, stages = self.more
+        return base + (self.longer.step_ps(in_flight) - base) * layers // stages
+
+
+def _simulated(asked: Generation, planned: Callable[[Generation], Plan], pieces: Pieces) -> _Runs:
+    """One step through all stages.
+
+    Loads that run under computation keep layers from being folded; the time is then that of a few layers,
+    and as much more for each further one as the last of them took.
+    """
+    plan = planned(asked)
+    stages = len(plan.stages)
+    if not loads_overlap(plan) or asked.shape.layer_count <= stages * _SETTLED_LAYERS:
+        return _Runs(_run(plan, pieces))
+    few, longer = (_run(planned(with_layers(asked, count)), pieces) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
+    return _Runs(few, longer, (asked.shape.layer_count - stages * _SETTLED_LAYERS, stages))
+
+
+def _run(plan: Plan, pieces: Pieces) -> _Run:
+    program = compile_step(plan)
+    trace = pieces.trace(program) or execute(program, explicit=False)
+    return _Run(trace.makespan_ps, longest_stage_ps(plan, trace))
+
+
+def service_steps(asked: Generation) -> tuple[PlannedSteps, ...]:
+    """Steps while 1, 2, … batches are in flight, as many as are asked for."""
+    alone = PlannedSteps(asked)
+    more = (PlannedSteps(asked, count, alone) for count in range(2, asked.layout.batches_in_flight + 1))
+    return (alone, *more)

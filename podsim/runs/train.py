@@ -1,0 +1,236 @@
+"""Training: from a scenario to the result of one weight update and of the run it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from podsim.runs.probes import BaseProbe, figures
+from podsim.runs.settings import Settings, divided, placed
+from podsim.tiles.model import CostModel
+from podsim.deferred import Deferred
+from podsim.draws import Noisy
+from podsim.engine import Trace, execute
+from podsim.result.influence import Measure, StandsOn
+from podsim.metrics import THROUGHPUT, TIME, UPDATE
+from podsim.placement.search.choice import Choice
+from podsim.placement import Job, Plan, make_plan
+from podsim.placement.job import training_job
+from podsim.placement.plan import cost_model, shared_cost_model
+from podsim.placement.stage_cost import StageCost
+from podsim.program.compile import compile_program, replicas_of
+from podsim.program.passes_in_order import training_passes
+from podsim.program.prices import Prices, task_prices, training_calls
+from podsim.program.size import explicit_event_count
+from podsim.program.task import Program
+from podsim.program.update import waiting_s
+from podsim.result.breakdown import mean_account
+from podsim.result.memory import memory_report
+from podsim.result.phases import phase_times
+from podsim.result.result import RunResult
+from podsim.result.rows import IpuAccount, OperationRow
+from podsim.result.shared import shared
+from podsim.result.sources import Sources, sources
+from podsim.result.usage import replicas_in_use
+from podsim.show.warnings import spared_work, warnings_of
+from podsim.scenario import LoadedScenario, TrainingScenario
+from podsim.scenario.faults import FaultSpec
+from podsim.runs.training import TrainingOutcome, train
+from podsim.units import ps_to_seconds
+from podsim.models import Workload
+
+
+def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
+    """One weight update of a scenario, and the run it belongs to."""
+    loaded.of(TrainingScenario)
+    with placed(loaded):
+        loaded, choice = divided(loaded, settings.watch)
+        spec = loaded.of(TrainingScenario)
+        job = training_job(spec, fit=settings.fit)
+        model = shared_cost_model(job)
+        plan = make_plan(job, model)
+        if spec.faults:
+            from podsim.runs.degraded import degraded
+
+            slow = degraded(spec, plan, settings)
+            program, trace, outcome = None, slow.trace, slow.outcome
+        else:
+            seen, slow = _followed(plan, settings), None
+            program = compile_program(plan, explicit=settings.explicit)
+            trace = execute(
+                program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine
+            )
+            outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        found = _noisy(spec, plan, outcome, trace, settings)
+    known = None if settings.explicit or program is None else (program, trace)
+
+    def prices() -> Prices:
+        return task_prices(known[0] if known else compile_program(plan), plan, training_calls(plan))
+
+    stood_on = sources(spec, prices, mean_account(trace.lanes))
+    probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
+    stands_on = StandsOn(spec, probe, anew=settings.influence)
+    result = replace(_result(loaded, plan, trace, outcome, stands_on, choice, stood_on), noise=found)
+    return replace(result, faults=slow.report, warnings=(*result.warnings, *slow.warnings)) if slow else result
+
+
+def _noisy(
+    spec: TrainingScenario, plan: Plan, outcome: TrainingOutcome, trace: Trace, settings: Settings
+) -> Noisy | None:
+    """The run repeated with noise, if that is asked for."""
+    if settings.noise is None:
+        return None
+    from podsim.runs.training.noise import noisy  # needs numpy, which most runs do without
+
+    return noisy(
+        *(spec, plan, outcome, ps_to_seconds(trace.makespan_ps), trace.event_count, settings.noise),
+        explicit=settings.explicit,
+        engine=settings.engine,
+        follow=settings.follow,
+    )
+
+
+def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
+    if not settings.explicit:
+        return ()
+    return settings.follow(explicit_event_count(compile_program(plan), replicas_of(plan)))
+
+
+def _result(
+    loaded: LoadedScenario,
+    plan: Plan,
+    trace: Trace,
+    outcome: TrainingOutcome,
+    stands_on: StandsOn,
+    choice: Choice | None,
+    stood_on: Sources,
+) -> RunResult:
+    update_s = ps_to_seconds(trace.makespan_ps)
+    return RunResult(
+        **shared(
+            loaded,
+            replicas_in_use(loaded.spec),
+            stands_on,
+            warnings=(*warnings_of(plan, trace), *outcome.notes, *(spared_work(plan, update_s) if choice else ())),
+            choice=choice,
+        ),
+        throughput_samples_per_s=outcome.samples_per_update / update_s,
+        weight_update_ps=trace.makespan_ps,
+        breakdown_ps=mean_account(trace.lanes),
+        mfu=model_flop_utilization(plan, update_s),
+        time_to_train_s=outcome.time_to_train_s,
+        time_to_train_percentiles=outcome.percentiles,
+        run_breakdown=outcome.breakdown,
+        phases=phase_times(trace.phases),
+        ipus=_ipus(plan, trace),
+        memory=memory_report(plan.memory),
+        operations=Deferred(lambda: _operations(plan)),
+        sources=stood_on,
+        outcome=outcome,
+        event_count=trace.event_count,
+        engine=trace.engine,
+        trace=trace if trace.records else None,
+        passes=training_passes(plan) if trace.records else None,
+    )
+
+
+def model_flop_utilization(plan: Plan, update_s: float) -> float:
+    """Model work of one weight update over the peak of the IPUs that run it."""
+    layout, ipu = plan.layout, plan.system.machine.ipu
+    micro_batches = layout.accumulation_factor * layout.replication_factor
+    ipus = layout.ipus_per_replica * layout.replication_factor
+    peak = ipus * ipu.peak_flop_per_s(plan.workload.activation_dtype)
+    return plan.workload.training_flop * micro_batches / (peak * update_s)
+
+
+def _ipus(plan: Plan, trace: Trace) -> tuple[IpuAccount, ...]:
+    """The IPUs of the first replica."""
+    labels: dict[int, list[str]] = {}
+    for cost in plan.stages:
+        for ipu in cost.stage.ipus:
+            labels.setdefault(ipu, []).append(cost.stage.label)
+    return tuple(
+        IpuAccount(ipu, f"ipu{ipu}", "; ".join(labels[ipu]), trace.lanes[f"ipu{ipu}"])
+        for ipu in range(plan.layout.ipus_per_replica)
+    )
+
+
+def _operations(plan: Plan) -> Iterator[OperationRow]:
+    """Every operation of every stage with its time in one weight update of one replica."""
+    for cost in plan.stages:
+        for name, count in cost.stage.blocks:
+            yield from _block(plan, cost, name, count)
+
+
+def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
+    clock, factor = plan.system.machine.ipu.clock_hz, plan.layout.accumulation_factor
+    block = cost.blocks[name]
+    redone = sum(segment.count * segment.blocks.count(name) for segment in cost.recomputed)
+    passes = (
+        ("forward", block.forward, count),
+        ("recompute", block.forward, redone),
+        ("backward", block.backward, count),
+    )
+    for kind, costs, repeats in passes:
+        runs = repeats * factor
+        for each in costs if runs else ():
+            seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
+            yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
+
+
+class TrainingProbe(BaseProbe):
+    """Training: the time to train where the scenario says when a run ends, otherwise samples per second."""
+
+    _KEPT = ("metric", "_fit", "_faults")
+
+    def __init__(
+        self,
+        job: Job,
+        model: CostModel,
+        outcome: TrainingOutcome,
+        known: tuple[Program, Trace] | None = None,
+        faults: Sequence[FaultSpec] = (),
+    ) -> None:
+        """Prepare to repeat what was planned.
+
+        Args:
+            job: What was planned.
+            model: What its operations cost.
+            outcome: What came of it.
+            known: What was run without its repetitions, if it was.
+            faults: Parts of the pod that are slower.
+        """
+        super().__init__(model)
+        self._traces.first = known
+        self._faults = tuple(faults)
+        # A graph depends on nothing that is moved but the copies in it.
+        self._workloads: dict[int | None, Callable[[int], Workload]] = {job.software.attention_copies: job.workload_of}
+        self._fit = job.fit
+        ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
+        self.metric = TIME if ends else THROUGHPUT
+
+    def __getstate__(self) -> dict[str, object]:
+        """The graph is built again."""
+        return super().__getstate__() | {"_workloads": {}}
+
+    def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
+        """Run one weight update, and the run that it belongs to."""
+        copies = spec.software.attention_copies
+        job = training_job(spec, self._workloads.get(copies), self._fit)
+        self._workloads[copies] = job.workload_of
+        model = self._costs(cost_model(job), anew=anew)
+        if model is None:
+            return None
+        plan = make_plan(job, model, advise=False)
+        program = compile_program(plan, faults=self._faults)
+        trace = self._traces.of(program)
+        outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
+        update_s = ps_to_seconds(trace.makespan_ps)
+        rate = outcome.samples_per_update / update_s
+        metrics = {UPDATE: update_s, THROUGHPUT: rate}
+        if outcome.time_to_train_s is not None:
+            metrics[TIME] = outcome.time_to_train_s
+        others = figures(trace), plan.memory, outcome
+        longer = waiting_s(spec.software.noise, plan) / update_s
+        return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)

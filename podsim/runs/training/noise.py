@@ -1,0 +1,136 @@
+"""What comes of runs with noise: percentiles of weight updates, epochs and the time to train.
+
+Where the updates of all runs are more than the engine is asked for, the rest of each run is drawn from the updates that
+were simulated, which are independent of one another but for what all of a run bears.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from podsim.draws import Noisy, Seeds, percentiles
+from podsim.engine import Engine
+from podsim.placement import Plan
+from podsim.program.compile import unsteady_updates
+from podsim.program.size import Follow, unseen
+from podsim.program.update import machines_of
+from podsim.scenario import TrainingScenario
+from podsim.runs.training.epochs import EpochRun
+from podsim.runs.training.noisy_runs import BEYOND, Floats, Updates, all_runs, generator_of, job_of
+from podsim.runs.training.outcome import TrainingOutcome
+from podsim.runs.training.run import TrainingRun
+
+EVENT_BUDGET: Final = 50_000_000
+"""Events of all runs together that the engine is asked for, but one weight update of each run at least."""
+_UPDATES_WITHOUT_END: Final = 1000
+"""Weight updates of a run that a scenario gives no end."""
+_ADDED_ONE_BY_ONE: Final = 10_000
+"""Draws beyond which their sum is normally distributed."""
+
+
+def noisy(
+    spec: TrainingScenario,
+    plan: Plan,
+    outcome: TrainingOutcome,
+    update_s: float,
+    event_count: int,
+    seeds: Seeds,
+    *,
+    explicit: bool = False,
+    engine: Engine = "auto",
+    follow: Follow = unseen,
+) -> Noisy:
+    """Percentiles of a run with noise.
+
+    Args:
+        spec: The scenario.
+        plan: Its stages, update and layout.
+        outcome: Its run without noise, whose length those with noise have.
+        update_s: A weight update without noise. [s]
+        event_count: Events that it took.
+        seeds: How many runs.
+        explicit: Whether every machine and every pipeline cycle is simulated.
+        engine: Which engine runs them.
+        follow: Is told of the events of all of them, and follows.
+
+    Raises:
+        MissingDataError: Nothing is known of the noise of the software stack.
+    """
+    run, epoch = _updates_of_run(outcome, plan), _updates_of_epoch(spec, outcome)
+    per_update = max(1, event_count // (1 + unsteady_updates(plan)))
+    most = EVENT_BUDGET // (per_update * seeds.count)
+    updates = max(1, min(most, max(run or _UPDATES_WITHOUT_END, epoch or 0)))
+    job = job_of(spec, plan, updates, seeds.seed, explicit=explicit, engine=engine)
+    runs = all_runs(job, seeds.count, per_update, follow)
+    times_s = np.concatenate([each.times_s for each in runs])
+    # What all updates of a run bear does not belong to what they differ by.
+    pool = np.concatenate([each.times_s - each.level_s for each in runs])
+    ends = _ends(outcome, update_s, run, lambda count: _sums(runs, count, pool, seeds.seed))
+    return Noisy(
+        seeds=seeds.count,
+        seed=seeds.seed,
+        engine=runs[0].engine,
+        event_count=sum(each.event_count for each in runs),
+        machines=machines_of(plan),
+        run_updates=run,
+        simulated_updates=updates,
+        weight_update_s=percentiles(times_s.tolist()),
+        mean_weight_update_s=float(np.mean(times_s)),
+        longer_s=float(np.mean(times_s)) - update_s,
+        jitter_s=float(np.std(pool)),
+        waiting_s=job.call.wait_s,
+        epoch_s=percentiles(_sums(runs, epoch, pool, seeds.seed)) if epoch else None,
+        time_to_train_s=percentiles(ends) if ends else None,
+    )
+
+
+def _ends(
+    outcome: TrainingOutcome, update_s: float, count: int | None, sums: Callable[[int], Iterable[float]]
+) -> list[float]:
+    """When each run ends, the rest of it as without noise; nothing without an end of the run. [s]"""
+    without_s = outcome.percentiles["p50"] if outcome.percentiles else outcome.time_to_train_s
+    if without_s is None or count is None:
+        return []
+    return [without_s + each - count * update_s for each in sums(count)]
+
+
+def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int) -> Iterator[float]:
+    """So many weight updates of each run: those that were simulated, and the rest drawn from those of all runs. [s]"""
+    mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
+    for number, run in enumerate(runs):
+        known_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))
+        generator = generator_of(seed, number, BEYOND)
+        if rest > _ADDED_ONE_BY_ONE:
+            drawn_s = float(generator.normal(rest * mean_s, math.sqrt(rest) * deviation_s))
+        else:
+            drawn_s = float(np.sum(pool[generator.integers(len(pool), size=rest)]))
+        yield known_s + rest * run.level_s + drawn_s
+
+
+def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
+    """Weight updates of a run on average, with those that evaluations in the training program go through."""
+    if not outcome.runs:
+        return None
+    in_program = plan.software.evaluation == "training_program"
+    return round(
+        sum(each.update_count + in_program * _evaluating(each, outcome) for each in outcome.runs) / len(outcome.runs)
+    )
+
+
+def _evaluating(run: TrainingRun | EpochRun, outcome: TrainingOutcome) -> int:
+    """Calls of the training program that evaluate."""
+    if isinstance(run, EpochRun) or outcome.schedule is None:
+        return 0
+    return run.evaluation_count * math.ceil(outcome.schedule.evaluation_samples / outcome.samples_per_update)
+
+
+def _updates_of_epoch(spec: TrainingScenario, outcome: TrainingOutcome) -> int | None:
+    """Weight updates of an epoch, in whole session calls where runs end with them."""
+    if outcome.runs and isinstance(outcome.runs[0], EpochRun):
+        return outcome.runs[0].updates_after(1)
+    samples = spec.data.samples_per_epoch
+    return math.ceil(samples / outcome.samples_per_update) if samples else None

@@ -1,0 +1,190 @@
+"""Runs with noise in the engine: weight updates one after the other, each run with a seed of its own.
+
+What a run draws follows from the seed and the number of the run alone, so that the outcome is the same on any number of
+processes and on both engines.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.engine import Engine, execute
+from podsim.errors import MissingDataError
+from podsim.garbage import no_search
+from podsim.placement import Plan
+from podsim.program.compile import compile_noisy, in_turns, unsteady_updates
+from podsim.program.noise import NoisyCall
+from podsim.program.size import Follow, unseen
+from podsim.program.task import Program
+from podsim.program.update import call_s, machines_of
+from podsim.scenario import TrainingScenario
+from podsim.units import PS_PER_S, seconds_to_ps
+
+_EVENTS_PER_PROCESS: Final = 10_000_000
+"""So many are worth the start of a process."""
+_LARGE: Final = 1_000_000
+"""Events of a weight update whose program takes so much memory that one at a time is enough."""
+_SEEDS: Final = 2**63
+"""So many has the engine."""
+IN_ENGINE, BEYOND = range(2)
+"""What random numbers are for, so that none are used twice."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What all runs have in common.
+
+    Attributes:
+        program: One weight update.
+        call: Its session call.
+        updates: How many are simulated in each run.
+        unsteady: How many come before these.
+        seed: What the seeds of the runs are made of.
+        explicit: Whether every machine and every pipeline cycle is simulated.
+        engine: Which engine runs it.
+    """
+
+    program: Program
+    call: NoisyCall
+    updates: int
+    unsteady: int
+    seed: int
+    explicit: bool
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Updates:
+    """The weight updates of one run.
+
+    Attributes:
+        times_s: Each of them. [s]
+        level_s: What all of them take more or less than those of other runs. [s]
+        event_count: Events that they took.
+        engine: Which engine ran them.
+    """
+
+    times_s: Floats
+    level_s: float
+    event_count: int
+    engine: str
+
+
+@no_search()
+def job_of(
+    spec: TrainingScenario,
+    plan: Plan,
+    updates: int,
+    seed: int = 0,
+    *,
+    explicit: bool = False,
+    engine: Engine = "auto",
+) -> Job:
+    """Prepare runs.
+
+    Args:
+        spec: The scenario.
+        plan: Its stages, update and layout.
+        updates: Weight updates that are simulated in each run.
+        seed: What the seeds of the runs are made of.
+        explicit: Whether every machine and every pipeline cycle is simulated.
+        engine: Which engine runs them.
+
+    Raises:
+        MissingDataError: Nothing is known of the noise of the software stack.
+    """
+    noise, layout = spec.software.noise, plan.layout
+    if noise is None:
+        what = f"nothing is known of the noise of {spec.software.name}"
+        do = "add for example `--set 'software.noise={call_spread: 5 ms}'`, or leave --noise out"
+        raise MissingDataError(what, do=do, key="software")
+    machines = machines_of(plan)
+    call = NoisyCall(noise, seconds_to_ps(call_s(plan)), layout.updates_per_session_call, machines, apart=explicit)
+    program = compile_noisy(plan, call.works, explicit=explicit)
+    return Job(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
+
+
+def run_updates(job: Job, number: int) -> Updates:
+    """The weight updates of one run.
+
+    Args:
+        job: What all runs have in common.
+        number: Which run, from 0 on.
+    """
+    generator = generator_of(job.seed, number, IN_ENGINE)
+    levels = job.call.levels
+    level_ps = int(levels[generator.integers(len(levels))])
+    seed = int(generator.integers(_SEEDS))
+    with no_search():
+        program = in_turns(job.program, job.call.jitters(level_ps), job.updates + job.unsteady, seed)
+        trace = execute(program, explicit=job.explicit, engine=job.engine)
+    # A weight update ends where its last replica does.
+    ends = [0, *map(max, zip(*trace.turns.values(), strict=True))]
+    times_s = [(end - begin) / PS_PER_S for begin, end in pairwise(ends)]
+    return Updates(np.array(times_s[job.unsteady :]), level_ps / PS_PER_S, trace.event_count, trace.engine)
+
+
+def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
+    """Random numbers of a run.
+
+    Args:
+        seed: What the seeds of all runs are made of.
+        number: Which run.
+        purpose: What they are for.
+    """
+    return np.random.default_rng((seed, number, purpose))
+
+
+def all_runs(job: Job, count: int, event_count: int, follow: Follow = unseen, processes: int = 0) -> list[Updates]:
+    """The weight updates of all runs, in order.
+
+    Args:
+        job: What they have in common.
+        count: How many.
+        event_count: Events of a weight update, roughly.
+        follow: Is told of the events of all of them, and follows.
+        processes: On how many processes; by default as many as pay.
+    """
+    total = event_count * (job.updates + job.unsteady) * count
+    if not processes:
+        most = 1 if event_count > _LARGE else total // _EVENTS_PER_PROCESS
+        processes = max(1, min(os.cpu_count() or 1, count, most))
+    looks = iter(follow(total))
+    ahead, runs = next(looks, 0), []
+    for run in _on_processes(job, count, processes):
+        runs.append(run)
+        ahead -= run.event_count
+        while ahead <= 0 and (part := next(looks, 0)):
+            ahead += part
+    return runs
+
+
+def _on_processes(job: Job, count: int, processes: int) -> Iterator[Updates]:
+    if processes == 1:
+        yield from (run_updates(job, number) for number in range(count))
+        return
+    with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(job,)) as pool:
+        yield from pool.map(_run_prepared, range(count))
+
+
+_prepared: list[Job] = []
+
+
+def _prepare(job: Job) -> None:
+    """Leave Control-C to the process that collects."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prepared[:] = [job]
+
+
+def _run_prepared(number: int) -> Updates:
+    return run_updates(_prepared[0], number)

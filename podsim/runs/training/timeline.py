@@ -1,0 +1,71 @@
+"""One training run from its start to its end, part by part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from podsim.runs.training.epochs import EpochRun
+from podsim.runs.training.run import Schedule, TrainingRun
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a run.
+
+    Attributes:
+        kind: `setup`, `training`, `checkpoint`, `load` or `evaluation`.
+        time_s: How long it takes. [s]
+        update_count: Weight updates of the run when it ends.
+        epoch: The epoch that it is part of, or whose checkpoint it is about; 0 without epochs.
+    """
+
+    kind: str
+    time_s: float
+    update_count: int
+    epoch: int = 0
+
+
+def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[Part]:
+    """Set-up, then training up to each evaluation's mark, and each evaluation; their times add up to the run's."""
+    yield Part("setup", run.setup_s, 0)
+    done = 0
+    for mark in range(1, run.evaluation_count + 1):
+        reached = math.ceil(mark * (schedule.evaluation_every_samples or 0) / schedule.samples_per_update)
+        yield Part("training", (reached - done) * schedule.update_s, reached)
+        yield Part("evaluation", schedule.evaluation_s, reached)
+        done = reached
+    if run.update_count > done:
+        yield Part("training", (run.update_count - done) * schedule.update_s, run.update_count)
+
+
+def parts_of_epochs(run: EpochRun) -> Iterator[Part]:
+    """Set-up, epochs with their checkpoints, and the validation of each; their times add up to the run's.
+
+    The last epoch has a checkpoint, so that the first may not. Source: [mlperf_logs].
+    """
+    yield Part("setup", run.setup_s, 0)
+    saved, done = _saved_epochs(run), 0
+    for epoch in range(1, epochs_of(run) + 1):
+        reached = run.updates_after(epoch)
+        yield Part("training", (reached - done) * run.update_s, reached, epoch)
+        if epoch in saved:
+            yield Part("checkpoint", run.checkpoint_s, reached, epoch)
+        done = reached
+    if not run.breakdown["evaluation"]:
+        return
+    for index, epoch in enumerate(saved):
+        yield Part("load", run.restore_s if index else run.validation_setup_s, done, epoch)
+        yield Part("evaluation", run.evaluation_s, done, epoch)
+
+
+def epochs_of(run: EpochRun) -> int:
+    """Epochs that are begun."""
+    return math.ceil(run.epoch_count)
+
+
+def _saved_epochs(run: EpochRun) -> range:
+    count = run.checkpoint_count
+    first = epochs_of(run) - (count - 1) * run.checkpoint_every_epochs
+    return range(first, epochs_of(run) + 1, run.checkpoint_every_epochs) if count else range(0)

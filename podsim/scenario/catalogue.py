@@ -1,0 +1,194 @@
+"""What is shipped, with a line about each; files are read without checks, so that a list appears at once.
+
+Of a file, only those of its top-level keys are parsed that are listed; most of the time goes to the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from podsim import disk
+from podsim.scenario.library import shipped_files
+
+_KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
+_PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")
+_LISTED = ("base", "description", "kind", "name", "system", "variants")
+LISTS = ("scenarios", "studies", "systems", "software")
+"""What is listed."""
+_NAMED_ONLY = ("data", "generation", "forward", "serving")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedScenario:
+    """A scenario in a list.
+
+    Attributes:
+        name: What commands take.
+        description: What the file says that it is.
+        kind: `training`, `generation`, `serving` or `forward`.
+        system: The pod that it is about.
+        variants: Names of its variants.
+    """
+
+    name: str
+    description: str
+    kind: str
+    system: str
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """A system or a software stack in a list.
+
+    Attributes:
+        name: What scenarios take.
+        description: Its name in full.
+    """
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedStudy:
+    """A study in a list.
+
+    Attributes:
+        name: What its command takes.
+        command: `sweep`, `plan`, `serve` or `check`.
+        description: What the file says that it is.
+    """
+
+    name: str
+    command: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All that is shipped, or the part of it that was asked for."""
+
+    scenarios: tuple[ListedScenario, ...]
+    studies: tuple[ListedStudy, ...]
+    systems: tuple[ListedPart, ...]
+    software: tuple[ListedPart, ...]
+
+    def matching(self, words: Sequence[str]) -> Catalogue:
+        """The entries that contain all of these words, in any case; the name of a list counts for all in it."""
+
+        def kept(title: str) -> Any:
+            return tuple(each for each in getattr(self, title) if _has({**asdict(each), "list": title}, words))
+
+        return Catalogue(kept("scenarios"), kept("studies"), kept("systems"), kept("software"))
+
+    def to_dict(self) -> dict[str, list[dict[str, Any]]]:
+        """The catalogue as plain data, for JSON."""
+        return {kind: list(map(asdict, getattr(self, kind))) for kind in LISTS}
+
+
+def catalogue() -> Catalogue:
+    """All that is shipped, in order of names; kept on disk for as long as no file and no line of code changes."""
+    kinds = ("scenario", "study", "pod", "software")
+    files = {kind: {path.stem: path.read_bytes() for path in shipped_files(kind)} for kind in kinds}
+    names = [f"{kind}/{name}".encode() for kind in kinds for name in files[kind]]
+    contents = [content for kind in kinds for content in files[kind].values()]
+    code = disk.source(Path(__file__).parent.glob("**/*.py"))
+    key = disk.digest([b"catalogue", code, *names, *contents])
+    return disk.kept(key, lambda: _made(files), Catalogue.to_dict, _read)
+
+
+def _read(kept: Mapping[str, Any]) -> Catalogue:
+    scenarios = (ListedScenario(**{**each, "variants": tuple(each["variants"])}) for each in kept["scenarios"])
+    studies = tuple(ListedStudy(**each) for each in kept["studies"])
+    systems, software = (tuple(ListedPart(**each) for each in kept[kind]) for kind in ("systems", "software"))
+    return Catalogue(tuple(scenarios), studies, systems, software)
+
+
+def _made(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
+    """Of the contents of files, by kind and name."""
+    scenarios, studies, systems, software = (
+        {name: _outline(name, content.decode("utf-8")) for name, content in each.items()} for each in files.values()
+    )
+    return Catalogue(
+        tuple(_scenario(name, scenarios) for name in sorted(scenarios)),
+        tuple(_study(name, outline) for name, outline in sorted(studies.items())),
+        tuple(_part(name, systems) for name in sorted(systems)),
+        tuple(_part(name, software) for name in sorted(software)),
+    )
+
+
+def _has(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
+    text = " ".join(map(str, entry.values())).casefold()
+    return all(word.casefold() in text for word in words)
+
+
+def _scenario(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedScenario:
+    own, chain = outlines[name], list(_chain(name, outlines))
+    merged: dict[str, Any] = {key: value for each in reversed(chain) for key, value in each.items()}
+    merged["model"] = {key: value for each in reversed(chain) for key, value in each.get("model", {}).items()}
+    description = str(merged.get("description", ""))
+    return ListedScenario(name, description, _kind(merged), _system(chain), tuple(own.get("variants", ())))
+
+
+def _study(name: str, outline: Mapping[str, Any]) -> ListedStudy:
+    others = "serve" if "serving" in outline else "check"
+    command = {"study": "sweep", "goal": "plan"}.get(str(outline.get("kind")), others)
+    return ListedStudy(name, command, str(outline.get("description", "")))
+
+
+def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:
+    names = (str(each["name"]) for each in _chain(name, outlines) if "name" in each)
+    return ListedPart(name, next(names, ""))
+
+
+def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """A file, its base, and so on; a base that is not shipped beside it ends it."""
+    seen: set[str] = set()
+    while name in outlines and name not in seen:
+        seen.add(name)
+        yield outlines[name]
+        name = Path(str(outlines[name].get("base", ""))).name.removesuffix(".yaml")
+
+
+def _system(chain: Sequence[Mapping[str, Any]]) -> str:
+    for each in chain:
+        given = each.get("system")
+        name = given.get("base") if isinstance(given, dict) else given
+        if name is not None:
+            return str(name)
+    return ""
+
+
+def _kind(data: Mapping[str, Any]) -> str:
+    from podsim.scenario.activity import Activity
+    from podsim.scenario.document import Document
+    from podsim.scenario.families.registry import activity_of
+
+    activity = activity_of(Document(dict(data)))
+    return "serving" if activity is Activity.GENERATION and "serving" in data else str(activity)
+
+
+def _outline(name: str, text: str) -> dict[str, Any]:
+    """The top-level keys of a file that a list shows."""
+    outline: dict[str, Any] = {}
+    rest = []
+    for block in _KEY.split(text):
+        key = block.partition(":")[0]
+        plain = _PLAIN.fullmatch(block)
+        if key in _NAMED_ONLY:
+            outline[key] = {}
+        elif key in _LISTED and plain:
+            outline[key] = plain["text"]
+        elif key in _LISTED or (key == "model" and "kind" in block):
+            rest.append(block)
+    if not rest:
+        return outline
+    from podsim.scenario.yaml_source import parse_yaml
+
+    parsed: dict[str, Any] = parse_yaml("".join(rest), f"{name}.yaml").data
+    return outline | parsed

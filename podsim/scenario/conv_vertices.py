@@ -1,0 +1,261 @@
+"""Cycle estimates of the vertices of convolutions and matrix products."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.base import Spec
+from podsim.scenario.quantity import Count, CountOrZero
+
+Pair = Annotated[tuple[Count, ...], Field(min_length=2, max_length=2)]
+Three = Annotated[tuple[Count, ...], Field(min_length=3, max_length=3)]
+Four = Annotated[tuple[Count, ...], Field(min_length=4, max_length=4)]
+
+
+class Passes(Spec):
+    """Cycles of the first pass over the inputs and of later ones."""
+
+    later: CountOrZero
+    """Later passes."""
+    first: CountOrZero
+    """The pass that also clears the partials."""
+
+
+class WorkerTable(Spec):
+    """Worker cycles for 0, 1, 2 and 3 positions."""
+
+    later: Four
+    """Later passes."""
+    first: Four
+    """The pass that also clears the partials."""
+
+
+class ByFormat(Spec):
+    """A number per format."""
+
+    half: CountOrZero
+    """Half precision."""
+    single: CountOrZero
+    """Single precision."""
+
+    def of(self, dtype: str) -> int:
+        """For a format, `fp16` or `fp32`."""
+        return self.half if dtype == "fp16" else self.single
+
+
+class ElementsByFormat(ByFormat):
+    """Elements per format, at least one."""
+
+    half: Count
+    """Half precision."""
+    single: Count
+    """Single precision."""
+
+
+class AmpVertex(Spec):
+    """The 1x1 matrix vertex."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Worker cycles of a call."""
+    worker_per_in_group: CountOrZero
+    """Worker cycles per group of input channels."""
+    conv_group: CountOrZero
+    """Supervisor cycles per product."""
+    conv_group_last: CountOrZero
+    """The same, for its last group of input channels."""
+    in_group: CountOrZero
+    """Supervisor cycles per group of input channels."""
+    out_group: Passes
+    """Supervisor cycles per group of output channels."""
+    pass_: Passes = Field(alias="pass")
+    """Supervisor cycles per pass."""
+    half_worker: WorkerTable
+    """Worker cycles, half inputs."""
+    single_worker: WorkerTable
+    """Worker cycles, single inputs."""
+    single_first_cycles_per_position: CountOrZero
+    """What a position more costs in the first pass, single inputs."""
+    retention_saving: CountOrZero
+    """Worker cycles saved by state retention, half inputs."""
+    tail: CountOrZero
+    """Cycles between the fastest worker's end and the next start."""
+
+    @model_validator(mode="after")
+    def _saving_is_possible(self) -> AmpVertex:
+        least = min(self.half_worker.later + self.half_worker.first)
+        if self.retention_saving > least:
+            what = f"retention_saving {self.retention_saving} is above the {least} cycles of half_worker"
+            raise BadValueError(what, "lower it")
+        return self
+
+
+class ByFilterHeight(Spec):
+    """Cycles by kernel rows held in the matrix unit at once."""
+
+    one: CountOrZero
+    """One row."""
+    two: CountOrZero
+    """Two rows."""
+    four: CountOrZero
+    """Four rows."""
+
+    def of(self, rows: int) -> int:
+        """For so many rows: 1, 2 or 4."""
+        return {1: self.one, 2: self.two, 4: self.four}[rows]
+
+
+class ByStride(Spec):
+    """A number for each output stride."""
+
+    one: Count
+    """Every position."""
+    two: Count
+    """Every other position."""
+
+    def of(self, stride: int) -> int:
+        """For a stride of 1 or 2."""
+        return {1: self.one, 2: self.two}[stride]
+
+
+class ByWidth(Spec):
+    """Cycles by width of the vectors."""
+
+    half_width: CountOrZero
+    """Half width."""
+    full_width: CountOrZero
+    """Full width."""
+
+    def of(self, halves: int) -> int:
+        """For vectors of so many half widths: 1 or 2."""
+        return {1: self.half_width, 2: self.full_width}[halves]
+
+
+class Nx1Vertex(Spec):
+    """The matrix vertex for spatial kernels."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Worker cycles of a call."""
+    zero_call: CountOrZero
+    """Supervisor cycles to clear the partials of a group of output channels."""
+    zero_loop: CountOrZero
+    """Supervisor cycles between two of them, and between convolution groups."""
+    zero_end: CountOrZero
+    """Supervisor cycles after the last of them."""
+    zero_worker: CountOrZero
+    """Worker cycles of each, its vectors apart."""
+    conv_group: CountOrZero
+    """Supervisor cycles per convolution group."""
+    in_group: CountOrZero
+    """Supervisor cycles per group of input channels."""
+    out_group: CountOrZero
+    """Supervisor cycles per group of output channels."""
+    kernel_row: CountOrZero
+    """Supervisor cycles per row of the kernel."""
+    kernel_position: CountOrZero
+    """Supervisor cycles per position of the kernel."""
+    filter_load: ByFilterHeight
+    """Supervisor cycles to set up a load of weights."""
+    pass_: CountOrZero = Field(alias="pass")
+    """Supervisor cycles per pass."""
+    worker: CountOrZero
+    """Worker cycles per position of the kernel."""
+    segment: CountOrZero
+    """Worker cycles per row segment."""
+    segment_saving: CountOrZero
+    """Worker cycles saved per row segment by state retention."""
+    half_segment: Four
+    """Worker cycles of a row segment of 0, 1, 2 and 3 positions, half inputs; 0 is information, no segment is empty."""
+    single_segment: Four
+    """The same, single inputs."""
+    half_partials: CountOrZero
+    """Worker cycles that half partials cost more per position of the kernel and segment of two."""
+    tail: CountOrZero
+    """Cycles between the fastest worker's end and the next start."""
+
+    @model_validator(mode="after")
+    def _saving_is_possible(self) -> Nx1Vertex:
+        least = self.segment + min(self.half_segment + self.single_segment)
+        if self.segment_saving > least:
+            raise BadValueError(f"segment_saving {self.segment_saving} is above the {least} of a segment", "lower it")
+        return self
+
+
+class SlicVertex(Spec):
+    """The vertex for short kernels of grouped convolutions."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    sub_kernel: CountOrZero
+    """Supervisor cycles per part of a kernel row."""
+    kernel_width: Count
+    """Positions of a kernel row taken at once."""
+    channels: Count
+    """Channels taken at once, of one group or several."""
+    weight_load: Three
+    """Cycles to load weights for 1, 2 and 4 channels per group."""
+    work_item: CountOrZero
+    """Worker cycles per row segment."""
+    row: CountOrZero
+    """Worker cycles of a short row segment per pass."""
+    row_positions: ByStride
+    """Positions of such a segment."""
+    row_cycles_per_position: ByStride
+    """Worker cycles of each further position."""
+    passes: ElementsByFormat
+    """Passes over the input, by format of the partials."""
+
+
+class VmacVertex(Spec):
+    """Vector multiply-adds over convolution groups."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    group: CountOrZero
+    """Supervisor cycles per set of groups."""
+    in_channel: CountOrZero
+    """Supervisor cycles per input channel."""
+    worker: ByWidth
+    """Worker cycles of a call."""
+    half_width: Count
+    """Groups in a set of half width."""
+    segment: CountOrZero
+    """Worker cycles per output position and kernel row."""
+    tap: CountOrZero
+    """Worker cycles per position of a kernel row and set of half width."""
+    reduce: CountOrZero
+    """Cycles of the sum over workers."""
+    reduce_cycles_per_output: CountOrZero
+    """Its cycles per output position."""
+
+
+class HmacVertex(Spec):
+    """Dot products over few channels."""
+
+    output: CountOrZero
+    """Worker cycles per output and position of the kernel."""
+    half_products_per_cycle: Count
+    """Products per worker cycle, half."""
+    single_products_per_cycle: Count
+    """Products per worker cycle, single."""
+
+
+class OuterProductVertex(Spec):
+    """Products with a single input channel, in worker cycles."""
+
+    fixed: CountOrZero
+    """A call."""
+    group: CountOrZero
+    """A convolution group."""
+    position: CountOrZero
+    """A position with few output channels."""
+    position_channels: CountOrZero
+    """Output channels of such a position."""
+    channels_per_cycle: Count
+    """Further output channels per cycle."""

@@ -1,0 +1,280 @@
+"""Sections of scenarios that train a convolutional network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.auto import AutoTrainingSpec
+from podsim.scenario.base import Spec
+from podsim.scenario.family import Sections
+from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, SourcedBytes, SourcedTime
+from podsim.scenario.scenario import Finding
+from podsim.scenario.sections import io_tile_findings
+from podsim.scenario.training import (
+    SessionCall,
+    TrainingDataSpec,
+    TrainingLayoutSpec,
+    TrainingMemorySpec,
+    TrainingOptimizerSpec,
+    TrainingRunSpec,
+    TrainingScenario,
+)
+
+
+class ImageDataSpec(TrainingDataSpec):
+    """The training data."""
+
+    samples_per_epoch: Count
+    """Images of the training set."""
+    decoded_by_host: Flag = True
+    """Whether host servers decode each image; otherwise they only send it."""
+    prefetch_depth: Count = 3
+    """Micro-batches that wait ready in front of each replica."""
+
+    @property
+    def host_decodes(self) -> bool:
+        """As the scenario says."""
+        return self.decoded_by_host
+
+    @property
+    def ready_micro_batches(self) -> int:
+        """As the scenario says."""
+        return self.prefetch_depth
+
+
+class AutoImageSpec(AutoTrainingSpec):
+    """A division that is chosen; a key that is given is kept."""
+
+    recomputation: Literal["none", "segment"] | None = None
+    """`segment` keeps the inputs of segments only and redoes their forward pass."""
+    replicas_per_process: Count = 2
+    """Replicas that one process on a host serves; not chosen."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs; not chosen."""
+    reduction_merge_size: SourcedBytes | None = None
+    """Gradients are reduced together up to this size; not chosen, the software stack's if left out."""
+
+
+class ImageParallelismSpec(TrainingLayoutSpec):
+    """How the run is divided over IPUs."""
+
+    auto: ClassVar[type[AutoTrainingSpec]] = AutoImageSpec
+    redone: ClassVar[str] = "segment"
+    pipeline_splits: tuple[str, ...] = ()
+    """Blocks that start on the next IPU; without any the whole model is on one IPU."""
+    recomputation: Literal["none", "segment"] = "none"
+    """`segment` keeps the inputs of segments only and redoes their forward pass."""
+    checkpoints: tuple[str, ...] = ()
+    """Blocks that start a segment, beside those that start on an IPU."""
+    replicas_per_process: Count = 2
+    """Replicas that one process on a host serves [tensorflow_cnns]."""
+    updates_per_session_call: SessionCall | None = None
+    """Weight updates that one call from the host runs; those that the run or the software stack says if left out."""
+    reduction_merge_size: SourcedBytes | None = None
+    """Gradients are reduced together up to this size; the software stack's if left out."""
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs of one data-parallel copy."""
+        return len(self.pipeline_splits) + 1
+
+    def merged_bytes(self, default_bytes: int) -> int:
+        """As the scenario says, or else the software stack. [B]"""
+        return default_bytes if self.reduction_merge_size is None else int(self.reduction_merge_size)
+
+    def updates_per_call(self, spec: TrainingScenario) -> float:
+        """As the scenario says; or epochs in equal calls, without rounding: a sample bears its part of a call."""
+        calls = spec.run.calls_per_epoch if spec.run else None
+        if self.updates_per_session_call is not None:
+            return self.updates_per_session_call
+        if calls is None and spec.software.one_update_per_call:
+            return 1.0
+        return max(1.0, (spec.data.samples_per_epoch or 0) / self.batch_size / (calls or 1))
+
+    @model_validator(mode="after")
+    def _checkpoints_serve(self) -> ImageParallelismSpec:
+        if self.checkpoints and self.recomputation == "none":
+            raise BadValueError("checkpoints serve recomputation, which is off", "add `recomputation: segment`")
+        return self
+
+    @model_validator(mode="after")
+    def _splits_differ(self) -> ImageParallelismSpec:
+        for name in self.pipeline_splits:
+            if self.pipeline_splits.count(name) > 1:
+                raise BadValueError(f"pipeline split `{name}` is given more than once", "name each block once")
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_can_be_placed(self) -> ImageParallelismSpec:
+        count = self.ipus_per_replica
+        if count & (count - 1):
+            what = f"a replica of {count} IPUs cannot be placed"
+            raise BadValueError(what, "use 0, 1, 3, 7, … pipeline splits, for 1, 2, 4, 8, … IPUs")
+        need = 2 * count - 1
+        if self.accumulation_factor < need:
+            raise BadValueError(
+                f"accumulation_factor {self.accumulation_factor} is too small for {count} pipeline stages",
+                f"use 2·{count} - 1 = {need} micro-batches or more",
+            )
+        return self
+
+
+class ImageMemorySpec(TrainingMemorySpec):
+    """How memory is used."""
+
+    io_tiles: CountOrZero = 0
+    """Tiles that fetch data while the others compute."""
+
+    @property
+    def fetching_tiles(self) -> int:
+        """As the scenario says."""
+        return self.io_tiles
+
+    def findings(self, tile_count: int) -> Iterator[Finding]:
+        """I/O tiles that leave none to compute."""
+        yield from io_tile_findings(self.io_tiles, tile_count)
+
+
+class ImageOptimizerSpec(TrainingOptimizerSpec):
+    """The optimizer."""
+
+    kind: Literal["sgd", "lars", "rmsprop"] = "sgd"
+    """SGD with momentum, LARS [you2017] or RMSProp with momentum [tan2019]."""
+    state: NumberFormat = "fp16"
+    """Number format of the state."""
+
+    @property
+    def state_formats(self) -> tuple[NumberFormat, ...]:
+        """Momentum, and the mean square of RMSProp."""
+        return (self.state,) * (2 if self.kind == "rmsprop" else 1)
+
+    @property
+    def arithmetic(self) -> NumberFormat:
+        """That of the state."""
+        return self.state
+
+
+class CheckpointSpec(Spec):
+    """Checkpoints during the run."""
+
+    every_epochs: Count
+    """Epochs between checkpoints; the first is written after the first epoch."""
+
+
+class ValidationSpec(Spec):
+    """A validation of every checkpoint after training."""
+
+    samples: Count
+    """Images of the validation set."""
+    setup: SourcedTime | None = None
+    """Building and loading the validation program; the software stack's if left out."""
+
+
+_Epochs = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+
+
+class LoggedEpochs(Spec):
+    """Epochs that a run was logged with, and that hold for its batch size alone."""
+
+    count: _Epochs
+    """Passes over the training set."""
+    batch_size: Count
+    """Images per weight update."""
+
+
+def _kind_of_epochs(raw: Any) -> str:
+    return "logged" if isinstance(raw, dict | LoggedEpochs) else "number"
+
+
+class EpochRunSpec(TrainingRunSpec):
+    """How long the run goes on."""
+
+    epochs: (
+        Annotated[
+            Annotated[_Epochs, Tag("number")] | Annotated[LoggedEpochs, Tag("logged")], Discriminator(_kind_of_epochs)
+        ]
+        | None
+    )
+    """Passes over the training set; with the batch size that they hold for, if they were logged with one; null to get
+    throughput alone."""
+    session_calls_per_epoch: Count | None = None
+    """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
+    setup: SourcedTime | None = None
+    """From the start to the first weight update; none if left out."""
+    checkpoint: CheckpointSpec | None = None
+    """Left out when none are written."""
+    validation: ValidationSpec | None = None
+    """Left out when the run is not validated."""
+
+    @model_validator(mode="after")
+    def _there_is_something_to_validate(self) -> EpochRunSpec:
+        if self.validation is not None and self.checkpoint is None:
+            what = "every checkpoint is validated, and none is written"
+            raise BadValueError(what, "add `checkpoint: {every_epochs: 4}`, or leave `validation` out")
+        return self
+
+    @model_validator(mode="after")
+    def _every_key_counts(self) -> EpochRunSpec:
+        if self.epochs is None and (self.checkpoint is not None or self.setup is not None):
+            name = "setup" if self.checkpoint is None else "checkpoint"
+            raise BadValueError(f"`{name}` is given, but nothing says how long the run goes on", "give `epochs`")
+        return self
+
+    @property
+    def epoch_count(self) -> float | None:
+        """Passes over the training set, at the batch size that they hold for."""
+        return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
+
+    @property
+    def is_drawn(self) -> bool:
+        """Never as they are written."""
+        return False
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the epochs were logged; a number of them alone is so much work."""
+        return isinstance(self.epochs, LoggedEpochs)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the epochs were logged with a batch size."""
+        return isinstance(self.epochs, LoggedEpochs)
+
+    def without_end(self) -> EpochRunSpec:
+        """Throughput alone, with as many session calls."""
+        gone = dict.fromkeys(("epochs", "setup", "checkpoint", "validation"))
+        return self.model_copy(update=gone)
+
+    @property
+    def batch_size(self) -> int | None:
+        """The batch size that they hold for; None for any."""
+        return self.epochs.batch_size if isinstance(self.epochs, LoggedEpochs) else None
+
+    @property
+    def calls_per_epoch(self) -> int | None:
+        """As the scenario says."""
+        return self.session_calls_per_epoch
+
+    def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
+        """Fewer samples than one batch."""
+        batch, samples = spec.batch_size or spec.parallelism.batch_size, spec.data.samples_per_epoch or 0
+        if self.epoch_count is not None and samples * self.epoch_count < batch:
+            yield (
+                ("run", "epochs"),
+                f"{self.epoch_count:g} epochs of {samples} samples are less than a batch of {batch}",
+                "use more epochs, or a smaller batch",
+            )
+
+
+CONVNET_TRAINING: Sections = {
+    "data": (ImageDataSpec, ...),
+    "parallelism": (ImageParallelismSpec, ...),
+    "memory": (ImageMemorySpec, ImageMemorySpec()),
+    "optimizer": (ImageOptimizerSpec, ImageOptimizerSpec()),
+    "run": (EpochRunSpec | None, None),
+}
+"""Sections of a scenario that trains a convolutional network."""

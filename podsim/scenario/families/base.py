@@ -1,0 +1,176 @@
+"""What families of models have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from podsim.scenario.base import Spec
+from podsim.scenario.document import KeyPath
+from podsim.watch import Watch
+from podsim.models import Workload
+from podsim.models.eight_bits import with_products_in_fp8
+from podsim.models.layers import Formats
+from podsim.models.transformer.shape import Batch
+
+if TYPE_CHECKING:
+    from podsim.scenario.forward import ForwardScenario
+    from podsim.scenario.scenario import Finding
+    from podsim.models.transformer.causal import DecoderShape
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A model for forward passes, with its warnings and files.
+
+    Attributes:
+        workload: The model for one batch.
+        warnings: What it leaves out.
+        files: (path, SHA-256) of what it was read from.
+    """
+
+    workload: Workload
+    warnings: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+
+def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
+    """The forward passes of a model that podsim builds, in the formats that are asked for."""
+    passes = trained.forward_only()
+    return with_products_in_fp8(passes) if spec.precision.narrows_products else passes
+
+
+class ModelSpec(Spec):
+    """A model of any family."""
+
+    kind: str
+    """Family of the model."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Its published name, or its family with layers and width."""
+
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """What does not add up between the model and what goes in."""
+        yield from ()
+
+    @abstractmethod
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The model for one batch of forward passes.
+
+        Args:
+            spec: The scenario.
+            folder: Where files that it names are looked up.
+            watch: Passes on the names of portions of a file that is read.
+        """
+
+
+class BuiltModelSpec(ModelSpec):
+    """A model that podsim builds from its dimensions."""
+
+    reference_benchmark: ClassVar[str | None] = None
+    """Benchmark of MLPerf with reference runs of the family."""
+    reference_words: ClassVar[str] = ""
+    """What those runs train."""
+    beside: ClassVar[frozenset[str]] = frozenset({"size"})
+    """Keys that the other keys say again, or that are of how the model is computed and not of what it learns."""
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether its samples are images, which workers of a host stack ahead of time."""
+        return False
+
+    def benchmark_on(self, data: Any) -> str | None:
+        """Benchmark of MLPerf whose very network and data these are."""
+        return None
+
+    @property
+    def placed_layers(self) -> int:
+        """Layers that a division places; none where it names blocks."""
+        return 0
+
+    @property
+    def placed_decoder_layers(self) -> int:
+        """The placed layers that belong to the decoder of an encoder-decoder."""
+        return 0
+
+    @property
+    def shares_embedding(self) -> bool:
+        """Whether the head uses the embedding's weights."""
+        return False
+
+    @property
+    def norm_replicas(self) -> int:
+        """Neighbouring replicas over which batch norm takes its statistics."""
+        return 1
+
+    @abstractmethod
+    def workload(self, data: Any, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch.
+
+        Args:
+            data: The section `data` of the scenario.
+            formats: Number formats.
+            batch_size: Samples, or packs, that go through together.
+        """
+
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The model without dropout, for one batch."""
+        formats = Formats(spec.precision.activations, spec.precision.activations)
+        model = self.workload(spec.data.without_dropout(), formats, spec.batch_size)
+        return Reading(passes_of(model, spec))
+
+
+class GeneratorSpec(BuiltModelSpec):
+    """A model that generates text token by token."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> DecoderShape:
+        """Its dimensions, for training as for generation."""
+
+    @abstractmethod
+    def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
+
+
+def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
+    """The keys of a model, with the numbers of a published size for those that are left out, in mappings as well."""
+    size = raw.get("size") if isinstance(raw, dict) else None
+    return _under(presets[size], raw) if isinstance(size, str) and size in presets else raw
+
+
+def _under(preset: Any, written: Any) -> Any:
+    if not isinstance(preset, Mapping) or not isinstance(written, Mapping):
+        return written
+    return {**preset, **{key: _under(preset.get(key), value) for key, value in written.items()}}
+
+
+def sized(family: str, layer_count: int, hidden_size: int) -> str:
+    """A transformer without a published name.
+
+    >>> sized("BERT", 12, 768)
+    'BERT, 12 layers, width 768'
+    """
+    return f"{family}, {layer_count} layers, width {hidden_size}"
+
+
+def named(kind: str, size: str | None) -> str:
+    """A model by its family and published size."""
+    return f"{kind} {size}" if size else kind
+
+
+def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
+    """What goes through a transformer together."""
+    return Batch(
+        size=size,
+        sequence_length=sequence_length,
+        dropout=data.dropout > 0,
+        attention_dropout=data.attention_dropout > 0,
+        dtype=formats.dtype,
+        accumulator_dtype=formats.accumulator,
+    )

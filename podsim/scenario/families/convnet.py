@@ -1,0 +1,265 @@
+"""Convolutional networks: chains of blocks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.activity import Activity
+from podsim.scenario.base import Spec
+from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec
+from podsim.scenario.family import Family
+from podsim.scenario.forward import ForwardScenario, PassSpec
+from podsim.scenario.families.base import BuiltModelSpec, Reading, passes_of
+from podsim.scenario.quantity import Count, Flag, NumberFormat
+from podsim.watch import Watch
+from podsim.models import Block, Workload
+from podsim.models.convnet import (
+    ConductivityShape,
+    EfficientNetShape,
+    NormStyle,
+    ResNetShape,
+    conductivity_cnn,
+    efficientnet,
+    resnet,
+)
+from podsim.models.convnet.features import Features
+from podsim.models.layers import Formats
+from podsim.models.op import DTYPE_BYTES
+
+_GROUPS = 4
+# Depth, groups, their width, pixels, classes and images of the training set of MLPerf's benchmark.
+_BENCHMARK = (50, 1, 64, 224, 1000, 1_281_167)
+_PLAIN, _GROUPED = (1, 64), (32, 4)
+_PIXELS, _CLASSES = 224, 1000
+_BYTE = 1
+
+
+class NormSpec(Spec):
+    """Normalisation."""
+
+    kind: Literal["batch", "group"] = "batch"
+    """Batch norm, or group norm, which needs no statistics over the batch."""
+    replicas: Count = 1
+    """Neighbouring replicas over which batch norm takes its statistics."""
+    groups: Count = _GROUPS
+    """Groups of channels of group norm."""
+
+    @model_validator(mode="after")
+    def _group_norm_is_local(self) -> NormSpec:
+        if self.kind == "group" and self.replicas > 1:
+            raise BadValueError("group norm takes no statistics over replicas", "leave `replicas` out")
+        return self
+
+    @model_validator(mode="after")
+    def _batch_norm_has_no_groups(self) -> NormSpec:
+        if self.kind == "batch" and self.groups != _GROUPS:
+            raise BadValueError("batch norm has no groups", "leave `groups` out, or write `kind: group`")
+        return self
+
+    def style(self, *, trained: bool) -> NormStyle:
+        """The normalisation as builders take it; that of a trained network shares no statistics."""
+        groups = self.groups if self.kind == "group" else 0
+        return NormStyle(groups=groups, folded=True) if trained else NormStyle(self.replicas, groups)
+
+
+def images(size: int | None, class_count: int) -> str:
+    """What a network reads and tells apart, where that is not as in ImageNet.
+
+    >>> images(224, 1000), images(380, 10)
+    ('', ', images of 380 pixels, 10 classes')
+    """
+    pixels = "" if size in (None, _PIXELS) else f", images of {size} pixels"
+    return pixels if class_count == _CLASSES else f"{pixels}, {class_count} classes"
+
+
+class ConvnetSpec(BuiltModelSpec):
+    """A convolutional network."""
+
+    beside: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def reads_images(self) -> bool:
+        """Always."""
+        return True
+
+    @abstractmethod
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks; those of a network that is trained already may be simpler."""
+
+    def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of images, which travel with a byte per value."""
+        images, blocks = self.network(batch_size, formats)
+        decoded = batch_size if data.decoded_by_host else 0
+        return self._workload(blocks, formats, batch_size, images.element_count, decoded)
+
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The trained model for one batch."""
+        formats = Formats(spec.precision.activations, spec.precision.activations)
+        data, size = spec.data, spec.batch_size
+        images, blocks = self.network(size, formats, trained=True)
+        decoded = size if data.decoded_by_host else 0
+        sent_bytes = images.element_count * data.pixel_bytes
+        return Reading(passes_of(self._workload(blocks, formats, size, sent_bytes, decoded), spec))
+
+    def _workload(
+        self, blocks: tuple[Block, ...], formats: Formats, batch_size: int, sent_bytes: int, decoded: int
+    ) -> Workload:
+        return Workload(
+            name=self.kind,
+            blocks={block.name: block for block in blocks},
+            order=tuple(block.name for block in blocks),
+            samples_per_micro_batch=batch_size,
+            host_input_bytes=sent_bytes,
+            host_decode_count=decoded,
+            activation_dtype=formats.dtype,
+        )
+
+
+class ResNetSpec(ConvnetSpec):
+    """ResNet v1.5 [he2016], or ResNeXt [xie2017] with more than one group."""
+
+    kind: Literal["resnet"]
+    """Family of the model."""
+    depth: Literal[18, 34, 50, 101, 152] = 50
+    """Layers."""
+    groups: Count = 1
+    """Groups of the 3x3 convolutions; 32 for ResNeXt 32x4d."""
+    width_per_group: Count = 64
+    """Channels of one group in the first stage; 4 for ResNeXt 32x4d."""
+    image_size: Count = 224
+    """Height and width of an image."""
+    class_count: Count = 1000
+    """Classes."""
+    norm: NormSpec = NormSpec()
+    """Normalisation."""
+
+    def benchmark_on(self, data: ImageDataSpec) -> str | None:
+        """ResNet-50 on ImageNet is a benchmark of its own."""
+        shape = (self.depth, self.groups, self.width_per_group, self.image_size, self.class_count)
+        return "resnet" if (*shape, data.samples_per_epoch) == _BENCHMARK else None
+
+    @property
+    def title(self) -> str:
+        """By depth and groups."""
+        names = {_PLAIN: f"ResNet-{self.depth}", _GROUPED: f"ResNeXt-{self.depth} 32x4d"}
+        widths = f"ResNet-{self.depth}, {self.groups} groups of {self.width_per_group} channels"
+        return names.get((self.groups, self.width_per_group), widths) + images(self.image_size, self.class_count)
+
+    @property
+    def norm_replicas(self) -> int:
+        """Neighbouring replicas over which its norm takes statistics."""
+        return self.norm.replicas
+
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+        size, classes, norm = self.image_size, self.class_count, self.norm.style(trained=trained)
+        shape = ResNetShape(self.depth, self.groups, self.width_per_group, size, classes, norm)
+        return shape.images(batch_size), resnet(shape, batch_size, formats)
+
+
+class EfficientNetSpec(ConvnetSpec):
+    """EfficientNet [tan2019], or its variant with grouped convolutions [masters2021]."""
+
+    kind: Literal["efficientnet"]
+    """Family of the model."""
+    size: Literal["b0", "b1", "b2", "b3", "b4"] = "b0"
+    """A published size."""
+    group_size: Count = 1
+    """Channels of a group of the spatial convolutions: 1 is depthwise, 16 the variant."""
+    expand_ratio: Count = 6
+    """Widening inside a block; 4 in the variant."""
+    image_size: Count | None = None
+    """Height and width of an image; the published one if left out."""
+    class_count: Count = 1000
+    """Classes."""
+    norm: NormSpec = NormSpec()
+    """Normalisation."""
+
+    @property
+    def title(self) -> str:
+        """By its size."""
+        groups = "" if self.group_size == 1 else f", groups of {self.group_size} channels"
+        return f"EfficientNet-{self.size.upper()}{groups}{images(self.image_size, self.class_count)}"
+
+    @property
+    def norm_replicas(self) -> int:
+        """Neighbouring replicas over which its norm takes statistics."""
+        return self.norm.replicas
+
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+        size, classes, norm = self.image_size, self.class_count, self.norm.style(trained=trained)
+        shape = EfficientNetShape(self.size, self.group_size, self.expand_ratio, size, classes, norm)
+        return shape.images(batch_size), efficientnet(shape, batch_size, formats)
+
+
+class ConductivityCnnSpec(ConvnetSpec):
+    """A network that predicts the ion conductivity of a microstructure [conductivity2024].
+
+    The paper gives no dimensions, so that each is a parameter.
+    """
+
+    kind: Literal["conductivity_cnn"]
+    """Family of the model."""
+    image_size: Count = 128
+    """Length of each edge of the image or volume."""
+    dimension_count: Literal[2, 3] = 2
+    """2 for images, 3 for volumes."""
+    input_channels: Count = 1
+    """Channels of the input."""
+    channels: Annotated[tuple[Count, ...], Field(min_length=1)] = (32, 64, 128, 256)
+    """Output channels of each convolution; each is followed by pooling over windows of 2."""
+    dense_widths: tuple[Count, ...] = (256,)
+    """Widths of the dense layers in front of the output."""
+
+    @property
+    def title(self) -> str:
+        """By its convolutions and what it reads."""
+        what = "images" if self.dimension_count < 3 else "volumes"
+        return f"convolutional network, {len(self.channels)} convolutions, {what} of {self.image_size}"
+
+    def network(
+        self, batch_size: int, formats: Formats, *, trained: bool = False
+    ) -> tuple[Features, tuple[Block, ...]]:
+        """What the network reads, and its blocks."""
+        shape = ConductivityShape(
+            self.image_size, self.dimension_count, self.input_channels, self.channels, self.dense_widths
+        )
+        return shape.images(batch_size), conductivity_cnn(shape, batch_size, formats)
+
+
+class PixelDataSpec(Spec):
+    """The images."""
+
+    decoded_by_host: Flag = True
+    """Whether host servers decode each image; otherwise they only send it."""
+    pixel_format: Literal["uint8"] | NumberFormat = "uint8"
+    """Format of images on their way from the host."""
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Size of one value. [B]"""
+        return _BYTE if self.pixel_format == "uint8" else DTYPE_BYTES[self.pixel_format]
+
+
+ImageModelSpec = Annotated[ResNetSpec | EfficientNetSpec | ConductivityCnnSpec, Field(discriminator="kind")]
+
+FAMILY = Family(
+    "a convolutional network",
+    ImageModelSpec,
+    {
+        Activity.TRAINING: CONVNET_TRAINING,
+        Activity.FORWARD: {"data": (PixelDataSpec, PixelDataSpec()), "forward": (PassSpec, ...)},
+    },
+)

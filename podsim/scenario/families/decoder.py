@@ -1,0 +1,238 @@
+"""Decoders: models that write one token after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, WithJsonSchema, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.activity import Activity
+from podsim.scenario.base import Spec
+from podsim.scenario.document import KeyPath
+from podsim.scenario.family import Family
+from podsim.scenario.forward import PassSpec
+from podsim.scenario.families.base import GeneratorSpec, batch_of, named, sized, with_preset
+from podsim.scenario.families.decoder_sizes import NAMES, PRESETS, Size
+from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount
+from podsim.scenario.scenario import Finding
+from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
+from podsim.scenario.wording import counted, shown
+from podsim.models import Workload
+from podsim.models.layers import Formats
+from podsim.models.transformer.causal import DecoderShape, causal_decoder
+from podsim.models.transformer.shape import LAYER_BIASES, Bias, Experts
+
+_BIASES = get_args(Bias)
+
+
+def _biases(raw: Any) -> Any:
+    if isinstance(raw, bool):
+        return raw
+    do = "write for example `[qkv, projection]`"
+    if not isinstance(raw, (list, tuple)):
+        raise BadValueError(f"needs true, false or a list of dense layers, not {shown(raw)}", do)
+    for place, name in enumerate(raw):
+        if name not in _BIASES:
+            raise BadValueError(f"{shown(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
+        if name in raw[:place]:
+            raise BadValueError(f"{shown(name)} is in the list twice", "keep one of the two")
+    return tuple(raw)
+
+
+Biases = Annotated[
+    bool | tuple[Bias, ...],
+    BeforeValidator(_biases),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "array", "items": {"enum": list(_BIASES)}}]}),
+]
+
+
+class ExpertsSpec(Spec):
+    """Feed-forward networks of a layer, of which each token goes through a few [jiang2024].
+
+    A batch of n tokens reads E·(1 - (1 - k/E)^n) of E experts with k per token: those that at least one of them is
+    routed to, on average, if each chooses at random.
+    """
+
+    count: Count
+    """Networks of each layer, every one as wide as feed_forward_size says."""
+    per_token: Count
+    """How many of them each token goes through."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> ExpertsSpec:
+        if self.per_token > self.count:
+            what = f"a token cannot go through {self.per_token} of {counted(self.count, 'expert')}"
+            raise BadValueError(what, f"use a per_token of at most {self.count}")
+        return self
+
+
+class DecoderSpec(GeneratorSpec):
+    """A decoder. `size` presets its dimensions; any of them overrides it."""
+
+    kind: Literal["decoder"]
+    """Family of the model."""
+    size: Size | None = None
+    """A published size [touvron2023] [radford2019] [brown2020] [wang2021] [yang2024]
+    [mesnard2024] [black2022] [almazrouei2023] [jiang2024]."""
+    layer_count: LayerCount
+    """Layers."""
+    hidden_size: Count
+    """Width."""
+    feed_forward_size: Count
+    """Inner width of the feed-forward block."""
+    head_count: Count
+    """Query heads."""
+    kv_head_count: Count
+    """Key and value heads; fewer than query heads in grouped-query attention."""
+    head_size: Count | None = None
+    """Width of a head; hidden_size divided by head_count if left out."""
+    vocabulary_size: Count
+    """Rows of the embedding."""
+    position_count: CountOrZero = 0
+    """Rows of learned positions; needed without rotary ones."""
+    gated: Flag = True
+    """Whether the feed-forward block is gated: three matrices in place of two."""
+    activation: Literal["gelu", "relu", "swish"] | None = None
+    """Function of the feed-forward block; `swish` if it is gated and `gelu` otherwise, if left out."""
+    experts: ExpertsSpec | None = None
+    """Several feed-forward networks in each layer, and how many of them a token goes through; one if left out."""
+    norm: Literal["rms", "rms_plus_one", "layer"] = "rms"
+    """Normalisation; `rms_plus_one` scales by one more than its weights."""
+    rotary: Flag = True
+    """Rotary positions; learned ones otherwise."""
+    rotary_size: Count | None = None
+    """Width of each head that rotary positions turn; all of it if left out."""
+    parallel_blocks: Literal["none", "one_norm", "two_norms"] = "none"
+    """Whether attention and feed-forward block read the same input, so that their results are added up at once: both
+    under one norm, or each under its own; one follows the other if `none`."""
+    bias: Biases = False
+    """Biases of dense layers: `true` for those of all layers, `false` for none, or a list of those that have them."""
+    scaled_embedding: Flag = False
+    """Whether words are scaled by the root of the width."""
+    tied_embedding: Flag = False
+    """Whether the head shares the embedding's weights."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_preset(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and "size" in raw:
+            # What a preset says of the other kind of positions is not meant.
+            rotary = raw.get("rotary")
+            other = {"position_count": 0} if rotary is True else {"rotary_size": None} if rotary is False else {}
+            raw = other | raw
+        return with_preset(raw, PRESETS)
+
+    @model_validator(mode="after")
+    def _heads_go_together(self) -> DecoderSpec:
+        if self.head_size is None and self.hidden_size % self.head_count:
+            what = f"{self.head_count} heads do not divide a width of {self.hidden_size}"
+            raise BadValueError(what, "change head_count or hidden_size, or give head_size")
+        if self.head_count % self.kv_head_count:
+            what = f"{self.kv_head_count} key and value heads do not divide {self.head_count} query heads"
+            raise BadValueError(what, "change kv_head_count")
+        if not self.rotary and not self.position_count:
+            raise BadValueError("learned positions have no rows", "give position_count, or `rotary: true`")
+        if self.rotary and self.position_count:
+            what = f"rotary positions have no rows; position_count is {self.position_count}"
+            raise BadValueError(what, "leave position_count out, or write `rotary: false`")
+        return self
+
+    @model_validator(mode="after")
+    def _heads_are_turned(self) -> DecoderSpec:
+        width, turned = self.head_size or self.hidden_size // self.head_count, self.rotary_size
+        if turned is None:
+            return self
+        if not self.rotary:
+            what = f"learned positions turn nothing; rotary_size is {turned}"
+            raise BadValueError(what, "leave rotary_size out, or write `rotary: true`")
+        if turned > width or turned % 2:
+            what = f"rotary_size {turned} of heads that are {width} wide: pairs of elements are turned"
+            raise BadValueError(what, f"write an even number up to {width}, or leave rotary_size out")
+        return self
+
+    @property
+    def title(self) -> str:
+        """The published size with its very shape, or layers and width."""
+        shape = self.shape
+        for size in PRESETS:
+            if (PRESETS[size]["layer_count"], PRESETS[size]["hidden_size"]) != (self.layer_count, self.hidden_size):
+                continue
+            if DecoderSpec.model_validate({"kind": "decoder", "size": size}).shape == shape:
+                return NAMES[size]
+        return sized("decoder", self.layer_count, self.hidden_size)
+
+    @property
+    def placed_layers(self) -> int:
+        """All of them."""
+        return self.layer_count
+
+    @property
+    def shares_embedding(self) -> bool:
+        """As the model has it."""
+        return self.tied_embedding
+
+    @property
+    def _biases(self) -> tuple[Bias, ...]:
+        if isinstance(self.bias, bool):
+            return LAYER_BIASES if self.bias else ()
+        return self.bias
+
+    @property
+    def shape(self) -> DecoderShape:
+        """Its dimensions, for training as for generation."""
+        return DecoderShape(
+            layer_count=self.layer_count,
+            hidden_size=self.hidden_size,
+            feed_forward_size=self.feed_forward_size,
+            head_count=self.head_count,
+            kv_head_count=self.kv_head_count,
+            vocabulary_size=self.vocabulary_size,
+            gated=self.gated,
+            norm=self.norm,
+            rotary=self.rotary,
+            position_count=self.position_count,
+            head_size=self.head_size,
+            rotary_size=self.rotary_size,
+            activation=self.activation,
+            parallel=None if self.parallel_blocks == "none" else self.parallel_blocks,
+            biases=self._biases,
+            experts=Experts(self.experts.count, self.experts.per_token) if self.experts else None,
+            scaled_embedding=self.scaled_embedding,
+            tied_embedding=self.tied_embedding,
+        )
+
+    def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of sequences."""
+        batch = batch_of(data, formats, batch_size, data.sequence_length)
+        return causal_decoder(self.shape, batch, named("decoder", self.size))
+
+    def findings(self, spec: Any) -> Iterator[Finding]:
+        """Sequences that are longer than the model has positions."""
+        data: DecoderDataSpec = spec.data
+        cure = "shorten it, or raise model.position_count"
+        yield from self.position_findings(data.sequence_length, ("data", "sequence_length"), cure)
+
+    def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
+        """A finding if there are too few learned positions for a number of tokens; `key` is to blame, `do` the cure."""
+        if not self.rotary and token_count > self.position_count:
+            yield key, f"{token_count} tokens, the model has {self.position_count} positions", do
+
+
+class DecoderDataSpec(DropoutDataSpec):
+    """The training data of a decoder."""
+
+    sequence_length: Count
+    """Tokens per sequence."""
+
+
+FAMILY = Family(
+    "a decoder",
+    DecoderSpec,
+    {
+        Activity.TRAINING: {"data": (DecoderDataSpec, ...), **TRANSFORMER_TRAINING},
+        Activity.GENERATION: {},
+        Activity.FORWARD: {"data": (DecoderDataSpec, ...), "forward": (PassSpec, ...)},
+    },
+)

@@ -1,0 +1,66 @@
+"""Graphs of operators, read from ONNX files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from podsim.scenario.activity import Activity
+from podsim.scenario.family import Family
+from podsim.scenario.forward import BatchesSpec, ForwardScenario
+from podsim.scenario.families.base import ModelSpec, Reading
+from podsim.scenario.quantity import Count
+from podsim.scenario.scenario import Finding
+from podsim.watch import Watch
+
+
+class GraphSpec(ModelSpec):
+    """A graph of operators, read from a file."""
+
+    kind: Literal["graph"]
+    """Family of the model."""
+    file: str
+    """An ONNX file, from the folder of the scenario or the working folder."""
+    dimensions: dict[str, Count] = Field(default_factory=dict)
+    """Sizes of the dimensions that the file leaves open, by name."""
+
+    @property
+    def title(self) -> str:
+        """By its file."""
+        return f"graph of {Path(self.file).name}"
+
+    def findings(self, spec: ForwardScenario) -> Iterator[Finding]:
+        """Formats that a graph does not have."""
+        if spec.precision.narrows_products:
+            what = "products in fp8 are modelled for networks that podsim builds, and not for those of a file"
+            yield ("precision", "products"), what, "leave it out"
+
+    def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:
+        """The graph of the file beside the scenario, or in the working folder."""
+        from podsim.models.graph import read_graph
+
+        graph = read_graph(self._path(folder), self.dimensions, spec.precision.activations, watch)
+        samples = spec.data.samples_per_batch or graph.workload.samples_per_micro_batch
+        workload = replace(graph.workload, samples_per_micro_batch=samples)
+        return Reading(workload, graph.warnings, (graph.source,))
+
+    def _path(self, folder: Path) -> Path:
+        beside = folder / self.file
+        try:
+            return beside if beside.exists() else Path(self.file)
+        except OSError:  # who reads it says what is wrong with it
+            return beside
+
+
+class ForwardDataSpec(BatchesSpec):
+    """What goes in."""
+
+    samples_per_batch: Count | None = None
+    """Samples of one batch; the first axis of the graph's first input if left out."""
+
+
+FAMILY = Family("a graph", GraphSpec, {Activity.FORWARD: {"data": (ForwardDataSpec, ForwardDataSpec())}})

@@ -1,0 +1,127 @@
+"""Which sections a scenario has: a table of families of models and activities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
+
+from pydantic import create_model
+
+from podsim.errors import Problem, SpecError
+from podsim.scenario.activity import Activity
+from podsim.scenario.document import Document
+from podsim.scenario.family import Family
+from podsim.scenario.forward import ForwardScenario
+from podsim.scenario.generation import GenerationScenario
+from podsim.scenario.scenario import Scenario
+from podsim.scenario.training import TrainingScenario
+from podsim.scenario.wording import known_here, shown
+
+_SCENARIOS: Final[dict[Activity, type[Scenario]]] = {
+    Activity.TRAINING: TrainingScenario,
+    Activity.GENERATION: GenerationScenario,
+    Activity.FORWARD: ForwardScenario,
+}
+_MODULES: Final = {
+    "bert": "bert",
+    "vit": "vision",
+    "t5": "seq2seq",
+    "resnet": "convnet",
+    "efficientnet": "convnet",
+    "conductivity_cnn": "convnet",
+    "decoder": "decoder",
+    "graph": "graph",
+}
+"""Where the family of each kind of model is; imported when it is asked for."""
+
+
+def family(kind: str) -> Family:
+    """The family of a kind of model."""
+    return family_in(_MODULES[kind])
+
+
+def family_in(module: str) -> Family:
+    """The family that a module of `podsim.scenario.families` describes."""
+    found: Family = import_module(f"podsim.scenario.families.{module}").FAMILY
+    return found
+
+
+def forms() -> dict[str, type[Scenario]]:
+    """Scenarios of every family and activity, by a name of the two."""
+    return {
+        f"{module}_{activity}": form(module, activity)
+        for module in dict.fromkeys(_MODULES.values())
+        for activity in family_in(module).sections
+    }
+
+
+def activities_with(known: Callable[[type[Scenario]], bool]) -> list[Activity]:
+    """Activities of which the scenarios of any family are as asked for."""
+    return list(dict.fromkeys(each.activity for each in forms().values() if known(each)))
+
+
+@lru_cache
+def form(module: str, activity: Activity) -> type[Scenario]:
+    """The scenario of an activity with the sections of a family."""
+    found = family_in(module)
+    sections = {"model": (found.model, ...)} | dict(found.sections[activity])
+    make: Any = create_model  # mypy knows sections that are written out only
+    made: type[Scenario] = make(
+        _name(module, activity),
+        __base__=_SCENARIOS[activity],
+        __module__=__name__,
+        __doc__=f"One question about {activity.words} of {found.words}.",
+        **sections,
+    )
+    return made
+
+
+def _name(module: str, activity: Activity) -> str:
+    return f"{module.title()}{activity.title()}"
+
+
+def __getattr__(name: str) -> type[Scenario]:
+    """The form of that name, for those who unpickle a scenario."""
+    for module in dict.fromkeys(_MODULES.values()):
+        for activity in Activity:
+            if name == _name(module, activity):
+                return form(module, activity)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+
+
+def form_of(document: Document) -> type[Scenario]:
+    """The scenario that a document describes, by the kind of its model and by its keys.
+
+    Raises:
+        SpecError: There is no such kind, or two activities are asked for.
+    """
+    return form(_module_of(document), activity_of(document))
+
+
+def activity_of(document: Document) -> Activity:
+    """The activity that a document asks for.
+
+    Raises:
+        SpecError: There is no such kind of model, or training and generation are both asked for.
+    """
+    can = family_in(_module_of(document)).sections
+    if Activity.FORWARD in can and (len(can) == 1 or "forward" in document.data):
+        return Activity.FORWARD
+    if Activity.GENERATION not in can:
+        return Activity.TRAINING
+    if {"data", "generation"} <= document.data.keys():
+        what, do = "`data` (training) and `generation` are both given", "keep one of the two"
+        raise SpecError([Problem(document.where(("generation",)), "generation", what, do)])
+    return Activity.TRAINING if "data" in document.data else Activity.GENERATION
+
+
+def _module_of(document: Document) -> str:
+    """The module of the kind that is written; a missing or wrong kind is reported like any other key."""
+    model = document.data.get("model")
+    kind = model.get("kind") if isinstance(model, dict) else None
+    if isinstance(kind, str) and kind not in _MODULES:
+        where, message = document.where(("model", "kind")), f"{shown(kind)} is not a family of models"
+        raise SpecError([Problem(where, "model.kind", message, known_here(kind, _MODULES, "use one"))])
+    return _MODULES.get(str(kind), "bert")

@@ -1,0 +1,116 @@
+"""Encoder-decoders of the T5 family."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from podsim.scenario.activity import Activity
+from podsim.scenario.family import Family
+from podsim.scenario.forward import PassSpec
+from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.scenario.quantity import Count, Flag, LayerCount
+from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
+from podsim.models import Workload
+from podsim.models.layers import Formats
+from podsim.models.transformer.seq2seq import Seq2SeqShape, encoder_decoder
+
+_T5: dict[str, dict[str, Any]] = {
+    "small": {"layer_count": 6, "hidden_size": 512, "feed_forward_size": 2048, "head_count": 8, "head_size": 64},
+    "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12, "head_size": 64},
+    "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16, "head_size": 64},
+}
+
+
+class Seq2SeqDataSpec(DropoutDataSpec):
+    """The training data of an encoder-decoder."""
+
+    source_length: Count
+    """Tokens of a sequence that is read."""
+    target_length: Count
+    """Tokens of a sequence that is written."""
+
+
+class Seq2SeqSpec(BuiltModelSpec):
+    """An encoder-decoder of the T5 family. `size` presets its dimensions; any of them overrides it."""
+
+    kind: Literal["t5"]
+    """Family of the model."""
+    size: Literal["small", "base", "large"] | None = None
+    """A published size [raffel2020]."""
+    layer_count: LayerCount
+    """Layers of the encoder."""
+    decoder_layer_count: LayerCount | None = None
+    """Layers of the decoder; as many as the encoder's if left out."""
+    hidden_size: Count
+    """Width."""
+    feed_forward_size: Count
+    """Inner width of the feed-forward blocks."""
+    head_count: Count
+    """Attention heads."""
+    head_size: Count
+    """Width of a head; heads need not add up to the width of the model."""
+    vocabulary_size: Count = 32128
+    """Rows of the embedding."""
+    gated: Flag = False
+    """Whether feed-forward blocks are gated (T5 1.1 and Flan-T5)."""
+    tied_embedding: Flag = True
+    """Whether the head shares the embedding's weights."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_preset(cls, raw: Any) -> Any:
+        return with_preset(raw, _T5)
+
+    @property
+    def title(self) -> str:
+        """By its dimensions."""
+        whole = self.placed_decoder_layers == self.layer_count
+        sizes = (size for size, preset in _T5.items() if all(getattr(self, key) == preset[key] for key in preset))
+        size = next(sizes, None) if whole else None
+        if size is not None:
+            return f"T5-{size.title()}"
+        layers = self.layer_count if whole else self.placed_layers
+        return sized("T5", layers, self.hidden_size)
+
+    @property
+    def placed_layers(self) -> int:
+        """Layers of encoder and decoder."""
+        return self.layer_count + self.placed_decoder_layers
+
+    @property
+    def placed_decoder_layers(self) -> int:
+        """Layers of the decoder."""
+        return self.decoder_layer_count or self.layer_count
+
+    @property
+    def shares_embedding(self) -> bool:
+        """Whether the head shares the embedding's weights."""
+        return self.tied_embedding
+
+    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of pairs of sequences."""
+        shape = Seq2SeqShape(
+            encoder_layer_count=self.layer_count,
+            decoder_layer_count=self.placed_decoder_layers,
+            hidden_size=self.hidden_size,
+            head_size=self.head_size,
+            feed_forward_size=self.feed_forward_size,
+            head_count=self.head_count,
+            vocabulary_size=self.vocabulary_size,
+            gated=self.gated,
+            tied_embedding=self.tied_embedding,
+        )
+        batch = batch_of(data, formats, batch_size, data.source_length)
+        return encoder_decoder(shape, batch, data.target_length, named("T5", self.size))
+
+
+FAMILY = Family(
+    "an encoder-decoder",
+    Seq2SeqSpec,
+    {
+        Activity.TRAINING: {"data": (Seq2SeqDataSpec, ...), **TRANSFORMER_TRAINING},
+        Activity.FORWARD: {"data": (Seq2SeqDataSpec, ...), "forward": (PassSpec, ...)},
+    },
+)

@@ -1,0 +1,127 @@
+"""Vision transformers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.activity import Activity
+from podsim.scenario.family import Family
+from podsim.scenario.forward import PassSpec
+from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.scenario.quantity import Count, Flag, LayerCount, NumberFormat, Probability
+from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
+from podsim.models import Workload
+from podsim.models.layers import Formats
+from podsim.models.op import DTYPE_BYTES
+from podsim.models.transformer.embedding import PatchEmbedding
+from podsim.models.transformer.vision import VisionShape, vision_transformer
+
+_BYTE, _PATCH = 1, 16
+_VIT: dict[str, dict[str, int]] = {
+    "base": {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12},
+    "large": {"layer_count": 24, "hidden_size": 1024, "feed_forward_size": 4096, "head_count": 16},
+}
+
+
+class VisionDataSpec(DropoutDataSpec):
+    """The training data of a vision transformer."""
+
+    dropout: Probability = 0.0
+    """Dropout after embedding and blocks."""
+    attention_dropout: Probability = 0.0
+    """Dropout on attention probabilities."""
+    decoded_by_host: Flag = True
+    """Whether host servers decode each image; otherwise they only send it."""
+    pixel_format: Literal["uint8"] | NumberFormat = "uint8"
+    """Format of images on their way from the host."""
+
+    @property
+    def host_decodes(self) -> bool:
+        """As the scenario says."""
+        return self.decoded_by_host
+
+
+class VisionSpec(BuiltModelSpec):
+    """A vision transformer. `size` presets four dimensions; any of them overrides it."""
+
+    kind: Literal["vit"]
+    """Family of the model."""
+    size: Literal["base", "large"] | None = None
+    """A published size [dosovitskiy2021]."""
+    layer_count: LayerCount
+    """Layers."""
+    hidden_size: Count
+    """Width."""
+    feed_forward_size: Count
+    """Inner width of the feed-forward block."""
+    head_count: Count
+    """Attention heads."""
+    image_size: Count = 224
+    """Height and width of an image, in pixels."""
+    patch_size: Count = 16
+    """Height and width of a patch, in pixels."""
+    class_count: Count = 1000
+    """Classes."""
+
+    @property
+    def title(self) -> str:
+        """By its dimensions, with the edge of a patch."""
+        sizes = (size for size, preset in _VIT.items() if all(getattr(self, key) == preset[key] for key in preset))
+        size = next(sizes, None)
+        if size is None:
+            return sized("ViT", self.layer_count, self.hidden_size)
+        return f"ViT-{size.title()}" + ("" if self.patch_size == _PATCH else f"/{self.patch_size}")
+
+    @property
+    def reads_images(self) -> bool:
+        """Always."""
+        return True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_preset(cls, raw: Any) -> Any:
+        return with_preset(raw, _VIT)
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> VisionSpec:
+        if self.hidden_size % self.head_count:
+            what = f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}"
+            raise BadValueError(what, "change one of the two")
+        if self.image_size % self.patch_size:
+            what = f"patches of {self.patch_size} pixels do not divide images of {self.image_size}"
+            raise BadValueError(what, "change image_size or patch_size")
+        return self
+
+    @property
+    def placed_layers(self) -> int:
+        """All layers."""
+        return self.layer_count
+
+    def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of images."""
+        patches = PatchEmbedding(self.image_size, self.patch_size)
+        shape = VisionShape(
+            layer_count=self.layer_count,
+            hidden_size=self.hidden_size,
+            feed_forward_size=self.feed_forward_size,
+            head_count=self.head_count,
+            patches=patches,
+            class_count=self.class_count,
+        )
+        batch = batch_of(data, formats, batch_size, patches.sequence_length)
+        size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]
+        name = named("ViT", self.size)
+        return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name)
+
+
+FAMILY = Family(
+    "a vision transformer",
+    VisionSpec,
+    {
+        Activity.TRAINING: {"data": (VisionDataSpec, VisionDataSpec()), **TRANSFORMER_TRAINING},
+        Activity.FORWARD: {"data": (VisionDataSpec, VisionDataSpec()), "forward": (PassSpec, ...)},
+    },
+)

@@ -1,0 +1,130 @@
+"""Parts of a pod that are slower than they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.base import Spec
+from podsim.scenario.quantity import CountOrZero, Quantity, Real
+
+if TYPE_CHECKING:
+    from podsim.scenario.hardware import System
+    from podsim.scenario.scenario import Finding
+
+_Share = Annotated[Real, Quantity("share", ("0 %", "100 %"))]
+_Time = Annotated[Real, Quantity("s", ("0 s", "1e9 s"))]
+_START: Any = "0 s"
+SLOWER: Final = {"ipu": "clock", "link": "bandwidth", "machine": "bandwidth", "host": "cores"}
+"""What of each part is left to it in part."""
+
+
+class FaultSpec(Spec):
+    """One part of a pod that is slower: an IPU, a link between two IPUs, a part of a machine, or a host server."""
+
+    ipu: CountOrZero | None = None
+    """Number of the IPU in the pod."""
+    link: tuple[CountOrZero, CountOrZero] | None = None
+    """Numbers of two IPUs that are joined by IPU-Links; both directions are meant."""
+    machine: CountOrZero | None = None
+    """Number of the machine, with `part`."""
+    part: Literal["host_link", "gw_link", "streaming_memory"] | None = None
+    """Which part of the machine."""
+    host: CountOrZero | None = None
+    """Number of the host server."""
+    clock: _Share | None = None
+    """Share of its clock that an IPU keeps."""
+    bandwidth: _Share | None = None
+    """Share of its bandwidth that a link or a part of a machine keeps."""
+    cores: _Share | None = None
+    """Share of its cores that a host server keeps."""
+    begin: _Time = Field(default=_START, alias="from")
+    """When it begins, in time spent on weight updates since the run began."""
+    end: _Time | None = Field(default=None, alias="until")
+    """When it is over; left out, it lasts to the end of the run."""
+
+    @property
+    def subject(self) -> str:
+        """Which of the keys names the part."""
+        return next(key for key in SLOWER if getattr(self, key) is not None)
+
+    @property
+    def share(self) -> float:
+        """What is left of its speed."""
+        return float(getattr(self, SLOWER[self.subject]))
+
+    @property
+    def name(self) -> str:
+        """The part in words."""
+        where = getattr(self, self.subject)
+        if self.subject == "link":
+            return f"link {where[0]}-{where[1]}"
+        return f"{self.subject} {where}" + (f" {self.part}" if self.part else "")
+
+    @property
+    def text(self) -> str:
+        """The fault in words.
+
+        >>> FaultSpec(ipu=3, clock="90 %").text
+        'ipu 3 at 90 % of its clock'
+        """
+        key = SLOWER[self.subject]
+        left = getattr(self, key).provenance.text
+        window = "" if not self.begin else f" from {self.begin.provenance.text}"
+        until = "" if self.end is None else f" until {self.end.provenance.text}"
+        return f"{self.name} at {left} of its {key}{window}{until}"
+
+    def meets(self, other: FaultSpec) -> bool:
+        """Whether both hold for the same part at the same time."""
+        ahead, behind = sorted((self, other), key=lambda each: each.begin)
+        return self._part == other._part and (ahead.end is None or ahead.end > behind.begin)
+
+    @property
+    def _part(self) -> tuple[str, object, str | None]:
+        where = getattr(self, self.subject)
+        return self.subject, frozenset(where) if isinstance(where, tuple) else where, self.part
+
+    @model_validator(mode="after")
+    def _is_one_fault(self) -> FaultSpec:
+        named = [key for key in SLOWER if getattr(self, key) is not None]
+        if len(named) != 1:
+            what = "no part is named" if not named else f"{' and '.join(f'`{key}`' for key in named)} are both named"
+            raise BadValueError(what, "name one part: `ipu`, `link`, `machine` or `host`")
+        wanted = SLOWER[named[0]]
+        given = [key for key in dict.fromkeys(SLOWER.values()) if getattr(self, key) is not None]
+        if given != [wanted]:
+            what = f"`{named[0]}` goes with `{wanted}`" + (f", not with `{given[0]}`" if given else "")
+            raise BadValueError(what, f"write what is left of it, `{wanted}: 50 %`")
+        if (self.machine is None) != (self.part is None):
+            raise BadValueError("`machine` and `part` go together", "write both, `machine: 0, part: gw_link`")
+        if self.end is not None and self.end <= self.begin:
+            raise BadValueError("`until` is not after `from`", "give a later `until`, or leave it out")
+        return self
+
+
+def fault_findings(faults: Sequence[FaultSpec], system: System, ipus_used: int, *, has_run: bool) -> Iterator[Finding]:
+    """Faults of parts that the pod does not have or the run does not use, and of one part twice at a time."""
+    hosts, machines = int(system.host_count), -(-ipus_used // int(system.machine.ipu_count))
+    for number, fault in enumerate(faults):
+        place = ("faults", number)
+        for key, numbers, count, what in (
+            ("ipu", (fault.ipu,), ipus_used, "IPUs that run"),
+            ("link", fault.link or (), ipus_used, "IPUs that run"),
+            ("machine", (fault.machine,), machines, "machines that run"),
+            ("host", (fault.host,), hosts, "host servers"),
+        ):
+            beyond = [each for each in numbers if each is not None and each >= count]
+            if beyond:
+                yield (*place, key), f"there is no {key} {beyond[0]} among the {count} {what}", f"use 0 to {count - 1}"
+        if fault.link and len(set(fault.link)) == 1:
+            yield (*place, "link"), f"IPU {fault.link[0]} has no link to itself", "name two IPUs that are joined"
+        if not has_run and (fault.begin or fault.end is not None):
+            key = "until" if fault.end is not None else "from"
+            yield (*place, key), "nothing says how long the run is", "add `run`, or leave `from` and `until` out"
+        for other in faults[:number]:
+            if fault.meets(other):
+                yield place, f"{fault.name} is in two faults at one time", "let one end before the other begins"
+                break

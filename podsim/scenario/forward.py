@@ -1,0 +1,151 @@
+"""Scenarios of forward passes: one batch in, one result out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.activity import Activity
+from podsim.scenario.base import Spec
+from podsim.scenario.checks import one_share, replica_findings
+from podsim.scenario.families.base import ModelSpec
+from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
+from podsim.scenario.scenario import Finding, Scenario
+from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings
+
+
+class BatchesSpec(Spec):
+    """How batches follow one another."""
+
+    batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
+    """Batches of each replica that one session call runs, one behind the other."""
+    prefetch_depth: Count = 3
+    """Batches that wait ready in front of each replica."""
+
+
+class PassSpec(BatchesSpec):
+    """How batches go through a model that podsim builds."""
+
+    batch_size: Count = 1
+    """Sequences or images of one batch."""
+
+
+class ForwardParallelismSpec(Spec):
+    """How the model is divided over IPUs."""
+
+    auto: ClassVar[None] = None
+    pipeline_stages: Count = 1
+    """IPUs of one replica, each with a part of the model."""
+    replication_factor: Count = 1
+    """Copies of the model, each with batches of its own."""
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs of one copy."""
+        return self.pipeline_stages
+
+    @model_validator(mode="after")
+    def _replicas_can_be_placed(self) -> ForwardParallelismSpec:
+        if self.pipeline_stages & (self.pipeline_stages - 1):
+            what = f"a replica of {self.pipeline_stages} IPUs cannot be placed"
+            raise BadValueError(what, "use 1, 2, 4, 8, … pipeline stages")
+        return self
+
+
+class ForwardMemorySpec(Spec):
+    """How memory is used."""
+
+    available_memory_proportion: AvailableMemory = 0.4
+    """Share of tile memory for the temporaries of an operation; one number for all IPUs."""
+    reserve: Reserve = 0.0
+    """Share of In-Processor-Memory that is left free."""
+    io_tiles: CountOrZero = 0
+    """Tiles that exchange data with the host while the others compute; without any, transfers are waited for."""
+
+
+class ForwardPrecisionSpec(Spec):
+    """Number formats; those of the file are not kept."""
+
+    weights: NumberFormat = "fp16"
+    """Weights."""
+    activations: NumberFormat = "fp16"
+    """Activations, and the inputs and results that are not whole numbers."""
+    matmul_partials: NumberFormat = "fp16"
+    """Partial results of matrix products."""
+    products: Literal["fp8", "fp16", "fp32"] | None = None
+    """Operands of dense layers and convolutions, with their weights; `fp8` for chips that take it, or left out."""
+
+    @model_validator(mode="after")
+    def _products_are_possible(self) -> ForwardPrecisionSpec:
+        if self.products == "fp8":
+            if wide := [key for key in ("activations", "matmul_partials") if getattr(self, key) != "fp16"]:
+                what = f"products in fp8 with {wide[0]} in {getattr(self, wide[0])}; results of FP8 are half precision"
+                raise BadValueError(what, f"write `{wide[0]}: fp16`, or leave `products` out")
+        elif self.products not in (None, self.activations):
+            what = f"products in {self.products} with activations in {self.activations} are not modelled"
+            raise BadValueError(what, "leave `products` out")
+        return self
+
+    @property
+    def narrows_products(self) -> bool:
+        """Whether operands of products are FP8 between activations in half precision."""
+        return self.products == "fp8"
+
+    @model_validator(mode="after")
+    def _one_format(self) -> ForwardPrecisionSpec:
+        if self.weights != self.activations:
+            what = f"weights in {self.weights} with activations in {self.activations} are not modelled"
+            raise BadValueError(what, "give both the same format")
+        return self
+
+
+class ForwardScenario(Scenario):
+    """One question about forward passes: how late, how many, on how many IPUs."""
+
+    activity: ClassVar[Activity] = Activity.FORWARD
+    model: ModelSpec
+    """The model."""
+    data: Any = None
+    """What goes in."""
+    parallelism: ForwardParallelismSpec = ForwardParallelismSpec()
+    """How the model is divided over IPUs."""
+    memory: ForwardMemorySpec = ForwardMemorySpec()
+    """How memory is used."""
+    precision: ForwardPrecisionSpec = ForwardPrecisionSpec()
+    """Number formats."""
+
+    @property
+    def calls(self) -> BatchesSpec:
+        """How batches follow one another: as `forward` says, or the data of a model that is read from a file."""
+        found: BatchesSpec = getattr(self, "forward", self.data)
+        return found
+
+    @property
+    def batch_size(self) -> int:
+        """Sequences or images of one batch of a model that podsim builds."""
+        size: int = getattr(self.calls, "batch_size", 1)
+        return size
+
+    def division_findings(self) -> Iterator[Finding]:
+        """Replicas that the pod has no room for."""
+        yield from replica_findings(self.system, self.parallelism)
+
+    def model_findings(self) -> Iterator[Finding]:
+        """Problems of memory, model and data."""
+        yield from one_share(self.memory.available_memory_proportion)
+        yield from io_tile_findings(self.memory.io_tiles, self.system.machine.ipu.tile.count)
+        yield from self._formats()
+        yield from self.model.findings(self)
+
+    def _formats(self) -> Iterator[Finding]:
+        """FP8 on a chip that takes none."""
+        ipu = self.system.machine.ipu
+        if self.precision.narrows_products and ipu.amp.fp8 is None:
+            yield (
+                ("precision", "products"),
+                f"the matrix unit of {ipu.name} takes no FP8",
+                "leave it out, or use a chip that does: `--set system=c600`",
+            )

@@ -1,0 +1,218 @@
+"""Scenarios of text generation: a decoder, its prompts, and how it is divided over IPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from pydantic import model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.activity import Activity
+from podsim.scenario.auto import AutoSpec
+from podsim.scenario.base import Spec
+from podsim.scenario.checks import one_share
+from podsim.scenario.families.base import GeneratorSpec
+from podsim.scenario.pins import PARALLELISM, ipu_pins
+from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
+from podsim.scenario.scenario import Finding, Scenario
+from podsim.scenario.sections import AvailableMemory, Reserve
+from podsim.scenario.serving import MOST_TOKENS, ServingSpec
+from podsim.scenario.wording import counted
+
+
+class GenerationSpec(Spec):
+    """What is asked of the model."""
+
+    batch_size: Count = 1
+    """Sequences that go through the network together."""
+    prompt_tokens: Count
+    """Tokens of a prompt."""
+    output_tokens: Count
+    """Tokens generated for it."""
+    kv_cache: Literal["none", "in_processor_memory", "streaming_memory"] = "in_processor_memory"
+    """Where keys and values of earlier tokens are; `none` computes the whole sequence anew for each token."""
+
+    @property
+    def sequence_length(self) -> int:
+        """Prompt and output together."""
+        return self.prompt_tokens + self.output_tokens
+
+
+class AutoInferenceSpec(AutoSpec):
+    """A division that is chosen; a key that is given is kept."""
+
+    tensor_parallel: Count | None = None
+    """IPUs that share every layer."""
+    pipeline_stages: Count | None = None
+    """Groups of such IPUs that hold the layers in turn."""
+    batches_in_flight: Count = 1
+    """Batches that go through the stages one behind the other; not chosen."""
+
+    def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
+        """Shards or stages that no link domain has, or that the model is too small for."""
+        wrong = [
+            *ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel),
+            *ipu_pins(spec.system, "pipeline_stages", self.pipeline_stages),
+        ]
+        yield from wrong or self._of_a_model(spec)
+
+    def _of_a_model(self, spec: GenerationScenario) -> Iterator[Finding]:
+        shards, batches = self.tensor_parallel or 1, self.batches_in_flight
+        pinned = InferenceParallelismSpec(tensor_parallel=shards, pipeline_stages=self.pipeline_stages or 1)
+        yield from pinned.findings(spec)
+        most = self.pipeline_stages or spec.system.domain_ipu_count // shards
+        if batches > most:
+            what = f"{batches} batches in flight are more than the {most} pipeline stages there can be"
+            yield (PARALLELISM, "batches_in_flight"), what, f"write {most} or less"
+
+
+class InferenceParallelismSpec(Spec):
+    """How the model is divided over IPUs."""
+
+    auto: ClassVar[type[AutoSpec]] = AutoInferenceSpec
+    undivided: ClassVar[dict[str, Any]] = {}
+    tensor_parallel: Count = 1
+    """IPUs that share every layer."""
+    pipeline_stages: Count = 1
+    """Groups of such IPUs that hold the layers in turn."""
+    batches_in_flight: Count = 1
+    """Batches that go through the stages one behind the other, up to the number of stages."""
+
+    @property
+    def ipu_count(self) -> int:
+        """IPUs of one copy of the model."""
+        return self.tensor_parallel * self.pipeline_stages
+
+    @model_validator(mode="after")
+    def _ipus_can_be_placed(self) -> InferenceParallelismSpec:
+        for name in ("tensor_parallel", "pipeline_stages"):
+            count = getattr(self, name)
+            if count & (count - 1):
+                raise BadValueError(f"{name} {count} cannot be placed", "use a power of two")
+        if self.batches_in_flight > self.pipeline_stages:
+            what = f"{self.batches_in_flight} batches for {counted(self.pipeline_stages, 'pipeline stage')}"
+            raise BadValueError(what, "use at most one batch per stage")
+        return self
+
+    def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
+        """Divisions that the pod has no room for, or that leave IPUs without a part of the model.
+
+        Shards may be unequal: the largest one sets the time, and has to fit.
+        """
+        need, domain = self.ipu_count, spec.system.domain_ipu_count
+        if need > domain:
+            yield (
+                (PARALLELISM,),
+                f"{self.tensor_parallel} x {self.pipeline_stages} = {need} IPUs are wanted; "
+                f"a link domain of {spec.system.name} has {domain}",
+                f"use at most {domain} IPUs for one copy of the model",
+            )
+        shape = spec.model.shape
+        for key, count in (("head_count", shape.head_count), ("feed_forward_size", shape.feed_forward_size)):
+            if count < self.tensor_parallel:
+                what = f"{self.tensor_parallel} shards are more than {key} {count}; some would hold nothing"
+                yield (PARALLELISM, "tensor_parallel"), what, f"use at most {1 << count.bit_length() - 1}"
+        if self.pipeline_stages > shape.layer_count:
+            what = f"{self.pipeline_stages} stages for {shape.layer_count} layers"
+            yield (PARALLELISM, "pipeline_stages"), what, "use fewer stages"
+
+
+class InferenceMemorySpec(Spec):
+    """How memory is used."""
+
+    available_memory_proportion: AvailableMemory = 0.4
+    """Share of tile memory for the temporaries of a matrix product."""
+    reserve: Reserve | None = None
+    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
+    weights: Literal["resident", "streamed"] = "resident"
+    """In In-Processor-Memory, or loaded layer by layer from streaming memory for every step."""
+    io_tiles: CountOrZero = 0
+    """Tiles that load the next layer while the others compute; without any, loads are waited for."""
+
+
+class InferencePrecisionSpec(Spec):
+    """Number formats."""
+
+    weights: Literal["fp16", "fp8", "int4"] = "fp16"
+    """Weights as they are stored; narrow ones are unpacked for the matrix unit."""
+    weight_group_size: Count | None = None
+    """Weights of `int4` that share a scale and an offset in fp16; 64 if left out."""
+    activations: NumberFormat = "fp16"
+    """Activations, keys and values."""
+    matmul_partials: NumberFormat = "fp16"
+    """Partial results of matrix products."""
+
+    @model_validator(mode="after")
+    def _groups_are_of_int4(self) -> InferencePrecisionSpec:
+        if self.weight_group_size and self.weights != "int4":
+            what = f"weight_group_size {self.weight_group_size} with weights in {self.weights}, which have no groups"
+            raise BadValueError(what, "leave it out, or write weights: int4")
+        return self
+
+
+class GenerationScenario(Scenario):
+    """One question about text generation: how fast, how late, on how many IPUs, under which load."""
+
+    activity: ClassVar[Activity] = Activity.GENERATION
+    model: GeneratorSpec
+    """The model."""
+    generation: GenerationSpec
+    """What is asked of it."""
+    parallelism: InferenceParallelismSpec = InferenceParallelismSpec()
+    """How the model is divided over IPUs; `auto` to have it chosen."""
+    memory: InferenceMemorySpec = InferenceMemorySpec()
+    """How memory is used."""
+    precision: InferencePrecisionSpec = InferencePrecisionSpec()
+    """Number formats."""
+    serving: ServingSpec | None = None
+    """Requests over time, for `podsim serve`."""
+
+    @property
+    def served(self) -> ServingSpec:
+        """How it is served, by default if the scenario does not say."""
+        return self.serving or ServingSpec()
+
+    @property
+    def copy_count(self) -> int:
+        """Copies of the model that the pod holds, none of them across link domains."""
+        domain = self.system.domain_ipu_count
+        return domain // self.parallelism.ipu_count * (self.system.ipu_count // domain)
+
+    def division_findings(self) -> Iterator[Finding]:
+        """Problems of shards, stages and copies."""
+        yield from self.parallelism.findings(self)
+        replicas = self.serving and self.serving.replicas
+        if replicas and 0 < self.copy_count < replicas:
+            yield (
+                ("serving", "replicas"),
+                f"{replicas} copies of {self.parallelism.ipu_count} IPUs; "
+                f"{self.system.name} has room for {self.copy_count}",
+                f"use at most {self.copy_count}, or another pod",
+            )
+
+    def model_findings(self) -> Iterator[Finding]:
+        """Problems of positions, memory and requests."""
+        key = ("generation", "output_tokens")
+        yield from self.model.position_findings(self.generation.sequence_length, key, "shorten prompt or output")
+        tiles = int(self.system.machine.ipu.tile.count)
+        if self.memory.io_tiles >= tiles:
+            what = f"{self.memory.io_tiles} of {tiles} tiles"
+            yield ("memory", "io_tiles"), what, "leave tiles to compute; use 32 or 64"
+        yield from one_share(self.memory.available_memory_proportion)
+        yield from self._requests()
+
+    def _requests(self) -> Iterator[Finding]:
+        held, lengths = self.generation.sequence_length, self.serving.lengths if self.serving else None
+        for name in ("prompt_tokens", "output_tokens") if self.serving and not lengths else ():
+            if (count := getattr(self.generation, name)) > MOST_TOKENS:
+                what = f"requests of {count:,} tokens are longer than can be served"
+                yield ("generation", name), what, f"use at most {MOST_TOKENS:,}, or give serving.lengths"
+        for number, each in enumerate(lengths or ()):
+            if each.prompt_tokens + each.output_tokens > held:
+                asked = f"{each.prompt_tokens} + {each.output_tokens} tokens"
+                yield (
+                    ("serving", "lengths", number),
+                    f"{asked}; generation makes room for {held} per sequence",
+                    "raise generation.prompt_tokens or output_tokens, or shorten the request",
+                )

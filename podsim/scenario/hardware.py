@@ -1,0 +1,284 @@
+"""Machines, host servers and pods."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.base import HardwareSpec
+from podsim.scenario.host import Host
+from podsim.scenario.ipu import Ipu
+from podsim.scenario.money import Price, Priced
+from podsim.scenario.power import MachinePower, PodPower
+from podsim.scenario.quantity import Count, Quantity, Whole
+from podsim.scenario.rates import Bandwidth, Efficiency, Latency, Links
+
+_MOST_IPUS = 2**16
+"""As many as an IPU-POD64K, the largest pod that Graphcore has named."""
+
+
+class IpuLink(HardwareSpec):
+    """One IPU-Link."""
+
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
+    """Raw bandwidth of one link in one direction."""
+    efficiency: Efficiency
+    """Share left for data after the protocol."""
+    first_hop_latency_s: Latency
+    """Before the first byte arrives, one hop."""
+    hop_latency_s: Latency
+    """What each further hop adds."""
+    rung_latency_s: Latency | None = None
+    """What a hop over a rung takes longer than one over a rail; nothing if left out."""
+    message_time_s: Latency | None = None
+    """Between the starts of messages of many tiles; only their bytes count if left out."""
+    forwarded_message_time_s: Latency | None = None
+    """What each further hop adds to it."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What one link has left for data. [B/s]"""
+        return self.raw_bytes_per_s * self.efficiency
+
+
+class GatewayLink(HardwareSpec):
+    """An IPU's link to the gateway of its machine, over which all goes that it exchanges with anything but IPUs."""
+
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
+    """Raw bandwidth in one direction."""
+    efficiency: Efficiency
+    """Share left for data after the protocol."""
+    latency_s: Latency
+    """Before the first byte arrives."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What the link has left for data in one direction. [B/s]"""
+        return self.raw_bytes_per_s * self.efficiency
+
+
+class StreamingMemory(HardwareSpec):
+    """Off-chip memory behind the gateways."""
+
+    capacity_per_ipu_bytes: Annotated[Whole, Quantity("bytes", ("1 kB", "1000000 TB"), usual=("1 GB", "4 TB"))]
+    """Share of one IPU."""
+    read_bytes_per_s: Bandwidth = Field(alias="read_bandwidth_per_ipu")
+    """To one IPU."""
+    write_bytes_per_s: Bandwidth = Field(alias="write_bandwidth_per_ipu")
+    """From one IPU."""
+    machine_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_machine")
+    """Of all IPUs of a machine together."""
+    latency_s: Latency
+    """Before the first byte arrives."""
+
+
+class GwLink(HardwareSpec):
+    """GW-Links between link domains."""
+
+    port_count: Links
+    """Ports of a machine."""
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
+    """Raw bandwidth of one port in one direction."""
+    efficiency: Efficiency
+    """Share left for data after the protocol."""
+    latency_s: Latency
+    """Before the first byte arrives."""
+    buffer_write_bytes_per_s: Bandwidth = Field(alias="buffer_write_bandwidth_per_ipu")
+    """From an IPU into the gateway's buffer."""
+    buffer_read_bytes_per_s: Bandwidth = Field(alias="buffer_read_bandwidth_per_ipu")
+    """From the gateway's buffer to an IPU."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What all ports together have left for data. [B/s]"""
+        return self.port_count * self.raw_bytes_per_s * self.efficiency
+
+
+class HostLink(HardwareSpec):
+    """A machine's link to its host server."""
+
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
+    """Raw bandwidth in one direction."""
+    efficiency: Efficiency
+    """Share left for data after the protocol."""
+    latency_s: Latency
+    """Before the first byte arrives."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What the link has left for data. [B/s]"""
+        return self.raw_bytes_per_s * self.efficiency
+
+
+_Part = TypeVar("_Part")
+
+
+def given(part: _Part | None) -> _Part:
+    """A part of a machine that is there where it is asked for: the checks of a pod have seen to it."""
+    assert part is not None
+    return part
+
+
+class Machine(HardwareSpec):
+    """A machine: IPUs, links between them, gateway and streaming memory; a card has one IPU and no links."""
+
+    kind: Literal["machine"] = "machine"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    ipu: Ipu
+    """Its chip."""
+    ipu_count: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "16"))]
+    """IPUs; two per rung, or one alone."""
+    rung_link_count: Links | None = None
+    """IPU-Links between the partners of a rung."""
+    rail_link_count: Links | None = None
+    """IPU-Links to the neighbouring rung, per side and direction."""
+    ipu_link: IpuLink | None = None
+    """One IPU-Link."""
+    gateway_link: GatewayLink | None = None
+    """Between IPU and gateway."""
+    streaming_memory: StreamingMemory
+    """Off-chip memory."""
+    gw_link: GwLink | None = None
+    """Between link domains."""
+    host_link: HostLink
+    """To the host."""
+    power: MachinePower | None = None
+    """What it draws, its IPUs apart."""
+    list_price: Annotated[Price, Priced("32450 USD")] | None = None
+    """List price of one machine, without hosts."""
+
+    @property
+    def rung_bytes_per_s(self) -> float:
+        """All IPU-Links between two partners on a rung, one direction; no limit where there are none. [B/s]"""
+        return self._over(self.rung_link_count)
+
+    @property
+    def rail_bytes_per_s(self) -> float:
+        """All IPU-Links between neighbouring rungs on one side, one direction. [B/s]"""
+        return self._over(self.rail_link_count)
+
+    def _over(self, links: int | None) -> float:
+        return links * self.ipu_link.bandwidth_bytes_per_s if links and self.ipu_link else math.inf
+
+    @model_validator(mode="after")
+    def _rungs_are_whole(self) -> Machine:
+        if self.ipu_count % 2 and self.ipu_count > 1:
+            what = f"ipu_count {self.ipu_count.provenance.text} is odd; a rung holds two IPUs"
+            raise BadValueError(what, "use an even number, or one IPU")
+        return self
+
+    @model_validator(mode="after")
+    def _ipus_are_joined(self) -> Machine:
+        missing = [key for key in ("ipu_link", "rung_link_count", "rail_link_count") if getattr(self, key) is None]
+        if self.ipu_count > 1 and missing:
+            what = f"a machine of {self.ipu_count} IPUs has no {' and no '.join(missing)}"
+            raise BadValueError(what, "add it, or use a `base` that has it")
+        return self
+
+
+class System(HardwareSpec):
+    """A pod."""
+
+    kind: Literal["pod"] = "pod"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    machine: Machine
+    """Its machines, all alike."""
+    machine_count: Count
+    """How many."""
+    link_domain_machine_count: Count
+    """Machines whose IPUs reach each other by IPU-Links."""
+    topology: Literal["ladder", "torus", "machine_ring"] | None = None
+    """`torus` when the ends of the ladder are joined, `machine_ring` when machines are joined in a ring by one
+    connection each; left out for one IPU alone."""
+    host_count: Annotated[int, Field(strict=True, ge=1, le=_MOST_IPUS)]
+    """Host servers."""
+    host: Host
+    """The servers, all alike."""
+    power: PodPower | None = None
+    """What it draws beside machines and servers; nothing if left out."""
+    pod_machine_count: Count | None = None
+    """Machines of the whole pod, where these are a partition of it: `host_count`, `power` and a purchase are then
+    those of the pod, of which the partition has its part."""
+
+    @model_validator(mode="after")
+    def _domains_are_whole(self) -> System:
+        if self.machine_count > self.link_domain_machine_count and self.machine_count % self.link_domain_machine_count:
+            raise BadValueError(
+                f"machine_count {self.machine_count} is not a multiple of the "
+                f"{self.link_domain_machine_count} machines of a link domain",
+                "use a multiple, or change link_domain_machine_count",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _machines_are_joined(self) -> System:
+        if self.machine.ipu_count == 1 and self.machine_count > 1:
+            what = f"{self.machine_count} machines of one IPU each; nothing joins them"
+            raise BadValueError(what, "use `machine_count: 1`, or a machine with several IPUs")
+        missing = [key for key in ("gateway_link", "gw_link") if getattr(self.machine, key) is None]
+        if self.domain_count > 1 and missing:
+            what = f"{self.domain_count} link domains, but the machines have no {' and no '.join(missing)}"
+            raise BadValueError(what, "add it to `machine`, or use one link domain")
+        return self
+
+    @model_validator(mode="after")
+    def _topology_is_possible(self) -> System:
+        if self.ipu_count > 1 and self.topology is None:
+            what = f"nothing says how {self.ipu_count} IPUs are joined"
+            raise BadValueError(what, "add `topology: ladder` or `topology: torus`")
+        if self.ipu_count == 1 and self.topology is not None:
+            what = f"one IPU alone is joined to none; topology is {self.topology}"
+            raise BadValueError(what, "leave `topology` out, or write `topology: null`")
+        return self
+
+    @model_validator(mode="after")
+    def _size_is_possible(self) -> System:
+        if self.ipu_count > _MOST_IPUS:
+            what = f"{self.ipu_count} IPUs are more than a pod can have"
+            raise BadValueError(what, f"use at most {_MOST_IPUS} IPUs")
+        return self
+
+    @model_validator(mode="after")
+    def _partition_is_possible(self) -> System:
+        count, whole = self.machine_count, self.pod_machine_count
+        if whole is None:
+            return self
+        if count > whole or count & (count - 1):
+            what = f"{count} machines are no partition of {whole}: partitions are powers of two"
+            raise BadValueError(what, f"use {1 << (min(count, whole).bit_length() - 1)} machines")
+        if self.topology == "torus" and count < min(whole, self.link_domain_machine_count):
+            what = f"the ends of a partition of {count} machines are not joined"
+            raise BadValueError(what, "use `topology: ladder`")
+        return self
+
+    @property
+    def whole_machine_count(self) -> int:
+        """Machines of the pod, also where this is a partition of it."""
+        return self.pod_machine_count or self.machine_count
+
+    @property
+    def own_host_count(self) -> int:
+        """Host servers that a run has to itself: those of the pod, of which a partition has its part, or one."""
+        return max(1, self.host_count * self.machine_count // self.whole_machine_count)
+
+    @property
+    def ipu_count(self) -> int:
+        """IPUs of the pod."""
+        return self.machine_count * self.machine.ipu_count
+
+    @property
+    def domain_ipu_count(self) -> int:
+        """IPUs of a link domain."""
+        return min(self.machine_count, self.link_domain_machine_count) * self.machine.ipu_count
+
+    @property
+    def domain_count(self) -> int:
+        """Link domains."""
+        return -(-self.machine_count // self.link_domain_machine_count)

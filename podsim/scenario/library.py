@@ -1,0 +1,198 @@
+"""Where files are found: a shipped name is the shipped file; others lie beside the file that names them, or near."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from podsim.errors import Problem, SpecError
+from podsim.scenario.wording import kind_name, known_here, shown
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SUFFIXES = ("", ".yaml", ".yml")
+HARDWARE, SOFTWARE, SCENARIOS, STUDIES = "hardware_specs", "hardware_specs/software", "scenarios", "studies"
+_FOLDERS = {
+    "pod": HARDWARE,
+    "machine": HARDWARE,
+    "ipu": HARDWARE,
+    "vertices": HARDWARE,
+    "host": HARDWARE,
+    "software": SOFTWARE,
+    "study": STUDIES,
+}
+
+
+def data_root() -> Path:
+    """The folder that holds the shipped data: inside the package, or the checkout it is run from."""
+    installed = _PACKAGE / "_data"
+    return installed if installed.is_dir() else _PACKAGE.parent
+
+
+def data_file(name: str) -> Path:
+    """A shipped data file, for example `reference_data/mlperf_rcp.csv`."""
+    return data_root() / name
+
+
+class Name(str):
+    """A name of a file that remembers from which folders it is looked up.
+
+    Attributes:
+        folders: Folders, the nearest first.
+    """
+
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def within(cls, text: str, folders: Sequence[Path]) -> Name:
+        """A name as it was written in a file of one of the folders."""
+        name = text if isinstance(text, cls) else cls(text)
+        name.folders = name.folders or tuple(folders)
+        return name
+
+
+def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: str = "") -> Path:
+    """The file that a name stands for.
+
+    A bare name that is shipped always stands for the shipped file; with a folder or a suffix it is a path.
+
+    Args:
+        name: A path, or a name with or without `.yaml`.
+        kind: `scenario`, `study`, `pod`, `machine`, `ipu`, `vertices` or `software`.
+        folders: Where it is looked up before the working folder, unless it is a `Name` with folders of its own.
+        place: `file:line:column` of the name, for the message.
+        key: Dotted path of the key that holds the name, for the message.
+
+    Raises:
+        SpecError: There is no such file; suggests a shipped name.
+    """
+    shipped = _shipped(name, kind)
+    if shipped is not None:
+        return shipped
+    for path in _candidates(name, kind, folders):
+        if _is(Path.is_file, path):
+            return path
+    what = kind_name(kind)
+    for path in _candidates(name, kind, folders):
+        if _is(Path.is_dir, path):
+            raise SpecError([Problem(place, key, f"`{path}` is a folder, not a {what}", "name a file in it")])
+        if _is(Path.is_symlink, path) and not _is(Path.exists, path):
+            raise SpecError([Problem(place, key, f"`{path}` is a link that leads to no file", "name a file")])
+        if _is(Path.exists, path):
+            raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
+    message = f"no {what} {shown(name)} was found" if name else f"the name of the {what} is empty"
+    raise SpecError([Problem(place, key, message, _advice(_without_suffix(name), kind))])
+
+
+def shipped_study(name: str) -> Path | None:
+    """The file of a shipped study by its name; None if nothing that is shipped is called so."""
+    return _shipped(name, "study")
+
+
+def shipped_scenario(name: str) -> Path | None:
+    """The file of a shipped scenario by its name; None if nothing that is shipped is called so."""
+    return _shipped(name, "scenario")
+
+
+def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[str]:
+    """Notes on files that have the name of a shipped file and are not read."""
+    shipped = _shipped(name, kind)
+    for path in _candidates(name, kind, folders) if shipped is not None else ():
+        if shipped is not None and _is(Path.is_file, path) and not _same(path, shipped):
+            written = path if len(path.parts) > 1 else f"./{path}"
+            yield f"`{name}` is the shipped {kind_name(kind)}; `{path}` was not read: write `{written}` to use it"
+
+
+def _same(path: Path, shipped: Path) -> bool:
+    return _is(shipped.samefile, path)
+
+
+def _shipped(name: str, kind: str) -> Path | None:
+    """The shipped file of a bare name."""
+    if not name or Path(name).name != name or _without_suffix(name) != name:
+        return None
+    paths = (folder / f"{name}.yaml" for folder in _folders(data_root(), kind))
+    return next((path for path in paths if _is(Path.is_file, path)), None)
+
+
+def _candidates(name: str, kind: str, folders: Sequence[Path]) -> Iterator[Path]:
+    near = name.folders if isinstance(name, Name) else ()
+    for folder in dict.fromkeys((*(near or folders), Path(), *_folders(Path(), kind), *_folders(data_root(), kind))):
+        yield from (folder / f"{name}{suffix}" for suffix in _SUFFIXES if name)
+
+
+def _without_suffix(name: str) -> str:
+    return Path(name).name.removesuffix(".yaml").removesuffix(".yml")
+
+
+def _is(test: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return test(path)
+    except (OSError, ValueError):  # a name that is too long, or holds a zero byte
+        return False
+
+
+def _advice(name: str, kind: str) -> str:
+    if kind != "scenario":
+        return known_here(name, _names(kind), "check the path")
+    close = difflib.get_close_matches(name, _names(kind), n=1)
+    hint = f"did you mean `{close[0]}`?" if close else "check the path;"
+    return f"{hint} `podsim list` shows the shipped names"
+
+
+def _folders(root: Path, kind: str) -> list[Path]:
+    """Where files of a kind lie under the shipped data, or under a working folder that is made like it."""
+    if kind != "scenario":
+        return [root / _FOLDERS[kind]]
+    top = root / SCENARIOS
+    return [top, *sorted(folder for folder in top.glob("*") if folder.is_dir()), root / STUDIES]
+
+
+def _names(kind: str) -> list[str]:
+    return sorted(path.stem for path in shipped_files(kind))
+
+
+def shipped_files(kind: str) -> Iterator[Path]:
+    """The shipped files of a kind.
+
+    Args:
+        kind: `scenario`, `study`, `pod`, `machine`, `ipu`, `vertices` or `software`. A study may be any question
+            about many runs, whatever its file says that it is.
+    """
+    root = data_root()
+    if kind == "scenario":
+        yield from (root / SCENARIOS).rglob("*.yaml")
+    elif kind == "study":
+        yield from (root / STUDIES).glob("*.yaml")
+    else:
+        yield from (path for path in (root / _FOLDERS[kind]).glob("*.yaml") if _holds(path, kind))
+
+
+def _holds(path: Path, kind: str) -> bool:
+    return f"kind: {kind}" in path.read_text(encoding="utf-8").splitlines()
+
+
+def shipped_names() -> dict[str, list[str]]:
+    """Names of the shipped scenarios, studies, systems and software stacks."""
+    kinds = {"scenarios": "scenario", "studies": "study", "systems": "pod", "software": "software"}
+    return {title: _names(kind) for title, kind in kinds.items()}
+
+
+def display_path(path: Path) -> str:
+    """How messages and results name a file: shipped data without the folder it is installed in."""
+    try:
+        return str(path.resolve().relative_to(data_root().resolve()))
+    except ValueError:
+        return str(path)
+
+
+def is_as_shipped(file: tuple[str, str]) -> bool:
+    """Whether a file that was read, by its displayed path and SHA-256, is a shipped one, byte for byte."""
+    path, digest = file
+    shipped = data_root() / path
+    return (
+        not Path(path).is_absolute()
+        and _is(Path.is_file, shipped)
+        and hashlib.sha256(shipped.read_bytes()).hexdigest() == digest
+    )

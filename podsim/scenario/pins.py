@@ -1,0 +1,45 @@
+"""Pins beside `parallelism: auto` that no choice of the rest can satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from podsim.scenario.hardware import System
+    from podsim.scenario.scenario import Finding
+
+PARALLELISM, BATCH = "parallelism", "batch_size"
+_LARGEST_BATCH = 10**9
+
+
+def batch_pins(batch_size: int | None) -> Iterator[Finding]:
+    """A batch that is too large to be divided."""
+    if batch_size is not None and batch_size > _LARGEST_BATCH:
+        yield (BATCH,), f"`{batch_size}` is too large to be divided", f"write {_LARGEST_BATCH} or less"
+
+
+def ipu_pins(system: System, key: str, count: int | None) -> Iterator[Finding]:
+    """A number of IPUs other than those that the search tries: powers of two within a link domain."""
+    domain = system.domain_ipu_count
+    sizes = [1 << exponent for exponent in range(domain.bit_length())]
+    if count is not None and count not in sizes:
+        yield (
+            (PARALLELISM, key),
+            f"{count} cannot be: a link domain of {system.name} has {domain} IPUs, and is divided by powers of two",
+            f"write {', '.join(map(str, sizes[:-1]))} or {sizes[-1]}, or leave it out" if sizes[1:] else "leave it out",
+        )
+
+
+def replica_pins(system: System, replicas: int, ipus: int) -> Iterator[Finding]:
+    """More replicas than the pod has room for."""
+    most = system.ipu_count // ipus
+    if not most:
+        return
+    if replicas > most:
+        each = f" of {ipus} IPUs" if ipus > 1 else ""
+        yield (
+            (PARALLELISM, "replication_factor"),
+            f"{replicas} replicas{each} need {replicas * ipus} IPUs; {system.name} has {system.ipu_count}",
+            f"write {most} or less" + (", or a smaller ipus_per_replica" if ipus > 1 else ", or leave it out"),
+        )

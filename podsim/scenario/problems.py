@@ -1,0 +1,141 @@
+"""From pydantic's findings to problems that name the place, the key and the cure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from podsim.errors import Problem
+from podsim.scenario.base import keys_of
+from podsim.scenario.docstrings import field_docs
+from podsim.scenario.document import Document, KeyPath
+from podsim.scenario.wording import known_here, shown
+
+_NEEDS = {
+    "int_type": ("a whole number", "write for example `12`"),
+    "int_from_float": ("a whole number", "write for example `12`"),
+    "float_type": ("a number", "write for example `0.5`"),
+    "string_type": ("text", "write a word, or text in quotes"),
+    "bool_type": ("true or false", "write `true` or `false`"),
+    "list_type": ("a list", "write for example `[6, 6, 6, 6]`"),
+    "tuple_type": ("a list", "write for example `[6, 6, 6, 6]`"),
+    "dict_type": ("a mapping of keys to values", "write `key: value` lines under it"),
+    "model_type": ("a mapping of keys to values", "write `key: value` lines under it"),
+    "model_attributes_type": ("a mapping of keys to values", "write `key: value` lines under it"),
+}
+_BOUNDS = {
+    "greater_than": ("gt", "too small", "write a number above {}"),
+    "greater_than_equal": ("ge", "too small", "write {} or more"),
+    "less_than": ("lt", "too large", "write a number below {}"),
+    "less_than_equal": ("le", "too large", "write {} or less"),
+}
+_LENGTHS = {"too_short": ("min_length", "few", "{} or more"), "too_long": ("max_length", "many", "{} or fewer")}
+
+
+def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> Iterator[Problem]:
+    """One problem per finding, in the order of the file."""
+    for finding in error.errors(include_url=False):
+        path = _path_in(document.data, finding["loc"])
+        yield _problem(finding, path, document, model)
+
+
+def _path_in(data: Any, location: tuple[int | str, ...]) -> KeyPath:
+    """The part of pydantic's location that names keys and items of the data."""
+    path: list[int | str] = []
+    for part in location:
+        items = dict(enumerate(data)) if isinstance(data, list) else data
+        if isinstance(items, dict) and part in items:
+            data = items[part]
+        elif part != location[-1] or not isinstance(data, dict):  # the alternative of a value that was tried
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
+    kind = finding["type"]
+    if kind == "missing":
+        return _missing_key(path, document, model)
+    if kind == "extra_forbidden":
+        message, do = f"unknown key `{path[-1]}`", known_here(str(path[-1]), _keys(_model_at(model, path[:-1])))
+        return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
+    return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
+
+
+def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
+    """Which activities know a key that is unknown in this one."""
+    from podsim.scenario.families.registry import activities_with
+    from podsim.scenario.scenario import Scenario
+
+    if not issubclass(model, Scenario):
+        return ""
+    there = activities_with(lambda form: str(path[-1]) in _keys(_model_at(form, path[:-1])))
+    if not there or model.activity in there:
+        return ""
+    return f" in {model.activity.words}; it belongs to {' and '.join(each.words for each in there)}"
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
+
+
+def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
+    owner, key = _model_at(model, path[:-1]), str(path[-1])
+    names = keys_of(owner) if owner else {}
+    meaning = field_docs(owner).get(names.get(key, ""), "").rstrip(".") if owner else ""
+    do = f"add `{key}:` ({meaning})" if meaning else f"add `{key}:`"
+    return Problem(document.where(path[:-1]), _dotted(path[:-1]), f"key `{key}` is missing", do)
+
+
+def _wrong_value(kind: str, given: Any, context: Any) -> tuple[str, str | None]:
+    """What is wrong with a value, and the cure."""
+    if kind == "value_error":
+        return str(context["error"]), getattr(context["error"], "do", None)
+    if kind == "literal_error":
+        return _wrong_choice(given, context["expected"].replace("'", "`"))
+    if kind in _BOUNDS:
+        name, what, do = _BOUNDS[kind]
+        return f"{shown(given)} is {what}", do.format(f"{context[name]:.13g}")
+    if kind in _LENGTHS:
+        name, what, do = _LENGTHS[kind]
+        return f"has too {what} entries: {len(given)}", f"write {do.format(context[name])}"
+    if kind == "finite_number":
+        return f"{shown(given)} is not a finite number", "write for example `0.5`"
+    if kind == "string_type" and isinstance(given, (bool, int, float)):
+        return f"needs text, not {shown(given)}", f'put it in quotes, `"{shown(given).strip("`")}"`'
+    needs, cure = _NEEDS.get(kind, ("another value", "see the reference of scenario files"))
+    return f"needs {needs}, not {shown(given)}", cure
+
+
+def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
+    choices = expected.split("`")[1::2]
+    if len(choices) < 2:
+        return f"needs {expected}, not {shown(given)}", f"write {expected}"
+    close = difflib.get_close_matches(str(given), choices, n=1)
+    return f"{shown(given)} is not one of {expected}", f"did you mean `{close[0]}`?" if close else "write one of them"
+
+
+def _keys(model: type[BaseModel] | None) -> list[str]:
+    return list(keys_of(model)) if model else []
+
+
+def _model_at(model: type[BaseModel] | None, path: KeyPath) -> type[BaseModel] | None:
+    for part in path:
+        if model is None or isinstance(part, int):
+            continue
+        name = keys_of(model).get(part)
+        model = _model_in(model.model_fields[name].annotation) if name else None
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The first model named in an annotation, through unions and lists."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        if found := _model_in(argument):
+            return found
+    return None

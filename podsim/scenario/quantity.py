@@ -1,0 +1,303 @@
+"""Fields of specifications: counts, ratios, and quantities that carry their source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from podsim.errors import BadValueError
+from podsim.scenario.base import Spec, keys_of
+from podsim.scenario.dates import DATE_SCHEMA, Day
+from podsim.scenario.wording import known_here, shown
+from podsim.units import EXAMPLES, UNITS, NotFiniteError, parse_quantity
+
+INFORMATION = "x-information"
+Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
+
+
+class Provenance(Spec):
+    """What a number stands on."""
+
+    text: str
+    """The number as it was written."""
+    source: str
+    """Key of the bibliography, or `given` for a number that a user's file brings."""
+    basis: Basis
+    """Where it comes from: published, measured, derived, calibrated or assumed."""
+    note: str | None = None
+    """What a reader should know."""
+    range: tuple[float, float] | None = None
+    """Plausible bounds, in the SI base unit."""
+    date: Day | None = None
+    """When it held: a year, a month or a day."""
+
+
+class Real(float):
+    """A number in the SI base unit of its dimension; what is computed from it is a plain `float`."""
+
+    provenance: Provenance
+
+    def __new__(cls, value: float, provenance: Provenance) -> Self:
+        """A number with what it stands on."""
+        number = super().__new__(cls, value)
+        number.provenance = provenance
+        return number
+
+    def __getnewargs__(self) -> tuple[float, Provenance]:  # type: ignore[override]
+        return float(self), self.provenance
+
+
+class Whole(int):
+    """A whole number of bytes or things with its source; what is computed from it is a plain `int`."""
+
+    provenance: Provenance
+
+    def __new__(cls, value: float, provenance: Provenance) -> Self:
+        """The whole number that is nearest, with what it stands on."""
+        number = super().__new__(cls, round(value))
+        number.provenance = provenance
+        return number
+
+    def __getnewargs__(self) -> tuple[int, Provenance]:  # type: ignore[override]
+        return int(self), self.provenance
+
+
+Sourced = Real | Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Marks a quantity that is kept as information: no model reads it, and no result stands on it.
+
+    Attributes:
+        reason: Why no model reads it.
+    """
+
+    reason: str
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(core_schema) | {INFORMATION: self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Marks a quantity that energy, cost or noise stand on, and no time of a run without noise."""
+
+
+APART = Apart()
+SOURCED_KEYS = ("basis", "date", "note", "range", "source", "value")
+_LIMITS: dict[str, tuple[str, str]] = {
+    "bytes": ("1 B", "1000000 TB"),
+    "bytes_per_s": ("1 B/s", "1000000 TB/s"),
+    "hz": ("1 Hz", "1000 THz"),
+    "s": ("0 s", "1e9 s"),
+    "cycles": ("0", "1e12"),
+    "ratio": ("1e-6", "1e6"),
+    "share": ("0.01 %", "100 %"),
+    "count": ("1", "1e12"),
+}
+"""Least and greatest of a quantity that says nothing else; beyond them a slip of the unit is certain."""
+Bounds = tuple[str, str]
+_ROUNDING = 1e-6
+"""How far `2.3 kB` may be from a whole number of bytes."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How a quantity is read; stands in the declaration of its field.
+
+    Attributes:
+        dimension: A key of `podsim.units.UNITS`.
+        bounds: Least and greatest that can be; beyond them it is refused.
+        usual: Least and greatest that anything real has, with much room; beyond them a result says so.
+        step: What it must be a whole multiple of.
+    """
+
+    dimension: str
+    bounds: Bounds | None = None
+    usual: Bounds | None = None
+    step: str | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic read a number of the declared kind, with its provenance."""
+        return core_schema.no_info_wrap_validator_function(
+            partial(self.read, source),
+            handler.generate_schema(Provenance),
+            serialization=core_schema.plain_serializer_function_ser_schema(_written_out),
+        )
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
+        return _json_schema(self.dimension)
+
+    def read(self, kind: type[Real | Whole], raw: Any, provenance: Callable[[Any], Provenance]) -> Sourced:
+        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`.
+
+        Args:
+            kind: Of the number.
+            raw: As it was written; a number that was read before stays as it is.
+            provenance: Checks what the number stands on.
+        """
+        if isinstance(raw, Sourced):
+            return raw
+        if not isinstance(raw, dict):
+            return kind(self._number(raw), Provenance(text=str(raw), source="given", basis="assumed"))
+        for key in raw:
+            if key not in SOURCED_KEYS:
+                raise BadValueError(f"unknown key `{key}`", known_here(str(key), SOURCED_KEYS))
+        for key in ("value", "source", "basis"):
+            if key not in raw:
+                do = f"add it, or write the quantity alone, `{EXAMPLES[self.dimension]}`"
+                raise BadValueError(f"needs `{key}` beside `value`", do)
+        value, bounds = self._number(raw["value"]), self._range(raw.get("range"))
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            ends = " to ".join(map(str, raw["range"]))
+            raise BadValueError(
+                f"{shown(raw['value'])} lies outside its range, {ends}", "widen `range` until it holds `value`"
+            )
+        given = {key: each for key, each in raw.items() if key != "value"}
+        return kind(value, provenance(given | {"text": str(raw["value"]), "range": bounds}))
+
+    def is_usual(self, value: float) -> bool:
+        """Whether something real has, or could have, such a value."""
+        if self.usual is None:
+            return True
+        least, most = self._usual_limits
+        return least <= value <= most
+
+    @cached_property
+    def _usual_limits(self) -> tuple[float, float]:
+        return self._parsed(self.usual or self._bounds)
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        return self._parsed(self._bounds)
+
+    @cached_property
+    def _step(self) -> float | None:
+        return parse_quantity(self.step, self.dimension) if self.step else None
+
+    @property
+    def _bounds(self) -> Bounds:
+        return self.bounds or _LIMITS[self.dimension]
+
+    def _parsed(self, bounds: Bounds) -> tuple[float, float]:
+        least, most = (parse_quantity(bound, self.dimension) for bound in bounds)
+        return least, most
+
+    def _range(self, raw: Any) -> tuple[float, float] | None:
+        if raw is None:
+            return None
+        if not isinstance(raw, (list, tuple)) or len(raw) != 2:
+            example = EXAMPLES[self.dimension]
+            do = f"write for example `range: [{example}, {example}]`"
+            raise BadValueError("range needs a list of two quantities", do)
+        low, high = (self._number(bound) for bound in raw)
+        if low > high:
+            raise BadValueError("range ends before it starts", "write the smaller bound first")
+        return low, high
+
+    def _number(self, raw: Any) -> float:
+        example = EXAMPLES[self.dimension]
+        if not isinstance(raw, (str, int, float)):
+            raise BadValueError(f"needs a quantity, not {shown(raw)}", f"write for example `{example}`")
+        try:
+            number = parse_quantity(raw, self.dimension)
+            wrong = self._wrong(number)
+        except NotFiniteError:
+            number, wrong = 0.0, "not a finite number"
+        if wrong is not None:
+            least, most = self._bounds
+            do = f"write {least} to {most}, for example `{self._example()}`"
+            raise BadValueError(f"{shown(raw)} is {wrong}", do)
+        return number
+
+    def _wrong(self, number: float) -> str | None:
+        """The problem of a number; None if it is possible."""
+        least, most = self._limits
+        if not least <= number <= most:
+            return "too small" if number < least else "too large"
+        if self.dimension == "count" and not number.is_integer():
+            return "not a whole number"
+        steps = number / self._step if self._step else 0.0
+        return f"not a whole multiple of {self.step}" if abs(steps - round(steps)) > _ROUNDING else None
+
+    def _example(self) -> str:
+        """A quantity of the dimension that is within the bounds."""
+        example = EXAMPLES[self.dimension]
+        low, high = self._limits
+        return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
+
+
+def _written_out(number: Sourced) -> dict[str, Any]:
+    """A number with its provenance as plain data."""
+    return {"value": float(number)} | number.provenance.model_dump(mode="json", exclude_none=True)
+
+
+def quantity_of(declared: FieldInfo) -> Quantity | None:
+    """How the quantity of a field is read, optional or not; None for any other field."""
+    return next((mark for mark in marks_of(declared) if isinstance(mark, Quantity)), None)
+
+
+def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
+    """What stands in the declaration of a field beside its type, optional or not."""
+    return (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
+
+
+def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:
+    """Key, number and declaration of every quantity that is given, at any depth."""
+    for key, name, declared in _declared(type(model)):
+        value = getattr(model, name)
+        if isinstance(value, Sourced):
+            yield f"{path}.{key}" if path else key, value, declared
+        elif isinstance(value, BaseModel):
+            yield from quantities(value, f"{path}.{key}" if path else key)
+
+
+@lru_cache(maxsize=256)
+def _declared(model: type[BaseModel]) -> tuple[tuple[str, str, FieldInfo], ...]:
+    """Key, attribute and declaration of every field of a part."""
+    return tuple((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
+
+
+def _json_schema(dimension: str) -> dict[str, Any]:
+    """A quantity alone, or with its source."""
+    plain: dict[str, Any] = {"type": "string", "examples": [EXAMPLES[dimension]]}
+    units = "|".join(sorted(unit for unit in UNITS[dimension] if unit))
+    plain["pattern"] = rf"^\s*[+]?[0-9._eE+-]+\s*({units})\s*$"
+    if "" in UNITS[dimension]:
+        plain = {"anyOf": [{"type": "number"}, plain]} if units else {"type": "number"}
+    properties = {
+        "value": plain,
+        "source": {"type": "string"},
+        "basis": {"enum": list(Basis.__args__)},  # type: ignore[attr-defined]
+        "note": {"type": "string"},
+        "date": DATE_SCHEMA,
+        "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
+    }
+    full = {
+        "type": "object",
+        "properties": properties,
+        "required": ["value", "source", "basis"],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [plain, full]}
+
+
+SourcedBytes = Annotated[Whole, Quantity("bytes")]
+SourcedTime = Annotated[Real, Quantity("s")]
+
+_MOST = 10**12
+Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
+_MOST_LAYERS = 10_000
+LayerCount = Annotated[int, Field(strict=True, ge=1, le=_MOST_LAYERS)]
+"""Layers are planned one by one: no model has a tenth of so many."""
+Flag = Annotated[bool, Field(strict=True)]
+Probability = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
+NumberFormat = Literal["fp16", "fp32"]

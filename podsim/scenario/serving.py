@@ -1,0 +1,71 @@
+"""Serving: which requests come, and how copies of the model take them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.scenario.base import Spec
+from podsim.scenario.quantity import Count, CountOrZero, SourcedTime
+
+Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+Load = Annotated[float, Field(strict=True, gt=0, le=10, allow_inf_nan=False)]
+MOST_TOKENS = 1 << 20
+Tokens = Annotated[int, Field(strict=True, ge=1, le=MOST_TOKENS)]
+
+
+class RequestLengthSpec(Spec):
+    """Requests of one length."""
+
+    prompt_tokens: Tokens
+    """Tokens of the prompt."""
+    output_tokens: Tokens
+    """Tokens to generate."""
+    weight: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    """How many times as likely as a length of weight 1."""
+
+
+class ServingSpec(Spec):
+    """Requests over time, and copies of the model that serve them."""
+
+    arrivals: Literal["poisson", "fixed_rate"] = "poisson"
+    """Gaps between requests: exponential, or equal; for those of a file in the load curve only."""
+    rate: Rate | None = None
+    """Requests per second, on average; four fifths of the saturation if left out. [1/s]"""
+    file: str | None = None
+    """A CSV file beside the scenario with the columns `arrival_s`, `prompt_tokens` and `output_tokens`, in place of
+    `rate` and `lengths`; the load curve draws from its lengths."""
+    request_count: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 2000
+    """Requests that come; at most 20,000 of them, or four for each place of a batch, find the saturation and each
+    point of the load curve."""
+    seed: CountOrZero = 0
+    """Seed of gaps and lengths."""
+    lengths: Annotated[tuple[RequestLengthSpec, ...], Field(max_length=1000)] | None = None
+    """Lengths to draw from; those of `generation` if left out."""
+    batching: Literal["static", "continuous"] = "continuous"
+    """Whether a batch stays together until its last token, or requests join and leave between steps."""
+    batch_size: Count | None = None
+    """Most sequences of a batch; that of `generation` if left out."""
+    longest_wait: SourcedTime | None = None
+    """How long the oldest request waits for a static batch to fill; left out, it does not. [s]"""
+    replicas: Count | None = None
+    """Copies of the model; as many as the pod holds if left out."""
+    loads: Annotated[tuple[Load, ...], Field(max_length=100)] = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+    """Points of the load curve, as shares of the saturation."""
+
+    @model_validator(mode="after")
+    def _keys_go_together(self) -> ServingSpec:
+        for key in ("lengths", "loads"):
+            if getattr(self, key) == ():
+                raise BadValueError(f"`{key}` is empty", f"add an entry, or leave out `{key}`")
+        for key in ("rate", "lengths"):
+            if self.file is not None and getattr(self, key) is not None:
+                raise BadValueError(f"`{key}` and `file` are both there", f"the file says it; leave out `{key}`")
+        if self.longest_wait is not None and self.batching != "static":
+            raise BadValueError(
+                "continuous batching never waits for a batch to fill",
+                "leave out longest_wait, or set `batching: static`",
+            )
+        return self

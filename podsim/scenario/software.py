@@ -1,0 +1,96 @@
+"""Software stacks: the few things that change with framework and SDK."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from podsim.scenario.base import HardwareSpec
+from podsim.scenario.noise import Noise
+from podsim.scenario.quantity import Flag, Info, Quantity, Real, Whole
+
+_Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
+_Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]
+_Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))]
+_Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
+_Share = Annotated[Real, Quantity("share", ("0.01", "1"), usual=("0.2", "1"))]
+_Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
+_SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
+
+
+class Software(HardwareSpec):
+    """A framework on an SDK."""
+
+    kind: Literal["software"] = "software"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    framework: str
+    """For example PopART."""
+    sdk: str
+    """Version of the SDK."""
+    model_scatter: Annotated[_Scatter | None, Info("no time follows from it; draws of uncertain inputs take it")] = None
+    """How far predictions are off though their inputs are right, as one standard deviation."""
+    layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
+    """Tile cycles per byte that is copied when a tensor changes its layout."""
+    code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
+    """Vertex, control and exchange code with vertex state, for training."""
+    inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
+    """The same for inference."""
+    memory_reserve: Annotated[Real, Quantity("ratio", ("0", "0.9"), usual=("0", "0.5"))] | None = None
+    """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
+    collective_both_ways: Flag = False
+    """Whether rings of single IPUs, which are replicas or share a layer, use both directions of their links."""
+    collective_both_ways_along_torus: Flag = True
+    """Whether rings of replicas of several IPUs do so where they close along a torus."""
+    collective_link_share: _Share | None = None
+    """Share of the bandwidth of IPU-Links that a collective gets to carry; all of it if left out."""
+    gateway_hops: Literal["store_and_forward", "pipelined"] = "store_and_forward"
+    """Whether a gateway waits for a whole chunk of a collective before it passes it on."""
+    collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
+    """Least time of one step of a collective."""
+    attention_copies: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
+    """Times that the result of each product per head is laid out anew in training."""
+    token_call_s: _Call | None = None
+    """A call for one generated token, with sampling on the host, where keys and values are kept."""
+    sampling_per_logit_s: _Sampling | None = None
+    """What the host does for each logit of a step that computes whole sequences anew, sampling included."""
+    forward_call_s: _Call | None = None
+    """A session call for forward passes, device work and transfers apart."""
+    forward_exchange_s: _Call | None = None
+    """What a batch's exchange with the host takes beside the transfers, unless I/O tiles do it meanwhile."""
+    host_call_s: _Call
+    """A session call that trains, device work apart."""
+    noise: Noise | None = None
+    """How much session calls that train differ; always the same if left out."""
+    one_update_per_call: Flag = False
+    """Whether a session call runs one weight update of a convolutional network; otherwise all of an epoch."""
+    collation_s_per_sample: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))] | None = Field(
+        None, alias="collation_time_per_sample"
+    )
+    """The process that calls stacks the samples of a call, one after the other, before the call."""
+    process_input_bytes_per_s: (
+        Annotated[Real, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("10 MB/s", "1 TB/s"))] | None
+    ) = Field(None, alias="process_input_bandwidth")
+    """What one process on a host hands over to the IPUs it serves; without limit if left out."""
+    setup_s: _SetUp
+    """From the start of a run to its first weight update."""
+    evaluation: Literal["training_program", "forward_passes"] = "training_program"
+    """What evaluates during a run: the training program with its optimizer zeroed, or one of forward passes alone."""
+    evaluation_call_s: _Call | None = None
+    """A session call for the forward passes of an evaluation, device work apart."""
+    sharding_threshold: Annotated[Whole, Quantity("count", ("1", "1e12"), usual=("1", "1e9"))]
+    """Tensors with fewer elements are not sharded."""
+    update_first_ipu_apart: Flag
+    """Whether IPU 0, which holds the embedding, updates its weights after the others."""
+    checkpoint_s: _SetUp | None = None
+    """What writing a checkpoint adds to the training, data transfer apart."""
+    validation_setup_s: _SetUp | None = None
+    """Building and loading the program that validates checkpoints."""
+    schedule: Literal["lock_step", "grouped"] = "lock_step"
+    """What a pipeline cycle is: all stages of an IPU in turn, or all forward passes and then all backward passes."""
+    recompute_last_segment: Flag = True
+    """Whether the segment whose backward pass follows its forward pass at once is recomputed like the others."""
+    reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")
+    """Gradients are reduced together up to this size; each tensor alone if left out."""

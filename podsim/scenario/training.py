@@ -1,0 +1,303 @@
+"""Scenarios of training, and what their sections have in common whatever the family of the model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field
+
+from podsim.scenario.activity import Activity
+from podsim.scenario.auto import AutoTrainingSpec
+from podsim.scenario.base import Spec
+from podsim.scenario.checks import replica_findings
+from podsim.scenario.faults import FaultSpec, fault_findings
+from podsim.scenario.families.base import BuiltModelSpec
+from podsim.scenario.precision import PrecisionSpec
+from podsim.scenario.quantity import Count, Flag, NumberFormat
+from podsim.scenario.scenario import Finding, Scenario
+from podsim.scenario.sections import AvailableMemory, Reserve
+from podsim.models.layers import Formats
+
+SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+_REFERENCE_OPTIMIZERS: Final = {"bert": ("lamb",), "resnet": ("sgd", "lars")}
+"""Optimizers of MLPerf's benchmarks. Source: [mlperf_training_rules]."""
+_IPUS_FED_WITH_IMAGES = 16  # by one process, in published runs of vision transformers
+
+
+class TrainingDataSpec(Spec):
+    """The training data."""
+
+    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "pixel_format", "prefetch_depth"})
+    """Keys that say how samples are fed, and nothing of what is learned."""
+
+    samples_per_epoch: Count | None = None
+    """Samples of the training set; needed for `run.epochs`."""
+
+    @property
+    def host_decodes(self) -> bool:
+        """Whether host servers decode each sample; otherwise they only send it."""
+        return False
+
+    @property
+    def ready_micro_batches(self) -> int:
+        """Micro-batches that wait ready in front of each replica."""
+        return 3
+
+
+class TrainingLayoutSpec(Spec):
+    """How the run is divided over IPUs."""
+
+    auto: ClassVar[type[AutoTrainingSpec]]
+    redone: ClassVar[str]
+    """What `recomputation` redoes, as it is written."""
+    undivided: ClassVar[dict[str, Any]] = {
+        "micro_batch_size": 1,
+        "accumulation_factor": 1,
+        "replication_factor": 1,
+    }
+    """What stands in the place of a division until it is chosen."""
+    micro_batch_size: Count
+    """Samples (sequences, packs or images) per run of the graph."""
+    accumulation_factor: Count
+    """Micro-batches per weight update."""
+    replication_factor: Count
+    """Data-parallel copies."""
+
+    @property
+    @abstractmethod
+    def ipus_per_replica(self) -> int:
+        """IPUs of one data-parallel copy."""
+
+    replicas_per_process: Count | None = None
+    """Replicas that one process on a host serves; those of the whole server if left out, of 16 IPUs for images."""
+
+    def served_replicas(self, spec: TrainingScenario) -> int:
+        """Replicas that one process on a host serves."""
+        if self.replicas_per_process:
+            return self.replicas_per_process
+        if spec.model.reads_images:
+            return max(1, _IPUS_FED_WITH_IMAGES // self.ipus_per_replica)
+        return -(-self.replication_factor // spec.system.own_host_count)
+
+    def host_process_count(self, spec: TrainingScenario) -> int:
+        """Processes on all hosts."""
+        return -(-self.replication_factor // self.served_replicas(spec))
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per weight update."""
+        return self.micro_batch_size * self.accumulation_factor * self.replication_factor
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether the forward pass is redone before the backward pass."""
+        return bool(getattr(self, "recomputation", None) == self.redone)
+
+    def merged_bytes(self, default_bytes: int) -> int:
+        """Up to which size gradients are reduced together, 0 for each tensor alone. [B]
+
+        Args:
+            default_bytes: The software stack's. [B]
+        """
+        return 0
+
+    @abstractmethod
+    def updates_per_call(self, spec: TrainingScenario) -> float:
+        """Weight updates that one call from the host runs, on average."""
+
+    def stage_count(self, model: BuiltModelSpec) -> int:
+        """Forward pipeline stages."""
+        return self.ipus_per_replica
+
+    def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
+        """What does not add up with model and run."""
+        yield from ()
+
+
+class OptimizerStateSpec(Spec):
+    """Where optimizer state lives."""
+
+    storage: Literal["in_processor_memory", "streaming_memory"] = "in_processor_memory"
+    """On chip, or in streaming memory and loaded for each weight update."""
+    replicated_tensor_sharding: Flag = True
+    """Whether each replica keeps a shard only."""
+
+
+class TrainingMemorySpec(Spec):
+    """How memory is used."""
+
+    state_can_move: ClassVar[bool] = False
+    """Whether optimizer state may live off the chip, or in shards."""
+    available_memory_proportion: AvailableMemory = 0.2
+    """Share of tile memory for the temporaries of an operation; one number, or one per IPU."""
+    reserve: Reserve | None = None
+    """Share of In-Processor-Memory left free; if left out none, or of a chosen division the software stack's."""
+
+    @property
+    def state(self) -> OptimizerStateSpec:
+        """Where optimizer state lives."""
+        return OptimizerStateSpec(replicated_tensor_sharding=False)
+
+    @property
+    def fetching_tiles(self) -> int:
+        """Tiles that fetch data while the others compute."""
+        return 0
+
+    def findings(self, tile_count: int) -> Iterator[Finding]:
+        """Problems of the memory section with the tiles of an IPU."""
+        yield from ()
+
+    def shares(self, ipu_count: int) -> tuple[float, ...]:
+        """The share for temporaries on each IPU of a replica."""
+        given = self.available_memory_proportion
+        return tuple(given) if isinstance(given, tuple) else (given,) * ipu_count
+
+
+class TrainingOptimizerSpec(Spec):
+    """The optimizer."""
+
+    kind: str
+    """Its name."""
+
+    @property
+    @abstractmethod
+    def state_formats(self) -> tuple[NumberFormat, ...]:
+        """Number formats of what is kept of each parameter."""
+
+    @property
+    def arithmetic(self) -> NumberFormat:
+        """Number format in which weights are updated."""
+        return "fp32"
+
+    @property
+    def clips_gradients(self) -> bool:
+        """Whether gradients are clipped by their global norm."""
+        return False
+
+
+class TrainingRunSpec(Spec):
+    """How long the run goes on."""
+
+    @property
+    @abstractmethod
+    def is_drawn(self) -> bool:
+        """Whether it ends as MLPerf's reference runs did."""
+
+    @property
+    @abstractmethod
+    def is_converged(self) -> bool:
+        """Whether it ends when the model has learned enough, and not after so much work."""
+
+    @property
+    @abstractmethod
+    def has_batch(self) -> bool:
+        """Whether its end is told with the batch size that it holds for."""
+
+    @abstractmethod
+    def without_end(self) -> Self:
+        """The same, when nothing is known of how long it goes on."""
+
+    @abstractmethod
+    def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
+        """What does not add up with data and batch."""
+
+    @property
+    def calls_per_epoch(self) -> int | None:
+        """Calls from the host per epoch, where the run is divided into such."""
+        return None
+
+    def update_count(self, spec: TrainingScenario) -> int | None:
+        """Weight updates of the run, if they follow from the scenario alone."""
+        return None
+
+
+class TrainingScenario(Scenario):
+    """One question about training: a model, a pod, and how the one runs on the other."""
+
+    activity: ClassVar[Activity] = Activity.TRAINING
+    model: BuiltModelSpec
+    """The model."""
+    data: TrainingDataSpec
+    """The data."""
+    parallelism: TrainingLayoutSpec
+    """How the run is divided over IPUs; `auto` to have it chosen."""
+    batch_size: Count | None = None
+    """Samples (sequences, packs or images) per weight update; needed where parallelism is `auto`, checked elsewhere."""
+    memory: TrainingMemorySpec
+    """How memory is used."""
+    optimizer: TrainingOptimizerSpec
+    """The optimizer."""
+    precision: PrecisionSpec = PrecisionSpec()
+    """Number formats."""
+    run: TrainingRunSpec | None = None
+    """Left out to get throughput alone."""
+    faults: tuple[FaultSpec, ...] = ()
+    """Parts of the pod that are slower than they should be."""
+
+    @property
+    def benchmark(self) -> str | None:
+        """Benchmark of MLPerf that this is by model, data and optimizer."""
+        name = self.model.benchmark_on(self.data)
+        return name if name and self.optimizer.kind in _REFERENCE_OPTIMIZERS[name] else None
+
+    @property
+    def formats(self) -> Formats:
+        """Number formats of the graph."""
+        return Formats(self.precision.activations, self.precision.gradient_accumulation)
+
+    def division_findings(self) -> Iterator[Finding]:
+        """Problems of replicas, batch, layers and host servers."""
+        yield from replica_findings(self.system, self.parallelism)
+        yield from self._shares()
+        yield from self._batch()
+        yield from self.parallelism.findings(self)
+        yield from self._norm()
+        if self.data.host_decodes:
+            yield from self._hosts()
+        used = self.parallelism.replication_factor * self.parallelism.ipus_per_replica
+        yield from fault_findings(self.faults, self.system, used, has_run=self.run is not None)
+
+    def model_findings(self) -> Iterator[Finding]:
+        """Problems of memory, run and data."""
+        yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
+        if self.run is not None:
+            yield from self.run.findings(self)
+        yield from self.model.findings(self)
+
+    def _shares(self) -> Iterator[Finding]:
+        given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica
+        if isinstance(given, tuple) and len(given) != count:
+            yield (
+                ("memory", "available_memory_proportion"),
+                f"{len(given)} numbers for {count} IPUs of a replica",
+                f"give one number, or {count}",
+            )
+
+    def _batch(self) -> Iterator[Finding]:
+        batch = self.parallelism.batch_size
+        if self.batch_size not in (None, batch):
+            yield (
+                ("batch_size",),
+                f"{self.batch_size} is not micro_batch_size x accumulation_factor x replication_factor = {batch}",
+                f"leave it out, write {batch}, or write `parallelism: auto`",
+            )
+
+    def _norm(self) -> Iterator[Finding]:
+        replicas, together = self.parallelism.replication_factor, self.model.norm_replicas
+        if replicas % together:
+            yield (
+                ("model", "norm", "replicas"),
+                f"{replicas} replicas cannot be divided into groups of {together} for batch norm",
+                f"use a number that divides {replicas}",
+            )
+
+    def _hosts(self) -> Iterator[Finding]:
+        hosts, replicas = self.system.own_host_count, self.parallelism.replication_factor
+        if replicas % hosts and hosts % replicas:
+            yield (
+                ("system", "host_count"),
+                f"{replicas} replicas cannot be divided among {hosts} host servers",
+                f"use a number of servers that divides {replicas}",
+            )

@@ -1,0 +1,153 @@
+"""Cycle estimates of vertices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from podsim.scenario.base import Spec
+from podsim.scenario.conv_vertices import (
+    AmpVertex,
+    ByFormat,
+    ElementsByFormat,
+    HmacVertex,
+    Nx1Vertex,
+    OuterProductVertex,
+    Pair,
+    SlicVertex,
+    VmacVertex,
+)
+from podsim.scenario.quantity import Basis, Count, CountOrZero, Info
+
+
+class Call(Spec):
+    """Starting programs."""
+
+    launch: CountOrZero
+    """Supervisor cycles to start the workers."""
+    copy_cycles: CountOrZero = Field(alias="copy")
+    """Cycles of an on-tile copy call, data apart."""
+
+
+class PoolVertex(Spec):
+    """Pooling, in worker cycles."""
+
+    row: CountOrZero
+    """A row of outputs."""
+    forward_tap: CountOrZero
+    """A vector and position of the window, forward."""
+    backward_tap: CountOrZero
+    """The same, backward."""
+
+
+class TransformVertex(Spec):
+    """Copies that fold or regroup an operand."""
+
+    cycles: CountOrZero
+    """Cycles per step."""
+    elements: Count
+    """Elements per step."""
+
+
+class ReductionVertex(Spec):
+    """Sums of partial results."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Worker cycles of a call."""
+    cycles_per_partial: Count
+    """Worker cycles per vector and partial."""
+    output_overhead: ByFormat
+    """Worker cycles per output vector."""
+    output_vector: ElementsByFormat
+    """Elements per output vector."""
+    two_stage_depth: Count
+    """Partials from which two stages are used."""
+    three_stage_depth: Count
+    """Partials from which three stages are used."""
+    general_fixed: CountOrZero
+    """Cycles of a general reduction beside its supersteps and its data."""
+
+
+class SliceVertex(Spec):
+    """Dynamic slices of serialised operands."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Worker cycles of a call."""
+    elements_per_cycle: Count
+    """Elements copied per cycle and tile."""
+
+
+class GatherVertex(Spec):
+    """Row look-ups and row updates, in worker cycles."""
+
+    worker_fixed: CountOrZero
+    """Set-up of a look-up."""
+    per_index: CountOrZero
+    """A row that lies on this tile."""
+    cycles_per_pair: CountOrZero
+    """Two elements of such a row."""
+    skip: CountOrZero
+    """A row that lies elsewhere."""
+    update_worker_fixed: CountOrZero
+    """Set-up of an update."""
+    update_per_index: CountOrZero
+    """A row to update on this tile."""
+    update_cycles_per_atom: CountOrZero
+    """A 32-bit word of such a row."""
+    update_skip: CountOrZero
+    """A row to update that lies elsewhere."""
+
+
+class ElementwiseVertex(Spec):
+    """One elementwise vertex: [worker cycles, elements] per step."""
+
+    half: Pair
+    """Half precision."""
+    single: Pair
+    """Single precision."""
+    fixed: CountOrZero
+    """Worker cycles before the first step."""
+
+
+class Vertices(Spec):
+    """All vertices of one generation of tiles; one source for the whole file."""
+
+    kind: Literal["vertices"] = "vertices"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    source: str
+    """Key of the bibliography."""
+    basis: Basis
+    """Where the cycles come from."""
+    call: Call
+    """Starting programs."""
+    amp: AmpVertex
+    """The matrix vertex."""
+    nx1: Nx1Vertex
+    """The matrix vertex for spatial kernels."""
+    slic: SlicVertex
+    """Short kernels of grouped convolutions."""
+    vmac: VmacVertex
+    """Vector multiply-adds over groups."""
+    hmac: HmacVertex
+    """Dot products."""
+    outer_product: OuterProductVertex
+    """A single input channel."""
+    pool: PoolVertex
+    """Pooling."""
+    transform: Annotated[TransformVertex, Info("the software stack says what copies cost")]
+    """Copies of operands."""
+    reduction: ReductionVertex
+    """Sums of partials."""
+    slice: SliceVertex
+    """Serialised operands."""
+    gather: GatherVertex
+    """Rows of tables."""
+    elementwise: dict[str, ElementwiseVertex]
+    """Elementwise vertices by function."""

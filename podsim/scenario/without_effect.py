@@ -1,0 +1,111 @@
+"""Keys that are right and change nothing in what is asked: a result tells them, so that nobody counts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsim.scenario.activity import Activity
+from podsim.scenario.document import KeyPath
+from podsim.scenario.load import LoadedScenario
+
+_TRAINING: Final = (
+    "attention_copies",
+    "checkpoint",
+    "code_memory_per_tile",
+    "collation_time_per_sample",
+    "collective_both_ways_along_torus",
+    "evaluation",
+    "evaluation_call",
+    "gateway_hops",
+    "host_call",
+    "one_update_per_call",
+    "recompute_last_segment",
+    "reduction_merge_size",
+    "schedule",
+    "setup",
+    "sharding_threshold",
+    "update_first_ipu_apart",
+    "validation_setup",
+)
+_INFERENCE: Final = ("inference_code_memory_per_tile",)
+_GENERATION: Final = ("sampling_per_logit", "token_call")
+_COLLECTIVES: Final = ("collective_both_ways", "collective_link_share", "collective_step_latency")
+_OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
+    Activity.TRAINING: (*_INFERENCE, *_GENERATION, "forward_call", "forward_exchange"),
+    Activity.FORWARD: (*_TRAINING, *_GENERATION, *_COLLECTIVES),
+    Activity.GENERATION: (*_TRAINING, "forward_exchange", "process_input_bandwidth"),
+}
+"""Keys of a software stack that belong to other activities."""
+_HEADS: Final = "the head of `task: {}` has none"
+_Found = Iterator[tuple[KeyPath, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutEffect:
+    """A key that was written and changes nothing.
+
+    Attributes:
+        key: Its key path.
+        reason: Why.
+    """
+
+    key: str
+    reason: str
+
+
+def without_effect(loaded: LoadedScenario) -> tuple[WithoutEffect, ...]:
+    """Keys that were written beside or in a scenario and change nothing in what it asks."""
+    found = ((path, reason) for path, reason in _rules(loaded.spec) if _is_written(loaded, path))
+    return tuple(WithoutEffect(".".join(map(str, path)), reason) for path, reason in found)
+
+
+def _is_written(loaded: LoadedScenario, path: KeyPath) -> bool:
+    """Whether the scenario itself has a key, or what was laid over it, rather than a file that it names."""
+    document = loaded.document
+    if document.at(path) in (None, False, 0):
+        return False  # what is not there is not missed either
+    place = document.places.get(path, "")
+    own = loaded.inputs[0][0] if loaded.written.path else ""
+    return not any(place.startswith(f"{file}:") for file, _ in loaded.inputs if file != own)
+
+
+def _rules(spec: Any) -> _Found:
+    for key in _OTHERS[spec.activity]:
+        yield ("software", key), f"it belongs to other activities than {spec.activity.words}"
+    yield from _of_bert(spec.model) if spec.model.kind == "bert" else ()
+    if spec.activity is Activity.FORWARD:
+        yield from _of_forward_passes()
+    elif spec.activity is Activity.GENERATION:
+        yield from _of_generation(spec)
+    elif spec.parallelism.replication_factor == 1:
+        yield ("memory", "optimizer_state", "replicated_tensor_sharding"), "there is one replica"
+
+
+def _of_bert(model: Any) -> _Found:
+    """Parts of the heads for pre-training."""
+    if model.task != "pretraining":
+        for key in ("mlm_transform", "next_sentence"):
+            yield ("model", key), _HEADS.format(model.task)
+    if model.task == "span":
+        yield ("model", "pooler"), _HEADS.format(model.task)
+    elif model.task == "pretraining" and not model.next_sentence:
+        yield ("model", "pooler"), "it belongs to the next-sentence head"
+
+
+def _of_forward_passes() -> _Found:
+    yield ("data", "dropout"), "forward passes drop nothing"
+    yield ("data", "attention_dropout"), "forward passes drop nothing"
+    yield ("data", "samples_per_epoch"), "forward passes have no epochs"
+    yield ("model", "norm", "replicas"), "forward passes fold batch norms into the weights"
+
+
+def _of_generation(spec: Any) -> _Found:
+    if spec.memory.weights == "resident":
+        yield ("memory", "io_tiles"), "no weights are streamed; these tiles are only missing from the others"
+    if spec.generation.kv_cache != "none":
+        yield ("software", "sampling_per_logit"), "it belongs to decoding without kept keys and values"
+        yield ("software", "forward_call"), "it belongs to decoding without kept keys and values"
+    elif None not in (spec.software.sampling_per_logit_s, spec.software.forward_call_s):
+        yield ("software", "token_call"), "decoding without kept keys and values calls once and samples each logit"

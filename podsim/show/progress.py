@@ -1,0 +1,47 @@
+"""Progress of work that takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from podsim.format import format_duration_s
+
+_EVENTS_PER_S: Final = {True: 5_000_000, False: 100_000}  # compiled or not; only how long to wait depends on it
+_LONG_S: Final = 10
+_PARTS: Final = 100
+
+
+def track(names: Sequence[str], what: str) -> Iterator[str]:
+    """Pass names on, with a bar on standard error that vanishes at the end; silent if that is no terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=len(names))
+        for name in names:
+            bar.update(task, description=f"{what} {name}")
+            yield name
+            bar.advance(task)
+
+
+def follow(event_count: int, say: Callable[[str], None], *, is_compiled: bool) -> Iterable[int]:
+    """Estimate the time of a simulation; if it is long, say so at once and show a bar.
+
+    Args:
+        event_count: How many events there will be, roughly.
+        say: Is told.
+        is_compiled: Whether the compiled engine runs them.
+
+    Returns:
+        Numbers of events after which to look again.
+    """
+    seconds = event_count / _EVENTS_PER_S[is_compiled]
+    if seconds <= _LONG_S:
+        return ()
+    # The compiled engine spares itself what it sees to be alike.
+    about = "at most about" if is_compiled else "about"
+    say(f"simulating about {event_count:,} events, which takes {about} {format_duration_s(seconds, 2)}")
+    parts = track([f"{part} %" for part in range(_PARTS)], "simulated")
+    return (event_count // _PARTS for _ in parts)

@@ -1,0 +1,67 @@
+"""Warnings: what a reader must know before using the numbers of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from podsim.engine import Trace
+from podsim.placement import Plan
+from podsim.placement.fit import misfit_text, overflow
+from podsim.placement.memory import IpuMemory
+from podsim.program.compile import replicas_of
+from podsim.program.feed import HOST_WAIT, Feed
+from podsim.program.replicas import Replicas
+from podsim.format import format_percent
+
+_SHORT_WAIT: Final = 0.05
+_CURES: Final = {
+    "decode": ("host servers", "more servers or faster decoding"),
+    "process": ("processes on hosts", "more of them or smaller samples"),
+    "network": ("network cards of host servers", "more servers or faster cards"),
+    "host_link": ("host links", "faster host links or smaller samples"),
+}
+_STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
+
+
+def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
+    """By how much a division does not fit that is simulated all the same."""
+    if not all(ipu.fits for ipu in memory):
+        share = format_percent(overflow(memory) - 1)
+        yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
+
+
+def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
+    """How much of the speed of a chosen division rests on a last segment that is not redone.
+
+    Where it starts was chosen for that; no published run tells what it costs to let it start earlier.
+    """
+    last = plan.stages[-1]
+    if not plan.layout.recompute or last.recomputed == last.stage.segments or plan.software.recompute_last_segment:
+        return
+    segment = last.stage.segments[-1]
+    cycles = sum(last.blocks[name].forward_account.cycles for name in segment.blocks) * segment.count
+    spared_s = cycles * plan.layout.accumulation_factor / plan.system.machine.ipu.clock_hz
+    share = format_percent(spared_s / (update_s + spared_s))
+    yield (
+        f"the advantage of this division is an upper bound: its last segment, from `{segment.blocks[0]}` on, is not "
+        f"redone (software.recompute_last_segment), which spares {share} of a weight update; no published run starts "
+        "that segment as early as memory would allow"
+    )
+
+
+def warnings_of(plan: Plan, trace: Trace) -> Iterator[str]:
+    """All warnings about a weight update."""
+    yield from misfits(plan.memory)
+    yield from waits(plan, replicas_of(plan), trace)
+
+
+def waits(plan: Plan, replicas: Replicas, trace: Trace) -> Iterator[str]:
+    """What keeps IPUs waiting for data, if they wait long."""
+    lanes = [trace.lanes[f"ipu{ipu}"] for ipu in range(plan.layout.ipus_per_replica)]
+    # One IPU of a replica takes the data; those behind it wait for what it hands on.
+    share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
+    if share > _SHORT_WAIT:
+        channel = Feed(plan, replicas).slowest_channel
+        who, cure = _CURES.get(channel.rpartition("/")[2], _STREAMING)
+        yield f"{who} set the pace: IPUs wait for data {format_percent(share)} of the time; {cure} would help"

@@ -1,5 +1,0 @@
-"""Many scenarios: a study names keys and values, and every combination becomes a row of one table."""
-
-from podsim.sweeps.run import Swept, sweep
-
-__all__ = ["Swept", "sweep"]

@@ -1,0 +1,174 @@
+"""Splits of a convolution and what they cost, for one vertex and one way to transform the operands.
+
+Source: [poplibs_poplin] for the objective, the vertices and the transforms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.tiles.amp import amp_vertex_cycles
+from podsim.tiles.conv_method import Method, copy_cycles
+from podsim.tiles.conv_rows import Rows, input_positions, kernel_share, row_splits
+from podsim.tiles.conv_vertices import (
+    TileShare,
+    hmac_cycles,
+    nx1_cycles,
+    outer_product_cycles,
+    slic_cycles,
+    vmac_cycles,
+)
+from podsim.tiles.split import (
+    ROW_PART_DIVISORS,
+    distinct_parts,
+    final_cast_cycles,
+    slice_cycles,
+    sum_partials,
+)
+from podsim.tiles.vector import ceil_div
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import DTYPE_BYTES, result_dtype
+
+KINDS = ("matmul", "reduction", "exchange", "rearrange", "superstep")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Splits of one method; every field is an integer array of the same length but the first."""
+
+    rows: Rows
+    index: NDArray[Any]
+    groups: NDArray[Any]
+    out: NDArray[Any]
+    inner: NDArray[Any]
+    kernel: NDArray[Any]
+    out_slices: NDArray[Any]
+    in_slices: NDArray[Any]
+    group_share: NDArray[Any]
+    out_share: NDArray[Any]
+    in_share: NDArray[Any]
+    kernel_share: NDArray[Any]
+
+
+def splits_of(ipu: Ipu, method: Method, dtype: str, partials: str, slices: Sequence[tuple[int, int]]) -> Candidates:
+    """All splits of a method worth costing."""
+    rows = row_splits(ipu, method, dtype, partials)
+    splits = [_splits_of_slice(ipu, method, rows, *pair) for pair in slices]
+    return Candidates(rows, *np.concatenate(splits, axis=1))
+
+
+def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_slices: int) -> NDArray[Any]:
+    """The lines of `Candidates` behind the first, for one way of slicing serially."""
+    shape = method.shape
+    group_sets = ceil_div(shape.groups, method.group_grain)
+    out_grains = ceil_div(ceil_div(shape.out_channels, out_slices), method.out_grain)
+    in_grains = ceil_div(ceil_div(shape.in_channels, in_slices), method.in_grain)
+    # The last axis of a kernel stays whole.
+    kernel_rows = shape.kernel[0] if len(shape.kernel) > 1 else 1
+    lengths = (group_sets, out_grains, in_grains, kernel_rows)
+    grid = np.meshgrid(*(distinct_parts(length, ipu.tile.count) for length in lengths), indexing="ij")
+    parts = np.stack([axis.ravel() for axis in grid])
+    parts = parts[:, parts.prod(axis=0) <= ipu.tile.count]
+    budget = ipu.tile.count // parts.prod(axis=0)
+    choices = [rows.within(np.maximum(budget // divisor, 1)) for divisor in ROW_PART_DIVISORS]
+    index = np.concatenate(choices)
+    parts = np.tile(parts, len(index))
+    shares = [ceil_div(length, part) for length, part in zip(lengths, parts, strict=True)]
+    one = np.ones_like(parts[0])
+    return np.stack((index.ravel(), *parts, one * out_slices, one * in_slices, *shares))
+
+
+def cost_of(
+    ipu: Ipu, method: Method, c: Candidates, dtype: str, partials: str, copy_cycles_per_byte: float | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cycles of every candidate by kind, in the order of `KINDS`, and its temporaries. [cycles], [B]"""
+    shape, rows, operand = method.shape, c.rows, DTYPE_BYTES[dtype]
+    batch, field = rows.batch[c.index], rows.field[:, c.index]
+    # Only the first axis of a kernel is ever split; for a flat shape it stands for the kernel of one.
+    first = c.kernel_share if len(shape.kernel) > 1 else np.full_like(c.kernel_share, math.prod(shape.kernel))
+    groups = np.minimum(c.group_share * method.group_grain, shape.groups)
+    in_channels, out_channels = c.in_share * method.in_grain, c.out_share * method.out_grain
+    positions = batch * field.prod(axis=0)
+    left = groups * in_channels * input_positions(shape, batch, field, first)
+    owned = groups * in_channels * rows.owned[c.index] // (c.out * c.kernel)
+    right = groups * in_channels * out_channels * first * math.prod(shape.kernel[1:])
+    result = groups * out_channels * positions
+    bus = np.where(c.out % ipu.exchange.tiles_per_bus == 0, ipu.exchange.tiles_per_bus, 1)
+    received = np.maximum(left - owned, 0)
+    tiles = rows.tiles[c.index]
+    exchange = ceil_div(received * operand, ipu.exchange.bytes_per_cycle * bus)
+    exchange = exchange + ceil_div(right * operand * (tiles - 1) // tiles, ipu.exchange.bytes_per_cycle)
+    sums, sums_exchange, stages = sum_partials(ipu, result, c.inner * c.kernel, partials)
+    serial = c.out_slices * c.in_slices
+    copies = copy_cycles(ipu, method.moved_count, dtype, copy_cycles_per_byte)
+    slices = slice_cycles(ipu, shape.weight_count, shape.result_count, c.out_slices, c.in_slices, result_dtype(dtype))
+    parts = (
+        serial * _vertex_cycles(ipu, method, c, first, positions, dtype, partials),
+        serial * sums,
+        serial * (exchange + sums_exchange),
+        copies + serial * slices + final_cast_cycles(ipu, shape.result_count, result_dtype(dtype), partials),
+        (serial * (2 + stages) + 2 * (copies > 0)) * ipu.superstep.overhead_cycles,
+    )
+    running = operand * (np.where(received > 0, left, 0) + np.where(tiles > 1, right, 0))
+    running = running + ceil_div(method.moved_count, ipu.tile.count) * operand + DTYPE_BYTES[partials] * result
+    reducing = np.where(c.inner * c.kernel > 1, 2, 1) * DTYPE_BYTES[partials] * result
+    return np.stack(parts).astype(float), np.maximum(running, reducing)
+
+
+def _vertex_cycles(
+    ipu: Ipu, method: Method, c: Candidates, first: Any, positions: Any, dtype: str, partials: str
+) -> NDArray[Any]:
+    """Cycles of the fullest tile's vertex, none faster than the peak of the tiles in use."""
+    tiles = c.groups * c.rows.tiles[c.index] * c.kernel * c.inner * c.out * c.out_slices * c.in_slices
+    products = method.shape.flop / 2 / tiles
+    estimate = _estimate(ipu, method, c, first, positions, dtype, partials)
+    return np.asarray(np.maximum(estimate, products / ipu.products_per_cycle(dtype)))
+
+
+def _estimate(
+    ipu: Ipu, method: Method, c: Candidates, first: Any, positions: Any, dtype: str, partials: str
+) -> NDArray[Any]:
+    """What the library estimates for the vertex."""
+    share = _tile_share(method, c, first, positions)
+    match method.vertex:
+        case "slic":
+            phases = np.minimum(method.shape.dilation[-1], c.rows.field[-1, c.index])
+            return slic_cycles(ipu, share, c.rows.slowest[c.index], method.in_grain, phases)
+        case "vmac":
+            return vmac_cycles(ipu, share, method.group_grain)
+        case "hmac":
+            return hmac_cycles(ipu, share)
+        case "outer_product":
+            return outer_product_cycles(ipu, share)
+    pointwise = amp_vertex_cycles(ipu, positions, share.in_groups, share.out_groups, share.conv_groups, dtype, partials)
+    if not method.shape.kernel:
+        return pointwise
+    workers = c.rows.slowest[c.index], c.rows.fastest[c.index]
+    spatial = nx1_cycles(ipu, share, workers, method.filter_height, dtype, partials)
+    undilated = math.prod(method.shape.dilation) == 1 and method.filter_height == 1
+    return np.where(undilated & (share.kernel_rows * share.kernel_width == 1), pointwise, spatial)
+
+
+def _tile_share(method: Method, c: Candidates, first: Any, positions: Any) -> TileShare:
+    """The fullest tile's share; kernel positions are those that one output meets, for `amp` and `slic` all."""
+    shape, one = method.shape, np.ones_like(c.index)
+    if method.vertex in ("vmac", "hmac"):
+        sizes = [first, *shape.kernel[1:]][: len(shape.kernel)]
+        met = [ceil_div(size, dilation) * one for size, dilation in zip(sizes, shape.dilation, strict=True)]
+    else:
+        met = kernel_share(shape, c.rows.field[:, c.index], first)
+    row_counts = [ceil_div(met[0], method.filter_height), *met[1:-1]] if len(met) > 1 else []
+    return TileShare(
+        conv_groups=c.group_share,
+        in_groups=c.in_share,
+        out_groups=c.out_share,
+        positions=positions,
+        kernel_rows=math.prod(row_counts, start=one),
+        kernel_width=met[-1] if met else one,
+    )

@@ -1,0 +1,180 @@
+"""The ways to compute a convolution: a vertex, and transforms that bring the operands into its form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+from podsim.tiles.conv_shape import ConvShape
+from podsim.tiles.vector import ceil_div
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import DTYPE_BYTES
+
+Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
+_FILTER_HEIGHTS = (1, 2, 4)
+_FEWEST_CHANNELS = 4
+"""Channels that the matrix unit takes at least, and up to which other vertices can be cheaper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A vertex with the shape it computes.
+
+    Attributes:
+        vertex: Its kind.
+        shape: The convolution after the transforms.
+        transform: The transforms in words, empty without any.
+        moved_count: Elements copied because of them.
+        group_grain: Groups that the vertex takes at once.
+        in_grain: Input channels that it takes at once.
+        out_grain: Output channels that it takes at once.
+        filter_height: Kernel rows that the matrix unit holds at once.
+    """
+
+    vertex: Vertex
+    shape: ConvShape
+    transform: str = ""
+    moved_count: int = 0
+    group_grain: int = 1
+    in_grain: int = 1
+    out_grain: int = 1
+    filter_height: int = 1
+
+
+def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
+    """All methods worth costing; FP8 is for the matrix unit alone."""
+    hmac = ipu.vertices.hmac
+    direct, moved = shape.without_empty_positions(), _compacted_count(shape) + _unarranged_count(shape)
+    if dtype == "fp16":
+        yield from _half_only(ipu, direct, moved)
+    for transform, form, moved in _forms(ipu, shape, dtype):
+        yield from _amp(ipu, form, transform, moved, dtype)
+        few = dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS
+        if few and (not transform or form.is_pointwise):
+            yield Method(
+                vertex="hmac",
+                shape=form,
+                transform=transform,
+                moved_count=moved,
+                in_grain=hmac.half_products_per_cycle if dtype == "fp16" else hmac.single_products_per_cycle,
+            )
+
+
+def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float | None) -> float:
+    """One call that copies elements into another order on all tiles, with their exchange. [cycles]
+
+    Source: [poplibs_poplin] for the rate where none is given: 1.25·bytes/min(8, element size).
+    """
+    if not element_count:
+        return 0.0
+    share, vertex = ceil_div(element_count, ipu.tile.count), ipu.vertices.transform
+    byte_count = share * DTYPE_BYTES[dtype]
+    copies = (
+        ceil_div(share * vertex.cycles, vertex.elements) if cycles_per_byte is None else byte_count * cycles_per_byte
+    )
+    return float(ipu.vertices.call.copy_cycles + copies + ceil_div(byte_count, ipu.exchange.bytes_per_cycle))
+
+
+def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvShape, int]]:
+    """Transforms in words, the shape after them and the elements copied."""
+    direct = shape.without_empty_positions()
+    always = _compacted_count(shape) + _unarranged_count(replace(shape, input_arranged=True))
+    unmoved_input = 0 if shape.input_arranged else shape.input_count
+    sampled = any(k == 1 < s for k, s in zip(direct.kernel, direct.stride, strict=True))
+    for axes in _foldable(direct):
+        folded = direct.folded(axes)
+        if folded.is_pointwise:
+            folded = folded.flattened()
+        input_count = folded.input_count if axes or (sampled and folded.is_pointwise) else unmoved_input
+        weights = folded.weight_count if axes and shape.weights_arranged else 0
+        words = f"fold kernel axes {axes}" if axes else ""
+        yield words, folded, always + input_count + weights
+        if folded.is_pointwise and not (shape.input_arranged or shape.weights_arranged):
+            # A swapped product leaves its result in the order of the weights [poplibs_poplin].
+            saved = 0 if shape.result_arranged else shape.result_count
+            yield f"{words}, swap operands", folded.swapped(), always + input_count - saved
+    factor = _combined_groups(ipu, shape, dtype)
+    if factor > 1:
+        combined = direct.combined(factor)
+        moved = combined.input_count + combined.weight_count + combined.result_count
+        combined = combined.flattened() if combined.is_pointwise else combined
+        yield f"combine {factor} groups", combined, _compacted_count(shape) + moved
+
+
+def _foldable(shape: ConvShape) -> Iterator[tuple[int, ...]]:
+    """Sets of axes whose kernel positions can become channels; zeros of a dilation would become work."""
+    axes = [a for a, (size, d) in enumerate(zip(shape.kernel, shape.dilation, strict=True)) if size > 1 and d == 1]
+    if math.prod(shape.field) == 1 and len(axes) == len(shape.kernel):
+        yield tuple(axes)  # Under a kernel that never moves the input is not repeated.
+        return
+    for count in range(len(axes) + 1):
+        yield from combinations(axes, count)
+
+
+def _combined_groups(ipu: Ipu, shape: ConvShape, dtype: str) -> int:
+    """Groups, a power of two, that together still need no more than one block of channels."""
+    channels = max(shape.in_channels, shape.out_channels)
+    return 1 << (min(ipu.amp.in_channels(dtype) // channels, shape.groups) or 1).bit_length() - 1
+
+
+def _unarranged_count(shape: ConvShape) -> int:
+    """Elements of operands and result that must move whichever way is taken."""
+    moved = (
+        (shape.input_arranged, shape.input_count),
+        (shape.weights_arranged, shape.weight_count),
+        (shape.result_arranged, shape.result_count),
+    )
+    return sum(count for arranged, count in moved if not arranged)
+
+
+def _compacted_count(shape: ConvShape) -> int:
+    """Results that are computed without the empty positions between them and then put apart."""
+    compact = shape.without_empty_positions()
+    return 0 if compact.field == shape.field else compact.result_count
+
+
+def _amp(ipu: Ipu, shape: ConvShape, transform: str, moved: int, dtype: str) -> Iterator[Method]:
+    """The matrix unit, with its input channels given to one, two or four rows of the kernel."""
+    grain = ipu.amp.in_channels(dtype)
+    least = None
+    for height in _FILTER_HEIGHTS:
+        if height > 1 and (len(shape.kernel) < 2 or shape.kernel[0] == 1 or grain // height < _FEWEST_CHANNELS):
+            return
+        blocks = ceil_div(shape.in_channels, grain // height) * ceil_div(shape.kernel[0] if shape.kernel else 1, height)
+        if least is not None and blocks >= least:
+            continue
+        least = blocks
+        yield Method(
+            vertex="amp",
+            shape=shape,
+            transform=transform,
+            moved_count=moved,
+            in_grain=grain // height,
+            out_grain=ipu.amp.half_conv_units,
+            filter_height=height,
+        )
+
+
+def _half_only(ipu: Ipu, shape: ConvShape, moved: int) -> Iterator[Method]:
+    """Vertices that exist for half operands alone."""
+    slic, vmac = ipu.vertices.slic, ipu.vertices.vmac
+    widest = max(shape.in_channels, shape.out_channels)
+    dense = bool(shape.kernel) and math.prod(shape.kernel_dilation) == 1 and shape.stride[-1] <= 2
+    if shape.groups > 1 and widest <= slic.channels and dense:
+        channels = 1 << (widest - 1).bit_length()
+        yield Method(
+            vertex="slic",
+            shape=shape,
+            moved_count=moved,
+            group_grain=slic.channels // channels,
+            in_grain=channels,
+            out_grain=channels,
+        )
+    if shape.groups > 1 and shape.out_channels == 1:
+        for width in (vmac.half_width, 2 * vmac.half_width):
+            yield Method(vertex="vmac", shape=shape, moved_count=moved, group_grain=width)
+    if shape.in_channels == 1 and shape.is_pointwise:
+        yield Method(vertex="outer_product", shape=shape.flattened(), moved_count=moved)

@@ -1,0 +1,189 @@
+"""Vertices of convolutions: cycles of one tile's share.
+
+Source: [poplibs_poplin], performance estimates of the partial convolutions. Integer arrays give arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.tiles.amp import weight_load_cycles
+from podsim.tiles.vector import ceil_div
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import DTYPE_BYTES
+
+Cycles = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSegments:
+    """Output rows of one tile, shared out evenly to its workers, one line per worker.
+
+    Attributes:
+        width: Positions of a whole row.
+        first: Positions of the row that another worker began.
+        whole: Rows that are done whole.
+        last: Positions of the row that is left to the next worker.
+    """
+
+    width: NDArray[Any]
+    first: NDArray[Any]
+    whole: NDArray[Any]
+    last: NDArray[Any]
+
+    def worker_cycles(self, segment_cycles: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """What a cost per segment comes to for each worker."""
+        ends = [np.where(end > 0, segment_cycles(end), 0) for end in (self.first, self.last)]
+        return np.asarray(ends[0] + self.whole * segment_cycles(self.width) + ends[1])
+
+
+def row_segments(worker_count: int, rows: Any, width: Any) -> RowSegments:
+    """Segments of each worker when it takes an equal share of all positions.
+
+    >>> segments = row_segments(6, 4, 9)
+    >>> [int(n) for n in segments.first], [int(n) for n in segments.last]
+    ([0, 3, 6, 0, 3, 6], [6, 3, 0, 6, 3, 0])
+    """
+    begin = np.arange(worker_count).reshape(-1, *[1] * np.ndim(rows)) * rows
+    end = begin + rows
+    begun, ended = begin % worker_count, end % worker_count
+    cut_begin, cut_end = begun * width // worker_count, ended * width // worker_count
+    one_row = begin // worker_count == end // worker_count
+    first = np.where(one_row | (begun == 0), 0, width - cut_begin)
+    whole = np.where(one_row, 0, end // worker_count - ceil_div(begin, worker_count))
+    return RowSegments(np.asarray(width), first, whole, np.where(one_row, cut_end - cut_begin, cut_end))
+
+
+def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str) -> tuple[Cycles, Cycles]:
+    """Slowest and fastest worker for one position of the kernel and one block of channels. [worker cycles]"""
+    vertex, half = ipu.vertices.nx1, dtype != "fp32"
+    more = vertex.half_partials if partials == "fp16" else 0
+    table = np.array(vertex.half_segment if half else vertex.single_segment)
+    table[2] += more
+    table += vertex.segment - vertex.segment_saving
+    slope = ipu.amp.cycles_per_position(dtype, partials)
+    cycles = segments.worker_cycles(
+        lambda n: np.maximum(table[np.minimum(n, 3)] + slope * np.maximum(n - 3, 0), slope * n)
+    )
+    cycles = cycles + vertex.worker + more
+    return cycles.max(axis=0), cycles.min(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class TileShare:
+    """One tile's share of a convolution.
+
+    Attributes:
+        conv_groups: Convolution groups.
+        in_groups: Grains of input channels.
+        out_groups: Grains of output channels.
+        positions: Output positions of a group and channel.
+        kernel_rows: Rows of the kernel, in one row of it counts as one.
+        kernel_width: Positions of a row of the kernel.
+    """
+
+    conv_groups: Any
+    in_groups: Any
+    out_groups: Any
+    positions: Any
+    kernel_rows: Any
+    kernel_width: Any
+
+
+def nx1_cycles(
+    ipu: Ipu, share: TileShare, workers: tuple[Any, Any], filter_height: int, dtype: str, partials: str
+) -> Cycles:
+    """The matrix vertex for spatial kernels. [cycles]
+
+    Args:
+        ipu: The chip.
+        share: What the tile does; `kernel_rows` in steps of the filter height.
+        workers: Cycles of the slowest and the fastest worker, see `nx1_worker_cycles`.
+        filter_height: Kernel rows that the unit holds at once: 1, 2 or 4.
+        dtype: Format of the operands.
+        partials: Format of the partial results.
+    """
+    v, count = ipu.vertices.nx1, ipu.tile.worker_count
+    passes, load = weight_load_cycles(ipu, dtype, partials)
+    load += v.filter_load.of(filter_height) + v.pass_
+    taps = share.kernel_rows * share.kernel_width
+    slowest, fastest = workers
+    inner = share.kernel_rows * v.kernel_row + taps * (v.kernel_position + passes * load)
+    inner = inner + taps * passes * np.maximum(count * slowest, count * fastest + v.tail)
+    per_group = v.conv_group + share.in_groups * (v.in_group + share.out_groups * (v.out_group + inner))
+    fixed = v.fixed + count * v.worker_fixed
+    return np.asarray(fixed + _zero_cycles(ipu, share, partials) + share.conv_groups * per_group)
+
+
+def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
+    """Clearing of the partials before a vertex adds to them."""
+    v, groups, outs = ipu.vertices.nx1, share.conv_groups, share.out_groups
+    per_vector = ipu.tile.vector_width_bytes // DTYPE_BYTES[partials]
+    elements = ceil_div(share.positions, ipu.tile.worker_count) * ipu.amp.half_conv_units
+    clear = ipu.tile.worker_count * outs * groups * (ceil_div(elements, per_vector) + v.zero_worker)
+    calls = groups * (v.zero_call * outs + v.zero_loop * (outs - 1) + v.zero_end)
+    return clear + calls + v.zero_loop * (groups - 1) + v.zero_end
+
+
+def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: str) -> Cycles:
+    """Slowest worker for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
+    vertex = ipu.vertices.slic
+    passes = vertex.passes.of(partials)
+    short, slope = vertex.row_positions.of(stride), vertex.row_cycles_per_position.of(stride)
+    cycles = segments.worker_cycles(
+        lambda n: vertex.work_item + passes * (vertex.row + slope * np.maximum(n - short, 0))
+    )
+    return np.asarray(cycles.max(axis=0))
+
+
+def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, phases: Any = 1) -> Cycles:
+    """Short kernels of grouped convolutions. [cycles]
+
+    Args:
+        ipu: The chip.
+        share: What the tile does; `conv_groups` counts sets of groups with 4 channels together.
+        slowest_worker: See `slic_worker_cycles`.
+        channels: Channels of a group: 1, 2 or 4.
+        phases: Sub-kernels into which zeros between the inputs of a row divide a row of the kernel.
+    """
+    vertex = ipu.vertices.slic
+    sub_kernels = share.kernel_rows * phases * ceil_div(ceil_div(share.kernel_width, phases), vertex.kernel_width)
+    load = vertex.weight_load[channels.bit_length() - 1]
+    per_part = vertex.sub_kernel + load + ipu.tile.worker_count * slowest_worker
+    blocks = share.conv_groups * share.in_groups * share.out_groups
+    return np.asarray(vertex.fixed + blocks * sub_kernels * per_part)
+
+
+def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
+    """Multiply-adds over 8 or 16 groups at once; `conv_groups` counts sets of so many. [cycles]"""
+    vertex, count = ipu.vertices.vmac, ipu.tile.worker_count
+    vectors = group_width // vertex.half_width
+    segments = ceil_div(share.positions * share.kernel_rows, count)
+    worker = vertex.worker.of(vectors) + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)
+    clear = ceil_div(share.positions * group_width * DTYPE_BYTES["fp16"], ipu.tile.vector_width_bytes)
+    reduce = vertex.reduce + vertex.reduce_cycles_per_output * share.positions
+    one = vertex.group + clear + share.in_groups * (vertex.in_channel + count * worker) + reduce
+    return np.asarray(vertex.fixed + share.conv_groups * share.out_groups * one)
+
+
+def hmac_cycles(ipu: Ipu, share: TileShare) -> Cycles:
+    """A dot product per output and kernel position; `in_groups` counts what it multiplies in a cycle. [cycles]"""
+    vertex = ipu.vertices.hmac
+    taps = share.kernel_rows * share.kernel_width
+    outputs = ceil_div(share.conv_groups * share.positions * share.out_groups, ipu.tile.worker_count)
+    worker = outputs * taps * (vertex.output + share.in_groups)
+    return np.asarray(ipu.vertices.call.launch + ipu.tile.worker_count * worker)
+
+
+def outer_product_cycles(ipu: Ipu, share: TileShare) -> Cycles:
+    """Products with one input channel and a kernel of one; channels are not grouped. [cycles]"""
+    vertex = ipu.vertices.outer_product
+    more = ceil_div(np.maximum(share.out_groups - vertex.position_channels, 0), vertex.channels_per_cycle)
+    positions = ceil_div(share.positions, ipu.tile.worker_count)
+    worker = vertex.fixed + share.conv_groups * (vertex.group + positions * (vertex.position + more))
+    return np.asarray(ipu.vertices.call.launch + ipu.tile.worker_count * worker)

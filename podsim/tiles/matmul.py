@@ -1,0 +1,189 @@
+"""The matmul planner: how a product is split over tiles and over time, and what that costs.
+
+A product (groups, rows, inner, columns) is cut into parallel parts along all four axes and into
+serial slices along columns or inner axis. Every candidate is costed and the cheapest one whose
+temporaries fit the allowed share of tile memory is taken. Operands keep their orientation: the
+layout in which weights are allocated fixes which operand is held in the matrix unit.
+
+Source: [poplibs_poplin] for the objective and the vertex costs; [gemm_bow] for the check on silicon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.tiles.account import Account
+from podsim.tiles.amp import amp_vertex_cycles
+from podsim.tiles.plans import LARGEST_EXTENT, MatMulPlan, MatMulShape
+from podsim.tiles.split import (
+    ROW_PART_DIVISORS,
+    SERIAL_SLICES,
+    choose,
+    distinct_parts,
+    final_cast_cycles,
+    slice_cycles,
+    sum_partials,
+)
+from podsim.tiles.vector import ceil_div
+from podsim.errors import NoPlanError
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import DTYPE_BYTES, result_dtype
+
+_MOST_ELEMENTS = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """All splits at once; every field is an integer array of the same length."""
+
+    groups: NDArray[Any]
+    rows: NDArray[Any]
+    inner: NDArray[Any]
+    columns: NDArray[Any]
+    column_slices: NDArray[Any]
+    inner_slices: NDArray[Any]
+    group_share: NDArray[Any]
+    row_share: NDArray[Any]
+    inner_grains: NDArray[Any]
+    column_grains: NDArray[Any]
+
+
+def plan_matmul(
+    ipu: Ipu,
+    shape: MatMulShape,
+    dtype: str = "fp16",
+    partials: str = "fp16",
+    available_memory_proportion: float = 0.6,
+) -> MatMulPlan:
+    """The cheapest split whose temporaries fit.
+
+    When nothing fits, the bound is doubled until it passes twice the tile's memory and then dropped;
+    whether the whole graph fits is the memory plan's question.
+
+    Args:
+        ipu: The chip.
+        shape: The product.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
+        partials: Format of the partial results.
+        available_memory_proportion: Share of tile memory for temporaries, above 0.
+
+    Raises:
+        NoPlanError: The product is larger than any memory.
+    """
+    _refuse_beyond_reason(shape)
+    candidates = _enumerate(ipu, shape, dtype)
+    parts = _cost(ipu, shape, candidates, dtype, partials)
+    cycles = sum(parts.values())
+    temporary = _temporary_bytes(candidates, ipu, dtype, partials)
+    index = choose(np.asarray(cycles), temporary, ipu.tile.memory_bytes, available_memory_proportion)
+    account = Account(**{kind: float(values[index]) for kind, values in parts.items()})
+    c = candidates
+    return MatMulPlan(
+        shape=shape,
+        dtype=dtype,
+        partials=partials,
+        group_parts=int(c.groups[index]),
+        row_parts=int(c.rows[index]),
+        inner_parts=int(c.inner[index]),
+        column_parts=int(c.columns[index]),
+        column_slices=int(c.column_slices[index]),
+        inner_slices=int(c.inner_slices[index]),
+        account=account,
+        temporary_bytes_per_tile=int(temporary[index]),
+    )
+
+
+def _refuse_beyond_reason(shape: MatMulShape) -> None:
+    extents = (shape.groups, shape.rows, shape.inner, shape.columns)
+    operands = (shape.rows * shape.inner, shape.inner * shape.columns, shape.rows * shape.columns)
+    if max(extents) > LARGEST_EXTENT or shape.groups * max(operands) > _MOST_ELEMENTS:
+        raise NoPlanError(
+            f"a matrix product of {'x'.join(map(str, extents))} is too large to be planned",
+            do="make the micro-batch or the model smaller",
+        )
+
+
+def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
+    """All splits worth costing."""
+    rows = [_splits_of_slice(ipu, shape, ipu.amp.in_channels(dtype), *pair) for pair in SERIAL_SLICES]
+    return _Candidates(*np.concatenate(rows, axis=1))
+
+
+def _splits_of_slice(
+    ipu: Ipu, shape: MatMulShape, inner_grain: int, column_slices: int, inner_slices: int
+) -> NDArray[Any]:
+    """The rows of `_Candidates` for one way of slicing serially."""
+    column_grains = ceil_div(ceil_div(shape.columns, column_slices), ipu.amp.half_conv_units)
+    inner_grains = ceil_div(ceil_div(shape.inner, inner_slices), inner_grain)
+    axes = (distinct_parts(shape.groups), distinct_parts(column_grains), distinct_parts(inner_grains))
+    groups, columns, inner = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    fits = groups * columns * inner <= ipu.tile.count
+    groups, columns, inner = groups[fits], columns[fits], inner[fits]
+    most = np.minimum(shape.rows, ipu.tile.count // (groups * columns * inner))
+    rows = np.concatenate([np.maximum(most // divisor, 1) for divisor in ROW_PART_DIVISORS])
+    groups, columns, inner = (np.tile(axis, len(ROW_PART_DIVISORS)) for axis in (groups, columns, inner))
+    row_share = ceil_div(shape.rows, rows)
+    rows = ceil_div(shape.rows, row_share)
+    one = np.ones_like(rows)
+    return np.stack(
+        (
+            *(groups, rows, inner, columns, one * column_slices, one * inner_slices),
+            *(ceil_div(shape.groups, groups), row_share),
+            *(ceil_div(inner_grains, inner), ceil_div(column_grains, columns)),
+        )
+    )
+
+
+def _tile_elements(c: _Candidates, ipu: Ipu, dtype: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Elements of left operand, right operand and partial result on the fullest tile."""
+    inner = c.inner_grains * ipu.amp.in_channels(dtype)
+    columns = c.column_grains * ipu.amp.half_conv_units
+    return (
+        c.group_share * c.row_share * inner,
+        c.group_share * inner * columns,
+        c.group_share * c.row_share * columns,
+    )
+
+
+def _temporary_bytes(c: _Candidates, ipu: Ipu, dtype: str, partials: str) -> NDArray[Any]:
+    """Peak of the temporaries on the fullest tile. [B]
+
+    While the vertex runs: broadcast operands and partials. While partials are reduced: those sent
+    and those received; the operands are dead by then.
+    """
+    left, right, out = _tile_elements(c, ipu, dtype)
+    operand, partial = DTYPE_BYTES[dtype], DTYPE_BYTES[partials]
+    running = operand * (np.where(c.columns > 1, left, 0) + np.where(c.rows > 1, right, 0)) + partial * out
+    reducing = np.where(c.inner > 1, 2, 1) * partial * out
+    result: NDArray[Any] = np.maximum(running, reducing)
+    return result
+
+
+def _cost(ipu: Ipu, shape: MatMulShape, c: _Candidates, dtype: str, partials: str) -> dict[str, NDArray[Any]]:
+    """Cycles of every candidate by kind of work."""
+    left, right, out = _tile_elements(c, ipu, dtype)
+    operand, result = DTYPE_BYTES[dtype], result_dtype(dtype)
+    port = ipu.exchange.bytes_per_cycle
+    # Each tile already owns its share of an operand and receives the rest; two tiles on one bus
+    # that need the same left operand receive it at double rate.
+    bus = np.where(c.columns % ipu.exchange.tiles_per_bus == 0, ipu.exchange.tiles_per_bus, 1)
+    exchange = ceil_div(left * operand * (c.columns - 1) // c.columns, port * bus)
+    exchange = exchange + ceil_div(right * operand * (c.rows - 1) // c.rows, port)
+    vertex = amp_vertex_cycles(
+        ipu, c.row_share, c.inner_grains, c.column_grains, c.group_share, dtype=dtype, partials=partials
+    )
+    sums, sums_exchange, stages = sum_partials(ipu, out, c.inner, partials)
+    serial = c.column_slices * c.inner_slices
+    weights, results = shape.groups * shape.inner * shape.columns, shape.groups * shape.rows * shape.columns
+    slices = slice_cycles(ipu, weights, results, c.column_slices, c.inner_slices, result)
+    return {
+        "matmul": serial * vertex,
+        "reduction": serial * sums,
+        "exchange": serial * (exchange + sums_exchange),
+        "rearrange": serial * slices + final_cast_cycles(ipu, results, result, partials),
+        "superstep": serial * (2 + stages) * ipu.superstep.overhead_cycles * np.ones(len(serial)),
+    }

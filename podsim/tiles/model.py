@@ -1,0 +1,319 @@
+"""The cost model: tile cycles of operations and blocks on one chip with one software stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from podsim.tiles.account import Account, total
+from podsim.tiles.collective import FREE, Neighbours
+from podsim.tiles.conv_method import copy_cycles
+from podsim.tiles.conv_shape import conv_shape
+from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
+from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
+from podsim.errors import MissingDataError
+from podsim.memo import Memo
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import (
+    DTYPE_BYTES,
+    Conv,
+    Elementwise,
+    Gather,
+    MatMul,
+    Op,
+    Pool,
+    Rearrange,
+    Reduce,
+    ReplicaSum,
+    ScatterAdd,
+)
+
+_Plan = TypeVar("_Plan", MatMulPlan, ConvPlan)
+_Made = TypeVar("_Made")
+_HALF_BYTES = DTYPE_BYTES["fp16"]
+_WORD_BYTES = 4
+_MOST = 4096
+"""Sequences, products and costed stages that a model remembers."""
+_MOST_SHARES = 32
+"""Shares of memory with which it remembers each product; a study may ask for any number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpCost:
+    """One operation with its cost.
+
+    Attributes:
+        op: The operation.
+        account: Tile cycles by kind.
+        temporary_bytes_per_tile: Temporaries on the fullest tile, operands and result apart. [B]
+        plan: How it is split, for matrix products and convolutions.
+    """
+
+    op: Op
+    account: Account
+    temporary_bytes_per_tile: int = 0
+    plan: MatMulPlan | ConvPlan | None = None
+
+
+@dataclass
+class CostModel:
+    """Costs operations; equal sequences, products and convolutions are costed once.
+
+    Attributes:
+        ipu: The chip.
+        layout_change_cycles_per_byte: Copy cycles per byte when a tensor changes its layout. [cycles/B]
+        partials: Format of matmul partials.
+        neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
+    """
+
+    ipu: Ipu
+    layout_change_cycles_per_byte: float
+    partials: str = "fp16"
+    neighbours: Neighbours | None = None
+    _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _made: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _splits: CostModel | None = field(default=None, repr=False)
+
+    @cached_property
+    def _chip(self) -> Chip:
+        return Chip(self.ipu)
+
+    @cached_property
+    def alone(self) -> CostModel:
+        """The same costs where sums over neighbours take no time, which all neighbours have in common."""
+        if self.neighbours is None or self.neighbours == FREE:
+            return self
+        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, FREE)
+
+    def beside(self, neighbours: Neighbours | None) -> CostModel:
+        """These costs, with sums over neighbours that take their time."""
+
+        def make() -> CostModel:
+            model = CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
+            model.alone = self
+            return model
+
+        return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
+
+    @property
+    def splits(self) -> CostModel:
+        """The model that chose the splits, and with them all memory that operations need."""
+        held = self.alone._splits
+        return held.splits if held else self.alone
+
+    def once(self, of: object, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
+        """What is made of an object with the costs of this model, made for each key once."""
+        # The object is kept, so that no other takes its id.
+        made: _Made = self._made.get((id(of), *key), lambda: (of, make()))[1]
+        return made
+
+    def holding(self, splits: CostModel) -> CostModel | None:
+        """The splits of another model at the costs of this one.
+
+        At the best split a small change of a cost moves the sum as much as if the split were chosen anew.
+
+        Returns:
+            The other model itself if it costs the same; None if more of what chips are planned for than supersteps
+            and copies tells them apart, so that splits have to be chosen anew.
+        """
+        mine, others = self.alone, splits.alone
+        old = others.ipu
+        same = all(getattr(self.ipu, name) == getattr(old, name) for name in PLANNED_FOR if name != "superstep")
+        if not same or self.partials != splits.partials:
+            return None
+        if mine._moved == others._moved:
+            return others.beside(self.neighbours)
+        if not old.superstep.overhead_cycles:  # supersteps that cost nothing cannot be counted by their cost
+            return None
+        mine._splits = others
+        return mine.beside(self.neighbours)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that its costs depend on."""
+        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+
+    @property
+    def _moved(self) -> tuple[object, ...]:
+        """What may be moved without splits being chosen anew."""
+        return self.ipu.superstep, self.layout_change_cycles_per_byte
+
+    def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
+        """A plan of another model, with the supersteps and copies of this one."""
+        account = plan.account
+        supersteps = account.superstep / splits.ipu.superstep.overhead_cycles if account.superstep else 0.0
+        moved = plan.method.moved_count if isinstance(plan, ConvPlan) else 0
+        new, old = (
+            copy_cycles(each.ipu, moved, plan.dtype, each.layout_change_cycles_per_byte) for each in (self, splits)
+        )
+        held = replace(
+            account,
+            superstep=supersteps * self.ipu.superstep.overhead_cycles,
+            rearrange=account.rearrange + new - old,
+        )
+        return replace(plan, account=held)
+
+    def sequence(self, ops: Iterable[Op], available_memory_proportion: float) -> tuple[OpCost, ...]:
+        """Cost every operation of a sequence."""
+        sequence, share = tuple(ops), available_memory_proportion
+        return self._sequences.get((sequence, share), lambda: tuple(self.op(op, share) for op in sequence))
+
+    def op(self, op: Op, available_memory_proportion: float) -> OpCost:
+        """Cost one operation.
+
+        Raises:
+            MissingDataError: No vertex is known for an elementwise function.
+        """
+        match op:
+            case MatMul():
+                return self._matmul(op, available_memory_proportion)
+            case Conv():
+                conv = self.conv_plan(op, available_memory_proportion)
+                return OpCost(op, conv.account, conv.temporary_bytes_per_tile, conv)
+            case Pool():
+                return OpCost(op, self._pool(op))
+            case Elementwise():
+                return OpCost(op, self._elementwise(op))
+            case Reduce():
+                return OpCost(op, self._reduce(op))
+            case Rearrange():
+                return OpCost(op, self.layout_change(op.byte_count))
+            case Gather() | ScatterAdd():
+                return OpCost(op, self._rows(op))
+            case ReplicaSum() if self.neighbours:
+                seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
+                return OpCost(op, Account(all_reduce=seconds * self.neighbours.clock_hz))
+        what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
+        raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
+
+    def layout_change(self, byte_count: float) -> Account:
+        """A tensor moves to another layout: exchange, and copies before and after it."""
+        share = byte_count / self.ipu.tile.count
+        copies = self.ipu.vertices.call.copy_cycles + self.layout_change_cycles_per_byte * share
+        return Account(
+            rearrange=copies + share / self.ipu.exchange.bytes_per_cycle,
+            superstep=2 * self.ipu.superstep.overhead_cycles,
+        )
+
+    def plan(self, op: MatMul, available_memory_proportion: float) -> MatMulPlan:
+        """The plan of a product."""
+        shape, share = MatMulShape(op.rows, op.inner, op.columns, op.group_count), available_memory_proportion
+        partials = "fp32" if op.dtype == "fp32" else self.partials
+
+        def make() -> MatMulPlan:
+            if self.alone is not self:
+                return self.alone.plan(op, share)
+            if self._splits:
+                return self._held(self._splits.plan(op, share), self._splits)
+            return planned_matmul(self._chip, shape, op.operand_dtype, partials, share)
+
+        return self._plan((shape, op.operand_dtype, partials), share, make)
+
+    def conv_plan(self, op: Conv, available_memory_proportion: float) -> ConvPlan:
+        """The plan of one pass of a convolution."""
+        shape, share = conv_shape(op), available_memory_proportion
+        partials = "fp32" if op.dtype == "fp32" else self.partials
+
+        def make() -> ConvPlan:
+            if self.alone is not self:
+                return self.alone.conv_plan(op, share)
+            if self._splits:
+                return self._held(self._splits.conv_plan(op, share), self._splits)
+            copies = self.layout_change_cycles_per_byte
+            return planned_conv(self._chip, shape, op.operand_dtype, partials, share, copies)
+
+        return self._plan((shape, op.operand_dtype, partials), share, make)
+
+    def _plan(self, key: tuple[object, ...], proportion: float, make: Callable[[], _Plan]) -> _Plan:
+        """A plan that is known; one made with more memory that does with so little is that of a few it is among."""
+        known: dict[float, _Plan] = self._plans.get(key, dict)
+        found = known.get(proportion)
+        if found is None:
+            bound_bytes = proportion * self.ipu.tile.memory_bytes
+            roomier = (
+                plan
+                for more, plan in list(known.items())
+                if more >= proportion and plan.temporary_bytes_per_tile <= bound_bytes
+            )
+            found = known[proportion] = next(roomier, None) or make()
+            for oldest in list(known)[: max(0, len(known) - _MOST_SHARES)]:
+                known.pop(oldest, None)
+        return found
+
+    def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
+        plan = self.plan(op, available_memory_proportion)
+        size, (left, right) = DTYPE_BYTES[op.operand_dtype], op.operand_elements
+        moved = (
+            (op.left_arranged, size * left),
+            (op.right_arranged, size * right),
+            (op.output_arranged, op.byte_count),
+        )
+        changes = [self.layout_change(byte_count) for arranged, byte_count in moved if not arranged]
+        return OpCost(op, plan.account + total(changes), plan.temporary_bytes_per_tile, plan)
+
+    def _elementwise(self, op: Elementwise) -> Account:
+        if op.function not in self.ipu.vertices.elementwise:
+            known = ", ".join(sorted(self.ipu.vertices.elementwise))
+            raise MissingDataError(f"no vertex for elementwise function {op.function}", do=f"use one of: {known}")
+        share = ceil_div(op.element_count, self.ipu.tile.count)
+        cycles = elementwise_cycles(self.ipu, op.function, share, op.dtype)
+        return Account(vector=cycles, superstep=self.ipu.superstep.overhead_cycles)
+
+    def _pool(self, op: Pool) -> Account:
+        """Windows over rows of vectors; an element crosses the exchange for each one of the result."""
+        share = ceil_div(op.element_count, self.ipu.tile.count)
+        return Account(
+            vector=pool_cycles(self.ipu, share, op.shape[-1], op.window, op.dtype, backward=op.backward),
+            exchange=ceil_div(share * DTYPE_BYTES[op.dtype], self.ipu.exchange.bytes_per_cycle),
+            superstep=2 * self.ipu.superstep.overhead_cycles,
+        )
+
+    def _reduce(self, op: Reduce) -> Account:
+        """Local partial sums at one 64-bit vector per cycle, an exchange, a small final sum."""
+        elements_per_cycle = self.ipu.tile.vector_width_bytes / _HALF_BYTES
+        local = op.input_count / self.ipu.tile.count / elements_per_cycle
+        exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
+        return Account(
+            reduction=local + self.ipu.vertices.reduction.general_fixed,
+            exchange=exchanged,
+            superstep=2 * self.ipu.superstep.overhead_cycles,
+        )
+
+    def _rows(self, op: Gather | ScatterAdd) -> Account:
+        """Rows looked up or updated, with the best split of the table over rows and columns.
+
+        Tables smaller than the tiles are copied for lookups, each copy to serve a part of the indices.
+        """
+        copied = isinstance(op, Gather) and op.table_rows < self.ipu.tile.count
+        splits = (
+            self._row_cycles(op, columns, copies)
+            for columns in _powers_of_two(op.shape[1])
+            for copies in _powers_of_two(self.ipu.tile.count // columns if copied else 1)
+        )
+        exchanged = op.byte_count / self.ipu.tile.count / self.ipu.exchange.bytes_per_cycle
+        return Account(vector=min(splits), exchange=exchanged, superstep=2 * self.ipu.superstep.overhead_cycles)
+
+    def _row_cycles(self, op: Gather | ScatterAdd, column_parts: int, copies: int) -> int:
+        vertex, workers = self.ipu.vertices.gather, self.ipu.tile.worker_count
+        row_parts = max(1, min(op.table_rows, self.ipu.tile.count // (column_parts * copies)))
+        indices, width = ceil_div(op.shape[0], copies), ceil_div(op.shape[1], column_parts)
+        hits: int = ceil_div(indices, row_parts)
+        words: int = ceil_div(width * DTYPE_BYTES[op.dtype], _WORD_BYTES)
+        if isinstance(op, Gather):
+            hit = vertex.per_index + vertex.cycles_per_pair * words
+            copied = ceil_div(op.table_rows, row_parts) * width * DTYPE_BYTES[op.dtype] if copies > 1 else 0
+            received: int = ceil_div(copied, self.ipu.exchange.bytes_per_cycle)
+            cycles: int = workers * (vertex.worker_fixed + hits * hit + (indices - hits) * vertex.skip)
+            return cycles + received
+        hit = vertex.update_per_index + vertex.update_cycles_per_atom * (words - 1)
+        updated: int = workers * (vertex.update_worker_fixed + hits * hit + (indices - hits) * vertex.update_skip)
+        return updated
+
+
+def _powers_of_two(most: int) -> list[int]:
+    """1, 2, 4, … up to `most`."""
+    return [1 << exponent for exponent in range(most.bit_length())]

@@ -1,0 +1,131 @@
+"""Plans of products and convolutions, remembered in the process and on disk by all that they depend on.
+
+A plan depends on the numbers of the chip, the operation, its formats, the share of memory and the code that makes it,
+and on nothing else. It counts cycles, so that chips which differ in their clock have the same plans. The planners, with
+the arrays they need, are imported when a plan is really made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from podsim import disk, memo
+from podsim.tiles.account import Account
+from podsim.tiles.conv_method import Method
+from podsim.tiles.conv_shape import ConvShape
+from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.scenario.conv_vertices import AmpVertex
+from podsim.scenario.ipu import Ipu
+from podsim.scenario.vertices import Vertices
+from podsim.models.op import Conv
+
+PLANNED_FOR = ("tile", "amp", "exchange", "superstep", "vertices")
+"""The parts of a chip that cycles depend on; they know no clock and no name."""
+
+
+@dataclass
+class Chip:
+    """A chip to plan for.
+
+    Attributes:
+        ipu: Its numbers.
+    """
+
+    ipu: Ipu
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of what plans depend on: its parts hold mappings and can be no key themselves."""
+        return disk.digest([f"{name}={getattr(self.ipu, name)!r}".encode() for name in PLANNED_FOR])
+
+
+def planned_matmul(
+    chip: Chip,
+    shape: MatMulShape,
+    dtype: str = "fp16",
+    partials: str = "fp16",
+    available_memory_proportion: float = 0.6,
+) -> MatMulPlan:
+    """What `plan_matmul` returns for the same arguments, from memory where it was planned before.
+
+    Args:
+        chip: The chip.
+        shape: The product.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
+        partials: Format of the partial results.
+        available_memory_proportion: Share of tile memory for temporaries, above 0.
+
+    Raises:
+        NoPlanError: The product is larger than any memory.
+    """
+
+    def plan() -> MatMulPlan:
+        from podsim.tiles.matmul import plan_matmul
+
+        return plan_matmul(chip.ipu, shape, dtype, partials, available_memory_proportion)
+
+    key = (chip.key, shape, dtype, partials, available_memory_proportion)
+    return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _matmul_plan))
+
+
+def planned_conv(
+    chip: Chip,
+    shape: ConvShape,
+    dtype: str = "fp16",
+    partials: str = "fp16",
+    available_memory_proportion: float = 0.6,
+    copy_cycles_per_byte: float | None = None,
+) -> ConvPlan:
+    """What `plan_conv` returns for the same arguments, from memory where it was planned before.
+
+    Args:
+        chip: The chip.
+        shape: The convolution.
+        dtype: Format of the operands: `fp8`, `fp16` or `fp32`.
+        partials: Format of the partial results.
+        available_memory_proportion: Share of tile memory for temporaries, above 0.
+        copy_cycles_per_byte: Rate of copies into another order; the library's own estimate if None. [cycles/B]
+
+    Raises:
+        NoPlanError: The convolution is larger than any memory.
+    """
+
+    def plan() -> ConvPlan:
+        from podsim.tiles.conv import plan_conv
+
+        return plan_conv(chip.ipu, shape, dtype, partials, available_memory_proportion, copy_cycles_per_byte)
+
+    key = (chip.key, shape, dtype, partials, available_memory_proportion, copy_cycles_per_byte)
+    return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _conv_plan))
+
+
+def planner_files() -> tuple[Path, ...]:
+    """The code that makes plans: the formulas, and what they ask of a chip."""
+    homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__, AmpVertex.__module__)
+    cost, op, *chip = (Path(str(sys.modules[each].__file__)) for each in homes)
+    return (*chip, *cost.parent.glob("*.py"), *op.parent.glob("*.py"))
+
+
+def _on_disk(key: tuple[object, ...]) -> str:
+    return disk.digest([b"plan", memo.SOURCES.get(__name__, lambda: disk.source(planner_files())), repr(key).encode()])
+
+
+def _matmul_plan(data: Mapping[str, Any]) -> MatMulPlan:
+    parts = {"shape": MatMulShape(**data["shape"]), "account": Account(**data["account"])}
+    return disk.typed(MatMulPlan(**{**data, **parts}))
+
+
+def _conv_plan(data: Mapping[str, Any]) -> ConvPlan:
+    method = Method(**{**data["method"], "shape": _conv_shape(data["method"]["shape"])})
+    parts = {"field_parts": tuple(data["field_parts"]), "account": Account(**data["account"])}
+    return disk.typed(ConvPlan(**{**data, **parts, "shape": _conv_shape(data["shape"]), "method": method}))
+
+
+def _conv_shape(data: Mapping[str, Any]) -> ConvShape:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return ConvShape(**fields)

@@ -1,0 +1,118 @@
+"""How products and convolutions are split: what is planned, and what comes of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from podsim.tiles.account import Account
+from podsim.tiles.conv_method import Method
+from podsim.tiles.conv_shape import ConvShape
+from podsim.scenario.ipu import Ipu
+
+LARGEST_EXTENT = 2**24
+"""Of any axis of a product that is planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulShape:
+    """A product to plan: `groups` times (rows, inner) x (inner, columns)."""
+
+    rows: int
+    inner: int
+    columns: int
+    groups: int = 1
+
+    @property
+    def flop(self) -> int:
+        """One multiply-add is two operations. [FLOP]"""
+        return 2 * self.groups * self.rows * self.inner * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulPlan:
+    """The chosen split of a product and its cost.
+
+    Attributes:
+        shape: What was planned.
+        dtype: Format of the operands.
+        partials: Format of the partial results.
+        group_parts: Parallel parts of the groups.
+        row_parts: Parallel parts of the rows.
+        inner_parts: Parallel parts of the contracted axis; more than one needs a reduction.
+        column_parts: Parallel parts of the columns.
+        column_slices: Serial slices of the columns.
+        inner_slices: Serial slices of the contracted axis.
+        account: Tile cycles by kind.
+        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
+    """
+
+    shape: MatMulShape
+    dtype: str
+    partials: str
+    group_parts: int
+    row_parts: int
+    inner_parts: int
+    column_parts: int
+    column_slices: int
+    inner_slices: int
+    account: Account
+    temporary_bytes_per_tile: int
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that hold a part."""
+        return self.group_parts * self.row_parts * self.inner_parts * self.column_parts
+
+    def utilization(self, ipu: Ipu) -> float:
+        """Share of the matrix units' peak, 0 to 1."""
+        peak = ipu.peak_flop_per_s(self.dtype) / ipu.clock_hz
+        return self.shape.flop / (self.account.cycles * peak)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvPlan:
+    """The chosen split of a convolution and its cost.
+
+    Attributes:
+        shape: What was planned.
+        dtype: Format of the operands.
+        partials: Format of the partial results.
+        method: Vertex and transforms.
+        group_parts: Parallel parts of the groups.
+        batch_parts: Parallel parts of the batch, of all positions if the kernel has only one.
+        field_parts: Parallel parts of each axis of the field.
+        kernel_parts: Parallel parts of the first axis of the kernel; more than one needs a reduction.
+        in_parts: Parallel parts of the input channels; likewise.
+        out_parts: Parallel parts of the output channels.
+        in_slices: Serial slices of the input channels.
+        out_slices: Serial slices of the output channels.
+        account: Tile cycles by kind.
+        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
+    """
+
+    shape: ConvShape
+    dtype: str
+    partials: str
+    method: Method
+    group_parts: int
+    batch_parts: int
+    field_parts: tuple[int, ...]
+    kernel_parts: int
+    in_parts: int
+    out_parts: int
+    in_slices: int
+    out_slices: int
+    account: Account
+    temporary_bytes_per_tile: int
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that hold a part."""
+        rows = self.batch_parts * math.prod(self.field_parts)
+        return self.group_parts * rows * self.kernel_parts * self.in_parts * self.out_parts
+
+    def utilization(self, ipu: Ipu) -> float:
+        """Share of the matrix units' peak, 0 to 1."""
+        peak = ipu.peak_flop_per_s(self.dtype) / ipu.clock_hz
+        return self.shape.flop / (self.account.cycles * peak)

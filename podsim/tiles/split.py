@@ -1,0 +1,104 @@
+"""What planners of products and of convolutions share: parts, slices, sums of partials, the choice.
+
+Source: [poplibs_poplin].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.tiles.vector import ceil_div, elementwise_cycles
+from podsim.scenario.ipu import Ipu
+from podsim.models.op import DTYPE_BYTES
+
+_ROUNDING = 1e-9
+"""More than roots of whole numbers are off."""
+
+SERIAL_SLICES = (*((columns, 1) for columns in (1, 2, 4, 8, 16)), *((1, inner) for inner in (2, 4, 8)))
+"""Serial slices of (columns, contracted axis)."""
+ROW_PART_DIVISORS = (1, 2, 4)
+"""Fewer row parts than tiles allow trade idle tiles for less broadcast of the weights."""
+
+
+def choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, proportion: float) -> int:
+    """Index of the cheapest candidate within the bound; ties go to less memory."""
+    bound = proportion * tile_bytes
+    while bound <= 2 * tile_bytes and not (temporary <= bound).any():
+        bound *= 2
+    allowed = temporary <= bound if (temporary <= bound).any() else np.ones_like(temporary, dtype=bool)
+    best = np.where(allowed, cycles, np.inf)
+    cheapest = best == best.min()
+    return int(np.argmin(np.where(cheapest, temporary, np.iinfo(np.int64).max)))
+
+
+def distinct_parts(length: int, most: int | None = None) -> NDArray[Any]:
+    """The part counts up to a bound that give distinct shares: {ceil(length / share)}."""
+    shares = ceil_div(length, np.arange(1, min(length, most or length) + 1))
+    return np.unique(ceil_div(length, shares))
+
+
+def sum_partials(
+    ipu: Ipu, out: NDArray[Any], depth: NDArray[Any], partials: str
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Cycles, exchange cycles and stages of summing `depth` partials of `out` elements per tile."""
+    vertex = ipu.vertices.reduction
+    stage_count = 1 + (depth >= vertex.two_stage_depth) + (depth >= vertex.three_stage_depth)
+    step = np.ceil(depth ** (1 / stage_count) - _ROUNDING).astype(int)
+    held, left = out.copy(), depth.copy()
+    cycles, exchange, stages = (np.zeros_like(out) for _ in range(3))
+    for stage in (1, 2, 3):
+        active = left > 1
+        factor = np.where(stage_count == stage, left, np.minimum(step, left))
+        share = ceil_div(held, factor)
+        cycles = cycles + np.where(active, reduce_vertex_cycles(ipu, share, factor, partials), 0)
+        sent = ceil_div(held * DTYPE_BYTES[partials], ipu.exchange.bytes_per_cycle)
+        exchange = exchange + np.where(active, sent, 0)
+        stages = stages + active
+        held, left = np.where(active, share, held), np.where(active, ceil_div(left, factor), left)
+    return cycles, exchange, stages
+
+
+def reduce_vertex_cycles(ipu: Ipu, outputs: Any, depth: Any, dtype: str) -> Any:
+    """One tile sums `depth` partials for each of `outputs` elements. [cycles]
+
+    Source: [poplibs_poplin], contiguous-input reduction of convolution partials.
+    """
+    vertex = ipu.vertices.reduction
+    vectors = ceil_div(ceil_div(outputs, vertex.output_vector.of(dtype)), ipu.tile.worker_count)
+    per_vector = vertex.cycles_per_partial * depth + vertex.output_overhead.of(dtype)
+    return vertex.fixed + ipu.tile.worker_count * (vertex.worker_fixed + vectors * per_vector)
+
+
+def slice_cycles(
+    ipu: Ipu, weights: int, results: int, column_slices: NDArray[Any], inner_slices: NDArray[Any], dtype: str
+) -> NDArray[Any]:
+    """Cycles per slice to cut the weights and to join the results.
+
+    Args:
+        ipu: The chip.
+        weights: Elements of all slices of the sliced operand.
+        results: Elements of the whole result.
+        column_slices: Serial slices of the columns; their results are put side by side.
+        inner_slices: Serial slices of the contracted axis; their results are added.
+        dtype: Format of the results.
+    """
+    vertex = ipu.vertices.slice
+    serial = column_slices * inner_slices
+    fixed = vertex.fixed + ipu.tile.worker_count * vertex.worker_fixed
+    rate = ipu.tile.count * vertex.elements_per_cycle
+    join = np.where(
+        inner_slices > 1,
+        elementwise_cycles(ipu, "add", ceil_div(results, ipu.tile.count), dtype),
+        fixed + ceil_div(results, rate * serial),
+    )
+    return np.where(serial > 1, fixed + ceil_div(weights, rate * serial) + join, 0)
+
+
+def final_cast_cycles(ipu: Ipu, results: int, dtype: str, partials: str) -> int:
+    """One pass that turns all results from the format of the partials into their own. [cycles]"""
+    if dtype == partials:
+        return 0
+    return elementwise_cycles(ipu, "cast", ceil_div(results, ipu.tile.count), dtype)

@@ -1,5 +1,0 @@
-"""Training runs: set-up, weight updates and evaluations until convergence."""
-
-from podsim.training.outcome import TrainingOutcome, train
-
-__all__ = ["TrainingOutcome", "train"]
