@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 
 from notebooks.charts import CLEAR, MEASURED_INK, PARTS, Chart, HoursRow, bare_frame, chart_of_height
 from notebooks.figures import published_figure
-from podsim.runs import simulate
-from podsim.show.chart_frame import write_on_bar
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING
+from podsim.runs import simulate
 from podsim.scenario import TrainingScenario, load_scenario
+from podsim.show.chart_frame import write_on_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, PREDICTED, Chart, chart_of_height, stack_shares
-from podsim.runs import simulate
-from podsim.show.chart_frame import plain_frame
 from podsim.result.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.result.result import RunResult
+from podsim.runs import simulate
 from podsim.scenario import Activity, data_file, load_scenario
+from podsim.show.chart_frame import plain_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

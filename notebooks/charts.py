@@ -17,10 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from notebooks.figures import samples_of_update
-from podsim.show.chart_frame import plain_frame, write_on_bar
 from podsim.format import format_error, format_percent
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.result import RunResult
+from podsim.show.chart_frame import plain_frame, write_on_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,8 +7,8 @@ from typing import Final
 
 from notebooks.charts import HoursRow
 from notebooks.figures import published_figure
-from podsim.runs import simulate
 from podsim.result.result import RunResult
+from podsim.runs import simulate
 
 PODS: Final = (16, 64, 256)
 HOURS: Final = "BLOG-011"

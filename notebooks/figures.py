@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from podsim.runs import simulate
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
+from podsim.runs import simulate
 
 if TYPE_CHECKING:
     from pandas import DataFrame

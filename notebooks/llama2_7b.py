@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, PREDICTED, Chart, chart_of_height, stack_shares
 from notebooks.figures import published_row
-from podsim.runs import generate
-from podsim.show.chart_frame import plain_frame
 from podsim.result.generation import GenerationResult
+from podsim.runs import generate
 from podsim.scenario import GenerationScenario, load_scenario
+from podsim.show.chart_frame import plain_frame
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:

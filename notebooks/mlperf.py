@@ -19,10 +19,10 @@ from notebooks.charts import (
     write_value,
 )
 from notebooks.figures import samples_of_update
-from podsim.runs import simulate
 from podsim.result import reference_data
 from podsim.result.reference_data import scenario_name
 from podsim.result.result import RunResult
+from podsim.runs import simulate
 from podsim.validation.reference_data import role_of_update, submissions
 
 if TYPE_CHECKING:

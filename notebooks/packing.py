@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from notebooks.charts import Chart, chart_of_height, draw_pairs
 from notebooks.figures import published_figure, samples_of_update
-from podsim.runs import simulate
 from podsim.result.result import RunResult
+from podsim.runs import simulate
 
 if TYPE_CHECKING:
     from pandas import DataFrame

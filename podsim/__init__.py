@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 
 if TYPE_CHECKING:
-    from podsim.runs import generate, infer, run, simulate
-    from podsim.runs.serve import serve
-    from podsim.many.compare import Comparison, compare
     from podsim.errors import (
         DoesNotFitError,
         InfeasibleError,
@@ -26,13 +23,16 @@ if TYPE_CHECKING:
         PodsimError,
         SpecError,
     )
+    from podsim.many.compare import Comparison, compare
+    from podsim.many.sweeps import Swept, sweep
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
+    from podsim.runs import generate, infer, run, simulate
+    from podsim.runs.serve import serve
     from podsim.scenario import load_scenario
     from podsim.scenario import load_scenario as load
-    from podsim.many.sweeps import Swept, sweep
 
 _HOMES = {
     "run": "podsim.runs",

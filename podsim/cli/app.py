@@ -126,8 +126,8 @@ def run(
     """Simulate a scenario."""
     check_paths(trace, plot, tornado)
     check_report(report)
-    from podsim.runs.settings import Settings
     from podsim.draws import Draws, Seeds
+    from podsim.runs.settings import Settings
     from podsim.scenario import load_scenario
 
     settings = Settings(
@@ -164,9 +164,9 @@ def serve(
 ) -> None:
     """Simulate requests that arrive, wait and are batched: percentiles, queue and saturation."""
     from podsim.runs.serve import serve as serve_scenario
+    from podsim.scenario import load_scenario
     from podsim.show.progress import track
     from podsim.show.serving_table import serving_tables
-    from podsim.scenario import load_scenario
 
     check_paths(None, plot)
     check_report(report)

@@ -155,8 +155,8 @@ def _show(verdict: Verdict, cases: list[Case], known: Baseline | None, output_fo
 
 def _places(verdict: Verdict, cases: list[Case], known: Baseline | None) -> tuple[dict[str, str], dict[str, int]]:
     """Paths of scenarios and of inputs that changed, as seen from the repository, and the lines that changed."""
-    from podsim.many.checks.cases import input_file
     from podsim.git import first_change
+    from podsim.many.checks.cases import input_file
 
     top = _workspace()
     places = {case.name: _seen_from(top, case.path) for case in cases}

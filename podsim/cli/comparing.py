@@ -16,8 +16,8 @@ from podsim.cli.running import check_paths
 from podsim.harmless import terminal
 
 if TYPE_CHECKING:
-    from podsim.many.compare import Comparison
     from podsim.draws import Draws
+    from podsim.many.compare import Comparison
 
 
 class ComparisonFormat(StrEnum):

@@ -80,10 +80,10 @@ def log_request(
                     "no result files are asked for", where=option, do="add `--mlperf-log DIR`, or leave it out"
                 )
         return None
+    from podsim.scenario import Activity, TrainingScenario
     from podsim.validation.mlperf.benchmark import benchmark_of
     from podsim.validation.mlperf.folder import check_folder
     from podsim.validation.mlperf.rounds import round_of
-    from podsim.scenario import Activity, TrainingScenario
 
     if loaded.spec.activity is not Activity.TRAINING:
         cure = "leave `--mlperf-log` out, or run a scenario of training"
@@ -98,8 +98,8 @@ def log_request(
 
 def write_log(result: Result, request: LogRequest) -> None:
     """Write the result files, and tell what they are."""
-    from podsim.validation.mlperf.write import write_result_files
     from podsim.result.result import RunResult
+    from podsim.validation.mlperf.write import write_result_files
 
     assert isinstance(result, RunResult)
     written = write_result_files(result, request.benchmark, request.folder, request.round_name, request.division)

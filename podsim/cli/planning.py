@@ -138,8 +138,8 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
 
 
 def _show(answer: Answer, output_format: Format) -> None:
-    from podsim.many.capacity.show import answer_tables
     from podsim.cli.console import TableConsole
+    from podsim.many.capacity.show import answer_tables
 
     if output_format is Format.JSON:
         print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")

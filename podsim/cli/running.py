@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from podsim.runs.settings import Settings
     from podsim.cli.mlperf import LogRequest
     from podsim.result.base import Result
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.result import RunResult
-    from podsim.show.tables import Tables
+    from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
     from podsim.scenario.activity import Activity
+    from podsim.show.tables import Tables
 
 
 class Format(StrEnum):
@@ -117,8 +117,8 @@ def run_scenario(
         report: Where the page goes.
         log: What is asked of result files of MLPerf, if any are.
     """
-    from podsim.runs import run_loaded
     from podsim.engine.compiled import is_available
+    from podsim.runs import run_loaded
     from podsim.show.progress import follow, track
 
     shown = _shown(loaded.spec.activity)

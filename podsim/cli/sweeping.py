@@ -58,10 +58,10 @@ def sweep(
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
     from podsim.cli.console import TableConsole
-    from podsim.result.files import check_outputs
-    from podsim.scenario.library import find
     from podsim.many.sweeps import sweep as sweep_study
     from podsim.many.sweeps.answer import answer, answer_tables
+    from podsim.result.files import check_outputs
+    from podsim.scenario.library import find
 
     check_paths(None, plot)
     check_report(report)

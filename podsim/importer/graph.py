@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from podsim.errors import PodsimError
-from podsim.models.graph import Graph, read_graph
 from podsim.importer.config_file import printable
 from podsim.importer.divisions import fitted_pipeline, pipeline_section
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
 from podsim.importer.scenarios import activity_of, precision
+from podsim.models.graph import Graph, read_graph
+from podsim.models.op import DType
 from podsim.scenario import Activity, ForwardScenario, load_scenario
 from podsim.scenario.wording import counted
 from podsim.watch import Watch, silent
-from podsim.models.op import DType
 
 _SOFTWARE = "popart_sdk_2.3"
 

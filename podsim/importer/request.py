@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsim.errors import PodsimError
-from podsim.models.graph.dimensions import LARGEST_DIMENSION
 from podsim.importer.config_file import printable
 from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.scenario_text import ScenarioSection
+from podsim.models.graph.dimensions import LARGEST_DIMENSION
 from podsim.scenario.wording import shown
 
 _DEFAULT_SYSTEM = "ipu_pod16"

@@ -17,9 +17,9 @@ from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
 from podsim.importer.request import Request, header, option, top
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
-from podsim.placement.search.choice import Choice
 from podsim.placement.generation_job import generation_job
 from podsim.placement.job import training_job
+from podsim.placement.search.choice import Choice
 from podsim.scenario import Activity, ForwardScenario, GenerationScenario, load_scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.scenario.wording import shown

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from podsim.format import format_error
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid, Section
 from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
-from podsim.show.assumption_table import moved_figure
 from podsim.result.base import Result
-from podsim.format import format_error
 from podsim.scenario import data_file
 from podsim.scenario.plain import plain_data
 from podsim.scenario.yaml_source import read_yaml
+from podsim.show.assumption_table import moved_figure
 
 _MOST_BARS: Final = 15
 _LEAST_SHOWN: Final = 0.0005

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from podsim._version import __version__
+from podsim.format import format_error
 from podsim.many.checks.cases import Measured
 from podsim.many.checks.show import counted
 from podsim.many.checks.verdict import GAIN, KINDS_OF_FINDING, Finding, Verdict
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
 from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
-from podsim.format import format_error
 
 _MOST_BARS: Final = 30
 _LISTED: Final = 1000

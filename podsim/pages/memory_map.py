@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from podsim.format import format_bytes, format_percent
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid
 from podsim.pages.patterns import fills_in_turn, legend_of
 from podsim.pages.time_charts import MOST_IPUS, left_out
-from podsim.format import format_bytes, format_percent
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport
 
 _MEMORIES: Final = {

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from podsim._version import __version__
+from podsim.draws import SHARE
+from podsim.format import format_percent
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.show import answer_tables, headline
 from podsim.many.capacity.wording import axis_label, cell, range_cell
-from podsim.draws import SHARE
 from podsim.metrics import metric_of
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Spec, Tile, in_title
 from podsim.pages.patterns import FOLDED, SLOWER, TOTAL, colour_of, fill_of, legend_of
 from podsim.pages.rich_tables import blocks_of
-from podsim.format import format_percent
 
 _MOST_BARS: Final = 30
 _MOST_LISTED: Final = 500

@@ -13,14 +13,14 @@ from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import ipus_chart, waterfall
 from podsim.pages.timeline import timeline_chart
 from podsim.result.base import Result
-from podsim.show.choice_table import choice_table
 from podsim.result.forward import ForwardResult
-from podsim.show.forward_table import forward_headline
 from podsim.result.generation import GenerationResult
-from podsim.show.generation_table import generation_headline
 from podsim.result.result import RunResult
 from podsim.result.rows import OperationRow
 from podsim.result.serving import ServingResult
+from podsim.show.choice_table import choice_table
+from podsim.show.forward_table import forward_headline
+from podsim.show.generation_table import generation_headline
 from podsim.show.table import operation_table, training_headline
 from podsim.show.uncertainty_table import uncertainty_table
 

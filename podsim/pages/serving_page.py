@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from podsim.format import format_duration_s, format_percent, format_significant
 from podsim.pages.parts import Chart, Grid, Section, Spec, Tile
 from podsim.pages.rich_tables import blocks_of
 from podsim.pages.tiles import tiles_of
 from podsim.pages.time_charts import unit_for_s, waterfall
-from podsim.format import format_duration_s, format_percent, format_significant
-from podsim.show.power_table import spent_rows
 from podsim.result.serving import ServingResult
+from podsim.show.power_table import spent_rows
 from podsim.show.serving_table import serving_headline, serving_tables
 
 _LINES: Final = {"P50": ("#5b9bd1", [1, 0]), "P95": ("#b35806", [7, 4]), "P99": ("#1a1a1a", [2, 3])}

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
-from podsim.many.checks.show import counted
 from podsim.errors import PodsimError
-from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
-from podsim.pages.sweep_charts import Varied, chart_over
 from podsim.format import format_significant
-from podsim.scenario.wording import known_here
+from podsim.many.checks.show import counted
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import numbers_and_unit, told
 from podsim.many.sweeps.expression import number_of
 from podsim.many.sweeps.names import COLUMNS, POINT, REASON, STATUS
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
+from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
+from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
+from podsim.pages.sweep_charts import Varied, chart_over
+from podsim.scenario.wording import known_here
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
+from podsim.format import format_count, format_duration_s, format_percent
 from podsim.pages.charts import Span, spans_chart
 from podsim.pages.parts import Chart, Grid
 from podsim.pages.patterns import TOTAL, fill_of, fill_of_kind, legend_of_kinds
-from podsim.format import format_count, format_duration_s, format_percent
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.rows import IpuAccount
 from podsim.result.sources import Sources

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from podsim.engine.trace import Trace
+from podsim.format import format_duration_s, natural_key
 from podsim.pages.parts import Chart, Grid, Spec, Stretch
 from podsim.pages.patterns import FOLDED, colour_of, fill_of, fill_of_kind, is_light, legend_of_kinds
 from podsim.pages.time_charts import MOST_IPUS, left_out
 from podsim.pages.timeline_marks import Mark, marks_of
 from podsim.program.passes_in_order import Passes
-from podsim.format import format_duration_s, natural_key
 from podsim.result.kinds import kind_of
 from podsim.result.phases import of_first_group
 from podsim.result.slices import slices_of

@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from podsim.tiles.model import OpCost
-from podsim.tiles.plans import ConvPlan, MatMulPlan
 from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES, Conv, Elementwise, MatMul, Op, Reduce
+from podsim.tiles.model import OpCost
+from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 
 @dataclass(frozen=True, slots=True)

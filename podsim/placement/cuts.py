@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from podsim.errors import ModelError
-from podsim.placement.stage import Segment, Stage
 from podsim.models import Workload
+from podsim.placement.stage import Segment, Stage
 
 
 @dataclass(frozen=True, slots=True)

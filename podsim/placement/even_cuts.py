@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from podsim.tiles.model import CostModel
 from podsim.errors import NoPlanError
 from podsim.placement.cuts import Cuts, cuts_at
 from podsim.placement.layout import Job
 from podsim.placement.stage_cost import block_cost
+from podsim.tiles.model import CostModel
 
 _HALVINGS = 40
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from podsim.models import Workload
 from podsim.placement.changes import longer_pipelines, smaller_temporaries
 from podsim.placement.layout import Fit, Job, Layout, Precision
 from podsim.scenario import ForwardScenario
-from podsim.models import Workload
 
 
 def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> Job:

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from podsim.tiles.model import CostModel
+from podsim.models import Workload
+from podsim.models.op import DType
+from podsim.models.transformer.causal import DecoderShape, causal_decoder
+from podsim.models.transformer.shape import Batch
+from podsim.models.transformer.weights import unpacking
 from podsim.placement.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.placement.fit import does_not_fit
@@ -16,11 +20,7 @@ from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, 
 from podsim.placement.plan import Plan, cost_model, costed
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
-from podsim.models import Workload
-from podsim.models.op import DType
-from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import Batch
-from podsim.models.transformer.weights import unpacking
+from podsim.tiles.model import CostModel
 
 StepName = Literal["prefill", "decode"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from podsim.placement.cuts import Cuts
-from podsim.scenario.hardware import System
-from podsim.scenario.software import Software
 from podsim.models import Workload
 from podsim.models.block import Parameter
 from podsim.models.op import DTYPE_BYTES, DType
+from podsim.placement.cuts import Cuts
+from podsim.scenario.hardware import System
+from podsim.scenario.software import Software
 
 ON_CHIP, STREAMING = "in_processor_memory", "streaming_memory"
 Fit = Literal["refuse", "warn"]

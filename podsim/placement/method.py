@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsim.errors import DoesNotFitError, MissingMethodError
+from podsim.models import Workload
 from podsim.placement.fit import HELPS
 from podsim.placement.layout import Job
 from podsim.units import format_bytes
-from podsim.models import Workload
 
 _DIGITS = 4
 CURE = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from podsim import memo
-from podsim.tiles.collective import Neighbours
-from podsim.tiles.model import CostModel
+from podsim.models import Workload
 from podsim.placement.cuts import stages_of
 from podsim.placement.even_cuts import cuts_of_even_time
 from podsim.placement.fit import does_not_fit
@@ -17,7 +16,8 @@ from podsim.placement.stage_cost import StageCost, stage_costs
 from podsim.placement.update import UpdateCost, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
-from podsim.models import Workload
+from podsim.tiles.collective import Neighbours
+from podsim.tiles.model import CostModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from podsim.tiles.account import Account, total
-from podsim.tiles.model import CostModel, OpCost
-from podsim.placement.alive import Needs, needs, tasks
-from podsim.placement.stage import Segment, Stage, kept_elements
 from podsim.models import Workload
 from podsim.models.op import Elementwise, ReplicaSum
+from podsim.placement.alive import Needs, needs, tasks
+from podsim.placement.stage import Segment, Stage, kept_elements
+from podsim.tiles.account import Account, total
+from podsim.tiles.model import CostModel, OpCost
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from podsim import memo
-from podsim.scenario.hardware import System, given
 from podsim.placement.topologies import topology_of
+from podsim.scenario.hardware import System, given
 
 
 @dataclass(frozen=True, slots=True)

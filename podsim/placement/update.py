@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.tiles.account import Account, total
-from podsim.tiles.model import CostModel
-from podsim.placement.layout import Job, Optimizer
-from podsim.placement.stage import Stage
 from podsim.models import Workload
 from podsim.models.op import Elementwise, Op, Reduce
+from podsim.placement.layout import Job, Optimizer
+from podsim.placement.stage import Stage
+from podsim.tiles.account import Account, total
+from podsim.tiles.model import CostModel
 
 # Passes over the shard of one tensor: moments, root and quotient, weight decay, step, with the casts
 # between half weights and single-precision arithmetic.

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Final
 
 from podsim.errors import ModelError
+from podsim.placement.topology import Routes
 from podsim.program.task import Exchange, Program, Slowdown
 from podsim.scenario.faults import FaultSpec
 from podsim.scenario.hardware import System
-from podsim.placement.topology import Routes
 
 _PARTS_OF_ONE: Final = 10**6
 """Shares are told apart to a millionth."""

@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil
 
-from podsim.tiles.account import Account
 from podsim.placement.layout import Layout
 from podsim.placement.plan import Plan
+from podsim.placement.topology import Channel, streaming_channels
 from podsim.program.faults import slow_parts
 from podsim.program.replicas import Replicas
 from podsim.program.task import Acquire, Exchange, Group, Phase, Release, Step, Transfer, Work
 from podsim.program.transfers import HOST, host_load
 from podsim.scenario.faults import FaultSpec
 from podsim.scenario.hardware import System
-from podsim.placement.topology import Channel, streaming_channels
+from podsim.tiles.account import Account
 from podsim.units import cycles_to_ps, seconds_to_ps
 
 HOST_WAIT, EXCHANGE = "host_wait", "exchange"

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
+from podsim.placement.topology import Channel, streaming_channels
 from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
 from podsim.program.transfers import HOST, link_transfer, transfer
-from podsim.placement.topology import Channel, streaming_channels
 from podsim.units import cycles_to_ps, seconds_to_ps
 
 _WAYS = ("read", "write")

@@ -17,11 +17,11 @@ from podsim.placement.layout import STREAMING
 from podsim.placement.plan import Plan
 from podsim.placement.stage import Segment, Stage
 from podsim.placement.stage_cost import BlockCost
+from podsim.placement.topology import Routes
 from podsim.program.passes import BUBBLE, INTER_IPU, work
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Work
 from podsim.program.transfers import HOST, link_transfer, streaming_transfer
-from podsim.placement.topology import Routes
 from podsim.units import seconds_to_ps
 
 WEIGHTS_WAIT = "weights_wait"

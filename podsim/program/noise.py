@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from podsim.tiles.noise import Table, late, latest, latest_of, steady
 from podsim.program.task import Jitter, Work
 from podsim.program.transfers import HOST
 from podsim.scenario.noise import Noise
+from podsim.tiles.noise import Table, late, latest, latest_of, steady
 from podsim.units import PS_PER_S, seconds_to_ps
 
 CALL, LATE = "session call", "late machine"

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
-from podsim.tiles.account import Account
 from podsim.placement.plan import Plan
 from podsim.placement.stage import Stage
 from podsim.placement.stage_cost import StageCost
@@ -22,6 +21,7 @@ from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
+from podsim.tiles.account import Account
 from podsim.units import cycles_to_ps
 
 _Stages = frozenset[int]

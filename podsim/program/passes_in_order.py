@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from podsim.tiles.model import OpCost
 from podsim.placement.plan import Plan
 from podsim.placement.stage import Segment
 from podsim.placement.stage_cost import StageCost
+from podsim.tiles.model import OpCost
 
 
 @dataclass(frozen=True, slots=True)

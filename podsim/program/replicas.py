@@ -13,9 +13,9 @@ from functools import cached_property
 from math import lcm
 
 from podsim.placement.layout import Layout
+from podsim.placement.topology import Routes
 from podsim.program.rings import ring_of
 from podsim.scenario.hardware import System
-from podsim.placement.topology import Routes
 
 
 @dataclass(frozen=True)

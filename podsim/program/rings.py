@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from podsim.placement.plan import Plan
+from podsim.placement.topologies import topology_of
+from podsim.placement.topology import Routes
 from podsim.program.task import Transfer
 from podsim.program.transfers import link_transfer
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
-from podsim.placement.topology import Routes, topology_of
 
 ALL_REDUCE = "all_reduce"
 

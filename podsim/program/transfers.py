@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from podsim.program.task import Transfer
-from podsim.scenario.hardware import System, given
 from podsim.placement.topology import Channel, Routes, gw_route, streaming_channels
 from podsim.placement.topology import gw_hops as gw_channels
+from podsim.program.task import Transfer
+from podsim.scenario.hardware import System, given
 from podsim.units import seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"

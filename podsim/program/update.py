@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from podsim.tiles.account import Account
 from podsim.placement.plan import Plan
 from podsim.placement.update import UpdateCost
 from podsim.program.passes import work
@@ -22,6 +21,7 @@ from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
 from podsim.scenario.noise import Noise
+from podsim.tiles.account import Account
 from podsim.units import seconds_to_ps
 
 WorksOf = Callable[[int], tuple[Work, ...]]

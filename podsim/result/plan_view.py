@@ -6,14 +6,14 @@ import json
 import math
 import re
 
-from podsim.tiles import Chip, MatMulPlan, MatMulShape, planned_matmul
-from podsim.tiles.plans import LARGEST_EXTENT
 from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
+from podsim.models.op import DTYPE_BYTES, result_dtype
 from podsim.result.ranges import NORMAL_P90
 from podsim.scenario.ipu import Ipu
+from podsim.tiles import Chip, MatMulPlan, MatMulShape, planned_matmul
+from podsim.tiles.plans import LARGEST_EXTENT
 from podsim.units import format_bytes
-from podsim.models.op import DTYPE_BYTES, result_dtype
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
 _TERA, _MICRO = 1e12, 1e-6

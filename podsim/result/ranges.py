@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from podsim.draws import SHARE, Range
-from podsim.metrics import METRICS, PER_SECOND, SECONDS, Metric, metric_of
 from podsim.format import format_duration_s, format_ends, format_percent
+from podsim.metrics import METRICS, PER_SECOND, SECONDS, Metric, metric_of
 
 if TYPE_CHECKING:
     from podsim.result.base import Result

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
+from podsim.engine.trace import Record
+from podsim.models.op import MatMul, Product
+from podsim.program.passes_in_order import Passes, Repeat
 from podsim.tiles.account import Account
 from podsim.tiles.model import OpCost
-from podsim.engine.trace import Record
-from podsim.program.passes_in_order import Passes, Repeat
-from podsim.models.op import MatMul, Product
 
 PASS, OPERATION, REPEATED = "pass", "operation", "repeated"
 _NOTHING: Final[Passes] = {}

@@ -21,8 +21,8 @@ from pydantic import ValidationError
 
 from podsim.draws import Draws, Uncertainty, percentiles
 from podsim.errors import PodsimError
-from podsim.result.influence import Probe, StandsOn
 from podsim.metrics import TIME, metric_of
+from podsim.result.influence import Probe, StandsOn
 from podsim.result.ranges import LATE
 from podsim.scenario.assumptions import Assumption, assumptions, with_number
 from podsim.scenario.scenario import Scenario

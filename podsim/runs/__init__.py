@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podsim.runs.settings import Settings
 from podsim.engine import Engine
 from podsim.errors import PodsimError
-from podsim.result.influence import StandsOn
 from podsim.placement.layout import Fit
 from podsim.program.size import Follow, unseen
+from podsim.result.influence import StandsOn
+from podsim.runs.settings import Settings
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.watch import Watch, silent

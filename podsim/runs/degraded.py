@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.runs.settings import Settings
 from podsim.engine import Engine, Trace, execute
 from podsim.errors import DeadlockError, ModelError, PodsimError
 from podsim.placement import Plan
@@ -13,10 +12,11 @@ from podsim.program.compile import compile_program
 from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Program
 from podsim.result.faults import FaultReport, StretchReport, waiting
-from podsim.scenario import TrainingScenario
-from podsim.scenario.faults import FaultSpec
+from podsim.runs.settings import Settings
 from podsim.runs.training import TrainingOutcome, train
 from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
+from podsim.scenario import TrainingScenario
+from podsim.scenario.faults import FaultSpec
 from podsim.units import ps_to_seconds
 
 

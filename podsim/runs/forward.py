@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from podsim.runs.probes import BaseProbe
-from podsim.runs.settings import Settings, placed
-from podsim.tiles.model import CostModel
 from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
-from podsim.result.influence import Measure, StandsOn
 from podsim.metrics import THROUGHPUT
+from podsim.models import Workload
 from podsim.placement import Plan, make_plan
 from podsim.placement.forward_job import forward_job
 from podsim.placement.layout import Fit
@@ -23,6 +20,7 @@ from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
 from podsim.result.forward import ForwardResult
+from podsim.result.influence import Measure, StandsOn
 from podsim.result.memory import memory_report
 from podsim.result.phases import phase_times
 from podsim.result.rows import IpuAccount, OperationRow
@@ -30,11 +28,13 @@ from podsim.result.shared import shared
 from podsim.result.sources import sources
 from podsim.result.step import StepReport
 from podsim.result.usage import replicas_in_use
-from podsim.show.warnings import misfits, waits
+from podsim.runs.probes import BaseProbe
+from podsim.runs.settings import Settings, placed
 from podsim.scenario import ForwardScenario, LoadedScenario
 from podsim.scenario.families.base import Reading
+from podsim.show.warnings import misfits, waits
+from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
-from podsim.models import Workload
 
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from podsim.runs.probes import BaseProbe
-from podsim.runs.settings import Settings, divided, placed
-from podsim.tiles.model import CostModel
 from podsim.engine import Trace, execute
-from podsim.result.influence import Measure, StandsOn
 from podsim.metrics import TOKENS
-from podsim.placement.search.turns import longest_stage_ps
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, generation_cost_model, plan_generation
 from podsim.placement.generation_job import generation_job
+from podsim.placement.search.turns import longest_stage_ps
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.prices import generation_calls, task_prices
 from podsim.program.transfers import STREAMING
 from podsim.result.breakdown import mean_account
 from podsim.result.generation import GenerationResult
+from podsim.result.influence import Measure, StandsOn
 from podsim.result.memory import memory_report
 from podsim.result.phases import phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import sources
 from podsim.result.step import StepReport
 from podsim.result.usage import one_copy
-from podsim.show.warnings import misfits
+from podsim.runs.probes import BaseProbe
+from podsim.runs.settings import Settings, divided, placed
 from podsim.scenario import GenerationScenario, LoadedScenario
+from podsim.show.warnings import misfits
+from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
 

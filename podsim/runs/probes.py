@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.tiles.model import CostModel
 from podsim.engine import Pieces, Trace, execute
 from podsim.engine.compiled import is_available
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
+from podsim.tiles.model import CostModel
 
 
 @dataclass

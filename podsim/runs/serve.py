@@ -9,24 +9,20 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from podsim.runs.generation import GenerationProbe, step_report
-from podsim.runs.requests import Demand, drawn, replayed
-from podsim.runs.serving_draws import SERVING_DRAWS, Served, service_draws
-from podsim.runs.settings import divided, placed
-from podsim.runs.step_times import service_steps
-from podsim.tiles.model import CostModel
 from podsim.deferred import Deferred
 from podsim.draws import Draws
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
-from podsim.result.influence import StandsOn
 from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.program.generation import compile_step
 from podsim.result.envelope import SERVING, envelope_of
+from podsim.result.influence import StandsOn
 from podsim.result.serving import ServiceDraws, ServingResult, serving_warnings
 from podsim.result.shared import shared
 from podsim.result.usage import copies_in_use
+from podsim.runs.generation import GenerationProbe, step_report
+from podsim.runs.requests import Demand, drawn, replayed
 from podsim.runs.serving import (
     Batching,
     ContinuousBatching,
@@ -40,9 +36,13 @@ from podsim.runs.serving import (
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
 from podsim.runs.serving.saturation import SATURATION_RUNS
+from podsim.runs.serving_draws import SERVING_DRAWS, Served, service_draws
+from podsim.runs.settings import divided, placed
+from podsim.runs.step_times import service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.changes import Change
 from podsim.scenario.serving import ServingSpec
+from podsim.tiles.model import CostModel
 from podsim.watch import Watch, silent
 
 _MARGIN: Final = 0.05

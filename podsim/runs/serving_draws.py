@@ -13,18 +13,18 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from podsim.runs.step_times import MovedSteps, PlannedSteps
 from podsim.draws import Draws
 from podsim.errors import PodsimError
-from podsim.result.influence import StandsOn
 from podsim.placement.generation import Generation, generation_cost_model, plan_generation
-from podsim.result.serving import DrawnService, ServiceDraws
+from podsim.result.influence import StandsOn
 from podsim.result.scatter import scatter_of
+from podsim.result.serving import DrawnService, ServiceDraws
+from podsim.result.uncertainty import Task, drawing_of, factor_drawn, inputs_drawn
 from podsim.runs.serving import Load, Requests, Service
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.saturation import capacity_per_s
+from podsim.runs.step_times import MovedSteps, PlannedSteps
 from podsim.scenario import GenerationScenario
-from podsim.result.uncertainty import Task, drawing_of, factor_drawn, inputs_drawn
 from podsim.watch import Watch, in_portions, silent
 
 SERVING_DRAWS: Final = 20

@@ -10,8 +10,8 @@ from typing import get_args
 from podsim.draws import Draws, Seeds
 from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError, Problem, SpecError
-from podsim.placement.search.choice import Choice
 from podsim.placement.layout import Fit
+from podsim.placement.search.choice import Choice
 from podsim.program.size import Follow, unseen
 from podsim.scenario import LoadedScenario
 from podsim.scenario.wording import shown

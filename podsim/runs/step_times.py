@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
 
-from podsim.tiles.model import CostModel
 from podsim.engine import Pieces, execute
 from podsim.errors import InfeasibleError
-from podsim.placement.search.turns import longest_stage_ps
 from podsim.placement import Plan
 from podsim.placement.generation import (
     Generation,
@@ -21,7 +19,9 @@ from podsim.placement.generation import (
     plan_step,
     with_layers,
 )
+from podsim.placement.search.turns import longest_stage_ps
 from podsim.program.generation import compile_step, loads_overlap
+from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 
 MOST_SEQUENCES: Final = 1024

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from podsim.runs.probes import BaseProbe, figures
-from podsim.runs.settings import Settings, divided, placed
-from podsim.tiles.model import CostModel
 from podsim.deferred import Deferred
 from podsim.draws import Noisy
 from podsim.engine import Trace, execute
-from podsim.result.influence import Measure, StandsOn
 from podsim.metrics import THROUGHPUT, TIME, UPDATE
-from podsim.placement.search.choice import Choice
+from podsim.models import Workload
 from podsim.placement import Job, Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model, shared_cost_model
+from podsim.placement.search.choice import Choice
 from podsim.placement.stage_cost import StageCost
 from podsim.program.compile import compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
@@ -25,6 +22,7 @@ from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.program.update import waiting_s
 from podsim.result.breakdown import mean_account
+from podsim.result.influence import Measure, StandsOn
 from podsim.result.memory import memory_report
 from podsim.result.phases import phase_times
 from podsim.result.result import RunResult
@@ -32,12 +30,14 @@ from podsim.result.rows import IpuAccount, OperationRow
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import replicas_in_use
-from podsim.show.warnings import spared_work, warnings_of
+from podsim.runs.probes import BaseProbe, figures
+from podsim.runs.settings import Settings, divided, placed
+from podsim.runs.training import TrainingOutcome, train
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.faults import FaultSpec
-from podsim.runs.training import TrainingOutcome, train
+from podsim.show.warnings import spared_work, warnings_of
+from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
-from podsim.models import Workload
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:

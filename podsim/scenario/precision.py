@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import model_validator
 
 from podsim.errors import BadValueError
+from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.base import Spec
 from podsim.scenario.quantity import NumberFormat
-from podsim.models.op import DTYPE_BYTES
 
 
 class PrecisionSpec(Spec):

@@ -12,8 +12,8 @@ from podsim.scenario.base import Spec
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.document import KeyPath
 from podsim.scenario.expectations import findings as expectation_findings
-from podsim.scenario.hardware import System
 from podsim.scenario.families.base import ModelSpec
+from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 
 Finding = tuple[KeyPath, str, str]

@@ -8,17 +8,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
+from podsim.models.layers import Formats
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.checks import replica_findings
-from podsim.scenario.faults import FaultSpec, fault_findings
 from podsim.scenario.families.base import BuiltModelSpec
+from podsim.scenario.faults import FaultSpec, fault_findings
 from podsim.scenario.precision import PrecisionSpec
 from podsim.scenario.quantity import Count, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
 from podsim.scenario.sections import AvailableMemory, Reserve
-from podsim.models.layers import Formats
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 _REFERENCE_OPTIMIZERS: Final = {"bert": ("lamb",), "resnet": ("sgd", "lars")}

@@ -8,9 +8,9 @@ from typing import Any, Final
 from rich.console import Group
 from rich.text import Text
 
+from podsim.format import format_count, format_duration_s, format_percent
 from podsim.placement.search.choice import Candidate, Choice
 from podsim.show.choice_text import choice_yaml, division_words, ipus_of
-from podsim.format import format_count, format_duration_s, format_percent
 from podsim.show.tables import plain_table, titled
 
 _DIGITS: Final = 4

@@ -8,8 +8,8 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
-from podsim.result.faults import FaultReport, ranges
 from podsim.format import format_count, format_duration_s, format_percent
+from podsim.result.faults import FaultReport, ranges
 from podsim.result.kinds import kind_of
 from podsim.show.tables import plain_table, titled
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Group
 
-from podsim.metrics import THROUGHPUT
 from podsim.format import format_count, format_duration_s, format_percent
+from podsim.metrics import THROUGHPUT
 from podsim.result.forward import ForwardResult
 from podsim.show.power_table import spent_rows
 from podsim.show.table import breakdown_table, ipu_table, memory_lines, operation_table, share_of_pod

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
-from podsim.show.chart_frame import framed, legend_entry, plain_frame, write_on_bar
 from podsim.format import format_bytes, format_duration_s, format_percent, format_significant
 from podsim.result.generation import GenerationResult
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport
 from podsim.result.step import StepReport
+from podsim.show.chart_frame import framed, legend_entry, plain_frame, write_on_bar
 
 _MOST_IPUS: Final = 16
 _ONE_SCALE: Final = 4

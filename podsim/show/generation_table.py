@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.console import Group
 
-from podsim.metrics import STEPS, TOKENS
-from podsim.show.choice_table import choice_table
 from podsim.format import format_count, format_duration_s, format_significant
+from podsim.metrics import STEPS, TOKENS
 from podsim.result.generation import GenerationResult
-from podsim.show.power_table import spent_rows
 from podsim.result.step import StepReport
+from podsim.show.choice_table import choice_table
+from podsim.show.power_table import spent_rows
 from podsim.show.table import breakdown_table, memory_lines
 from podsim.show.tables import Tables, headline
 

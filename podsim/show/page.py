@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.segment import Segment
 
 from podsim.harmless import terminal
-from podsim.show.assumption_table import assumption_table
 from podsim.result.base import Result
+from podsim.show.assumption_table import assumption_table
 from podsim.show.tables import Tables, heading
 from podsim.show.uncertainty_table import uncertainty_table
 

@@ -18,10 +18,10 @@ from typing import Final
 
 from podsim.engine.trace import PhaseRecord, Trace
 from podsim.errors import MissingDataError
+from podsim.format import natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.base import Result
 from podsim.result.files import check_not_read, write_atomically
-from podsim.format import natural_key
 from podsim.result.slices import REPEATED, Slice, slices_of
 
 Event = dict[str, object]

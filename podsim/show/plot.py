@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from podsim.engine.trace import Trace
+from podsim.format import format_count, format_duration_s, format_percent
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
-from podsim.show.chart_frame import framed, legend_entry, plain_frame, write_on_bar
-from podsim.format import format_count, format_duration_s, format_percent
 from podsim.result.forward import ForwardResult
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.result import RunResult
 from podsim.result.rows import IpuAccount
+from podsim.show.chart_frame import framed, legend_entry, plain_frame, write_on_bar
 from podsim.show.timeline_plot import ROW_INCHES, draw_timeline
 from podsim.units import ps_to_seconds
 

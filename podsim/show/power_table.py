@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from podsim.format import format_energy_j, format_percent, format_power_w, format_significant
 from podsim.result.base import Result
 from podsim.result.bill import Cost
-from podsim.format import format_energy_j, format_percent, format_power_w, format_significant
 
 _SHOWN: Final = ("sample", "token", "request", "run")
 

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from podsim.show.chart_frame import framed, plain_frame
 from podsim.format import format_duration_s, format_percent, format_significant
 from podsim.result.serving import ServingResult
-from podsim.show.serving_table import ranged
 from podsim.runs.serving import LoadPoint
+from podsim.show.chart_frame import framed, plain_frame
+from podsim.show.serving_table import ranged
 
 _PERCENTILES: Final = (("p99_s", "P99", "#9e2a2b"), ("p95_s", "P95", "#e08214"), ("p50_s", "P50", "#2166ac"))
 _BODY_INCHES: Final = 6.9

@@ -12,13 +12,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from podsim.draws import SHARE
+from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
 from podsim.metrics import METRICS, SECONDS, SERVED_SHARES
 from podsim.metrics import SHARE as SHARE_UNIT
-from podsim.format import format_count, format_duration_s, format_percent, format_range, format_significant
-from podsim.show.power_table import spent_rows
 from podsim.result.serving import ServingResult
-from podsim.show.tables import Tables, headline, plain_table, titled
 from podsim.runs.serving import LoadPoint, Percentiles
+from podsim.show.power_table import spent_rows
+from podsim.show.tables import Tables, headline, plain_table, titled
 
 _DIGITS: Final = 4
 _TABLE_DIGITS: Final = 3

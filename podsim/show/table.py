@@ -7,23 +7,23 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
-from podsim.metrics import THROUGHPUT
-from podsim.result.base import Result
-from podsim.show.choice_table import choice_table
-from podsim.show.fault_table import fault_tables
 from podsim.format import (
     format_bytes,
     format_count,
     format_duration_s,
     format_percent,
 )
+from podsim.metrics import THROUGHPUT
+from podsim.result.base import Result
 from podsim.result.kinds import COMPUTE, WAITING, kind_of
-from podsim.show.noise_table import noise_table
 from podsim.result.phases import merged, part_of
-from podsim.show.power_table import spent_rows
 from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
+from podsim.show.choice_table import choice_table
+from podsim.show.fault_table import fault_tables
+from podsim.show.noise_table import noise_table
+from podsim.show.power_table import spent_rows
 from podsim.show.tables import Tables, headline, plain_table, titled
 
 _HEADLINE_DIGITS: Final = 4

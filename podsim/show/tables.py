@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from podsim.format import format_error, format_figure
 from podsim.harmless import line
 from podsim.metrics import PER_SECOND, metric_of
 from podsim.result.base import Result
-from podsim.format import format_error, format_figure
 from podsim.result.ranges import range_text
 from podsim.result.rows import Reference
 

@@ -11,10 +11,10 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from podsim.errors import PodsimError
+from podsim.format import format_error
 from podsim.metrics import metric_of
 from podsim.result.base import Result
 from podsim.show.chart_frame import framed, plain_frame
-from podsim.format import format_error
 
 _MOST: Final = 15
 _ROW_INCHES, _FRAME_INCHES = 0.36, 1.0

@@ -6,8 +6,8 @@ from rich.console import Group
 from rich.text import Text
 
 from podsim.draws import Uncertainty
-from podsim.metrics import SECONDS, metric_of
 from podsim.format import format_duration_s, format_error, format_significant
+from podsim.metrics import SECONDS, metric_of
 from podsim.show.tables import plain_table, titled
 
 

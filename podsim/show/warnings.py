@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from podsim.engine import Trace
+from podsim.format import format_percent
 from podsim.placement import Plan
 from podsim.placement.fit import misfit_text, overflow
 from podsim.placement.memory import IpuMemory
 from podsim.program.compile import replicas_of
 from podsim.program.feed import HOST_WAIT, Feed
 from podsim.program.replicas import Replicas
-from podsim.format import format_percent
 
 _SHORT_WAIT: Final = 0.05
 _CURES: Final = {

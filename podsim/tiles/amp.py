@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from podsim.tiles.vector import ceil_div
 from podsim.scenario.ipu import Ipu
+from podsim.tiles.vector import ceil_div
 
 Cycles = NDArray[Any]
 

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim.errors import NoPlanError
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.conv_cost import KINDS, Candidates, cost_of, splits_of
 from podsim.tiles.conv_method import Method, copy_cycles, methods
@@ -29,8 +31,6 @@ from podsim.tiles.split import (
     choose,
 )
 from podsim.tiles.vector import ceil_div
-from podsim.errors import NoPlanError
-from podsim.scenario.ipu import Ipu
 
 _MOST_ELEMENTS = 2**40
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim.models.op import DTYPE_BYTES, result_dtype
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.tiles.conv_method import Method, copy_cycles
 from podsim.tiles.conv_rows import Rows, input_positions, kernel_share, row_splits
@@ -32,8 +34,6 @@ from podsim.tiles.split import (
     sum_partials,
 )
 from podsim.tiles.vector import ceil_div
-from podsim.scenario.ipu import Ipu
-from podsim.models.op import DTYPE_BYTES, result_dtype
 
 KINDS = ("matmul", "reduction", "exchange", "rearrange", "superstep")
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
+from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.vector import ceil_div
-from podsim.scenario.ipu import Ipu
-from podsim.models.op import DTYPE_BYTES
 
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
 _FILTER_HEIGHTS = (1, 2, 4)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.conv_method import Method
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.conv_vertices import nx1_worker_cycles, row_segments, slic_worker_cycles
 from podsim.tiles.split import distinct_parts
 from podsim.tiles.vector import ceil_div
-from podsim.scenario.ipu import Ipu
-from podsim.models.op import DTYPE_BYTES
 
 Ints = NDArray[Any]
 _OUT_GROUPS_FED = (1, 4)

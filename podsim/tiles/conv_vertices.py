@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.amp import weight_load_cycles
 from podsim.tiles.vector import ceil_div
-from podsim.scenario.ipu import Ipu
-from podsim.models.op import DTYPE_BYTES
 
 Cycles = NDArray[Any]
 

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsim.errors import NoPlanError
+from podsim.models.op import DTYPE_BYTES, result_dtype
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.tiles.plans import LARGEST_EXTENT, MatMulPlan, MatMulShape
@@ -29,9 +32,6 @@ from podsim.tiles.split import (
     sum_partials,
 )
 from podsim.tiles.vector import ceil_div
-from podsim.errors import NoPlanError
-from podsim.scenario.ipu import Ipu
-from podsim.models.op import DTYPE_BYTES, result_dtype
 
 _MOST_ELEMENTS = 2**40
 

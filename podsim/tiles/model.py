@@ -7,16 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from podsim.tiles.account import Account, total
-from podsim.tiles.collective import FREE, Neighbours
-from podsim.tiles.conv_method import copy_cycles
-from podsim.tiles.conv_shape import conv_shape
-from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
-from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
-from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
 from podsim.errors import MissingDataError
 from podsim.memo import Memo
-from podsim.scenario.ipu import Ipu
 from podsim.models.op import (
     DTYPE_BYTES,
     Conv,
@@ -30,6 +22,14 @@ from podsim.models.op import (
     ReplicaSum,
     ScatterAdd,
 )
+from podsim.scenario.ipu import Ipu
+from podsim.tiles.account import Account, total
+from podsim.tiles.collective import FREE, Neighbours
+from podsim.tiles.conv_method import copy_cycles
+from podsim.tiles.conv_shape import conv_shape
+from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
+from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan)
 _Made = TypeVar("_Made")

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from podsim import disk, memo
+from podsim.models.op import Conv
+from podsim.scenario.conv_vertices import AmpVertex
+from podsim.scenario.ipu import Ipu
+from podsim.scenario.vertices import Vertices
 from podsim.tiles.account import Account
 from podsim.tiles.conv_method import Method
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
-from podsim.scenario.conv_vertices import AmpVertex
-from podsim.scenario.ipu import Ipu
-from podsim.scenario.vertices import Vertices
-from podsim.models.op import Conv
 
 PLANNED_FOR = ("tile", "amp", "exchange", "superstep", "vertices")
 """The parts of a chip that cycles depend on; they know no clock and no name."""

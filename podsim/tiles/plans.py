@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.conv_method import Method
 from podsim.tiles.conv_shape import ConvShape
-from podsim.scenario.ipu import Ipu
 
 LARGEST_EXTENT = 2**24
 """Of any axis of a product that is planned."""

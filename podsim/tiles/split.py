@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from podsim.tiles.vector import ceil_div, elementwise_cycles
-from podsim.scenario.ipu import Ipu
 from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.ipu import Ipu
+from podsim.tiles.vector import ceil_div, elementwise_cycles
 
 _ROUNDING = 1e-9
 """More than roots of whole numbers are off."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsim.scenario.ipu import Ipu
 from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.ipu import Ipu
 
 
 def ceil_div(numerator: Any, denominator: Any) -> Any:

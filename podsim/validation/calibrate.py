@@ -21,16 +21,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
-from podsim.runs import generate, infer, simulate
-from podsim.tiles import MatMulShape
-from podsim.tiles.matmul import plan_matmul
 from podsim.errors import InfeasibleError, MissingDataError
 from podsim.result.forward import ForwardResult
 from podsim.result.reference_data import rows, scenario_name
+from podsim.runs import generate, infer, simulate
 from podsim.scenario import load_ipu, load_scenario
 from podsim.scenario.assumptions import with_value
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
+from podsim.tiles import MatMulShape
+from podsim.tiles.matmul import plan_matmul
 from podsim.validation.compare import Progress
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podsim.runs import run
 from podsim.errors import PodsimError, Problem, SpecError
-from podsim.result.influence import Probe, StandsOn
 from podsim.metrics import METRICS
+from podsim.result.influence import Probe, StandsOn
 from podsim.result.scatter import scatter_of
+from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import Assumption, assumptions, numbers, with_number
 from podsim.scenario.scenario import Scenario

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from podsim.tiles import Chip, MatMulShape, planned_matmul
-from podsim.tiles.amp import amp_vertex_cycles
 from podsim.result.reference_data import PADDLE, rows, scenario_name
 from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
+from podsim.tiles import Chip, MatMulShape, planned_matmul
+from podsim.tiles.amp import amp_vertex_cycles
 from podsim.validation.comparison import Comparison, NotRun, Validation
 from podsim.validation.configurations import same_runs
 from podsim.validation.reference_data import (

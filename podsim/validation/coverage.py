@@ -15,12 +15,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from podsim.runs import run
 from podsim.draws import Draws, percentiles
 from podsim.errors import InfeasibleError
-from podsim.result.influence import StandsOn
 from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE, metric_of
+from podsim.result.influence import StandsOn
 from podsim.result.uncertainty import Drawn, draw, drawing_of
+from podsim.runs import run
 from podsim.validation.compare import compared
 from podsim.validation.comparison import Comparison, NotRun
 from podsim.validation.left_out import Held, held_by, shipped

@@ -22,16 +22,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from podsim.runs import run
 from podsim.draws import SHARE
 from podsim.errors import PodsimError
-from podsim.result.influence import StandsOn
 from podsim.metrics import METRICS, OUTPUT_TOKEN, THROUGHPUT, UPDATE
 from podsim.result.envelope import numbers_of
+from podsim.result.influence import StandsOn
 from podsim.result.ranges import MODEL
 from podsim.result.ranges import NORMAL_P90 as Z
 from podsim.result.reference_data import rows
 from podsim.result.scatter import ALL, FILE, Covered, Scatter, Table, Traits, framework_of, plain_table, traits_of
+from podsim.runs import run
 from podsim.scenario import data_file, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
 from podsim.validation.comparison import Comparison

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from podsim.runs import run
 from podsim.errors import InfeasibleError
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
+from podsim.runs import run
 from podsim.validation.comparison import Blind, Comparison, NotRun
 from podsim.validation.reference_data import blind_predictions, later_blind, uncertainty_of
 from podsim.watch import Watch

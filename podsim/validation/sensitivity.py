@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.runs import generate
 from podsim.program.generation import WEIGHTS_WAIT
 from podsim.result.reference_data import rows
+from podsim.runs import generate
 from podsim.scenario import load_scenario
 
 SCENARIO = "llama2_7b_pod16_streamed"

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 import podsim
-from podsim.tiles.account import Account
 from podsim.engine import Trace, execute
 from podsim.placement import Plan
 from podsim.program.compile import compile_program
+from podsim.tiles.account import Account
 from tests.examples import Mapping, plan_of, small_bert, small_pod
 
 CLOCK_HZ = 1.33e9

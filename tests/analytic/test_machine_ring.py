@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import podsim
-from podsim.placement.topology import route
 from podsim.placement.topologies import machine_ring
+from podsim.placement.topology import route
 from tests.analytic.test_closed_forms_of_plans import LARGE_TENSORS, LAYER, RAIL, plan_of, run, time_of
 from tests.examples import small_bert, small_pod, system_of
 

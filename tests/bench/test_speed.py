@@ -20,8 +20,8 @@ from podsim.engine import Trace, execute
 from podsim.placement import Plan
 from podsim.program.compile import compile_program
 from podsim.program.task import Program
-from podsim.scenario import TrainingScenario, load_scenario
 from podsim.runs.training.noisy_runs import job_of, run_updates
+from podsim.scenario import TrainingScenario, load_scenario
 from tests.examples import plan_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -8,10 +8,10 @@ import pytest
 
 from podsim.many.capacity import read_goal
 from podsim.many.checks.cases import cases_of
+from podsim.many.sweeps.space import read_study
 from podsim.scenario import load_scenario, shipped_names
 from podsim.scenario.catalogue import ListedStudy, catalogue
 from podsim.scenario.library import shipped_study
-from podsim.many.sweeps.space import read_study
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUDIES = catalogue().studies

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import podsim
+from podsim.models.op import Conv
+from podsim.scenario import load_ipu
+from podsim.scenario.ipu import Fp8Amp, Ipu
 from podsim.tiles import MatMulShape
 from podsim.tiles.conv import plan_conv
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.matmul import plan_matmul
-from podsim.scenario import load_ipu
-from podsim.scenario.ipu import Fp8Amp, Ipu
-from podsim.models.op import Conv
 
 _GC200 = load_ipu("gc200")
 _POWER = st.sampled_from((1, 2, 4, 8, 16, 32, 64))

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 from podsim import disk, memo
+from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.many.capacity import find_systems, read_goal
 from podsim.many.checks.baseline import Baseline, read_baseline
 from podsim.many.checks.verdict import check
-from podsim.errors import BadValueError, PodsimError, SpecError
-from podsim.validation.mlperf.logged import logged, read_log
+from podsim.many.sweeps.expression import Expression
+from podsim.many.sweeps.run import _check_runs
+from podsim.many.sweeps.space import space_of
 from podsim.scenario import load_scenario
 from podsim.scenario.document import Document
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
 from podsim.scenario.yaml_source import read_yaml
-from podsim.many.sweeps.expression import Expression
-from podsim.many.sweeps.run import _check_runs
-from podsim.many.sweeps.space import space_of
+from podsim.validation.mlperf.logged import logged, read_log
 from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled
 from tests.property.runs import complaints, run

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsim.tiles.account import total
 from podsim.placement.generation import plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.result.result import RunResult
 from podsim.scenario import GenerationScenario, load_scenario
+from podsim.tiles.account import total
 from podsim.units import PS_PER_S
 from tests.property.conftest import examples
 from tests.property.runs import complaints, run, steps, times

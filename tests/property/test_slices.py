@@ -7,13 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsim.tiles.account import Account
-from podsim.tiles.model import OpCost
 from podsim.engine.trace import Record
+from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Repeat
 from podsim.result.slices import Slice, slices_of
+from podsim.tiles.account import Account
+from podsim.tiles.model import OpCost
 from podsim.units import cycles_to_ps
-from podsim.models.op import Elementwise
 
 cycles = st.one_of(st.just(0.0), st.floats(0.25, 1e9))
 accounts = st.builds(Account, cycles, cycles, cycles, cycles, cycles, cycles)

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from podsim import compare, load, run
-from podsim.runs.serve import serve
 from podsim.many.capacity import Answer, Goal
 from podsim.many.capacity.option import Option
 from podsim.many.checks.verdict import check
+from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
 from podsim.pages.parts import Block, Chart, Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
+from podsim.runs.serve import serve
 from podsim.scenario.expectations import expectation
-from podsim.many.sweeps import sweep
 from tests.unit.report_examples import make_result
 
 BERT = "bert_v1.1_pod16_open"

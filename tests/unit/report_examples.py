@@ -14,7 +14,6 @@ from rich.console import Console
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.result.breakdown import mean_account
 from podsim.result.forward import ForwardResult
-from podsim.show.page import print_result
 from podsim.result.phases import phase_times
 from podsim.result.result import RunResult
 from podsim.result.rows import (
@@ -29,6 +28,7 @@ from podsim.result.rows import (
 from podsim.result.simulated import Simulated
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
+from podsim.show.page import print_result
 from podsim.show.table import training_tables
 
 SIMULATED = Simulated(

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import podsim
 import podsim.runs
 from podsim import ForwardResult, GenerationResult, PodsimError, RunResult, load
-from podsim.runs.settings import Settings
 from podsim.cli.app import app
 from podsim.draws import Draws, Seeds
+from podsim.runs.settings import Settings
 from podsim.scenario import TrainingScenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.families.registry import forms

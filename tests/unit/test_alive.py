@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from podsim.tiles.account import Account
-from podsim.tiles.model import OpCost
-from podsim.tiles.plans import MatMulPlan, MatMulShape
-from podsim.placement.alive import Task, needs
-from podsim.placement.alive import tasks as tasks_of
 from podsim.models import Workload
 from podsim.models.block import Block, Parameter
 from podsim.models.op import Elementwise, MatMul, Op, Reduce
+from podsim.placement.alive import Task, needs
+from podsim.placement.alive import tasks as tasks_of
+from podsim.tiles.account import Account
+from podsim.tiles.model import OpCost
+from podsim.tiles.plans import MatMulPlan, MatMulShape
 
 ROW = 100
 """Elements of a small tensor; 200 B in half precision."""

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from podsim.tiles.amp import amp_vertex_cycles
 from podsim.result.reference_data import rows
 from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
+from podsim.tiles.amp import amp_vertex_cycles
 
 
 @pytest.fixture(scope="module")

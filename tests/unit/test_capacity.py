@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from podsim import load, run
+from podsim.cli.app import main
+from podsim.errors import PodsimError, SpecError
 from podsim.many.capacity import Goal, Option, find_systems, read_goal
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.show import answer_tables
-from podsim.cli.app import main
-from podsim.errors import PodsimError, SpecError
 from podsim.scenario.expectations import expectation
 
 BERT = "bert_v1.1_pod16_open"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from podsim.errors import BadValueError, PodsimError
 from podsim.many.capacity import Goal, Option, Part, answer, find_systems
 from podsim.many.capacity.limits import at_most, excess, limit, misses
 from podsim.many.capacity.systems import place_named
-from podsim.errors import BadValueError, PodsimError
 from podsim.scenario import shipped_names
 
 BERT = "bert_v1.1_pod16_open"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from podsim import run
+from podsim.errors import NoPlanError, SpecError
 from podsim.many.capacity import Answer, Goal, Job, Option, Part, find_systems, read_goal
 from podsim.many.capacity.goal import told_apart
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
-from podsim.errors import NoPlanError, SpecError
 from podsim.scenario import System, load_hardware, load_scenario
 from podsim.scenario.expectations import expectation
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from podsim import run
-from podsim.runs.serve import serve
+from podsim.cli.app import main
+from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.many.capacity import Goal, find_systems, read_goal
 from podsim.many.capacity.figures import figures, second_of
 from podsim.many.capacity.limits import at_most, check_limits, limit, misses
-from podsim.cli.app import main
-from podsim.errors import BadValueError, PodsimError, SpecError
+from podsim.runs.serve import serve
 
 BERT = "bert_v1.1_pod16_open"
 SERVING = "serving_llama2_7b_pod64"

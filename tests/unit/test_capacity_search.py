@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from podsim import run
+from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.many.capacity import Answer, Goal, Option, find_systems, kept, read_goal
 from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.chart import drawn
 from podsim.many.capacity.front import pareto_front
-from podsim.errors import OutputError, PodsimError, SpecError
 
 BERT = "bert_v1.1_pod16_open"
 VARIED = f"""\

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from podsim import run
+from podsim.draws import Draws, Range
+from podsim.errors import PodsimError
 from podsim.many.capacity import Answer, Goal, Option, Part, find_systems, sure
 from podsim.many.capacity.answer import reliable_first
 from podsim.many.capacity.limits import limit
 from podsim.many.capacity.plot import plot_answer
 from podsim.many.capacity.show import answer_tables
 from podsim.many.capacity.sure import drawn_figures, sureness
-from podsim.draws import Draws, Range
-from podsim.errors import PodsimError
 from podsim.result.uncertainty import percentiles
 
 BERT = "bert_v1.1_pod16_open"

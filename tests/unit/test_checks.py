@@ -15,13 +15,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from podsim.cli.app import main
+from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.many.capacity.limits import excess, limit, misses
 from podsim.many.checks import show
 from podsim.many.checks.baseline import Baseline, read_baseline, write_baseline
 from podsim.many.checks.cases import cases_of, measured
 from podsim.many.checks.verdict import check
-from podsim.cli.app import main
-from podsim.errors import BadValueError, PodsimError, SpecError
 from podsim.scenario import load_scenario
 from podsim.scenario.expectations import expectation
 

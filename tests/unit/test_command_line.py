@@ -17,12 +17,12 @@ import podsim
 from podsim.cli.completion import scenarios, variants
 from podsim.errors import OutputError
 from podsim.result.files import check_outputs
-from podsim.show.progress import follow
 from podsim.result.result import RunResult
 from podsim.scenario import load_scenario, shipped_names, variant_names
 from podsim.scenario.catalogue import catalogue
 from podsim.scenario.forward import ForwardScenario
 from podsim.scenario.generation import GenerationScenario
+from podsim.show.progress import follow
 from tests.unit.bad_input_cases import ERROR, Run, error_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import podsim as library
+from podsim.draws import Draws
+from podsim.errors import DoesNotFitError, PodsimError
 from podsim.many.compare import sides as sides_module
 from podsim.many.compare.comparison import Comparison, compare
 from podsim.many.compare.difference import Difference, Row
 from podsim.many.compare.metrics import COMPARED
-from podsim.draws import Draws
-from podsim.errors import DoesNotFitError, PodsimError
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 

@@ -5,6 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsim.errors import NoPlanError
+from podsim.models.op import Conv, Direction, Pool
+from podsim.scenario import load_ipu
+from podsim.scenario.assumptions import with_value
+from podsim.scenario.ipu import Ipu
 from podsim.tiles import Account, ConvPlan, CostModel, MatMulShape
 from podsim.tiles.conv import plan_conv
 from podsim.tiles.conv_method import copy_cycles, methods
@@ -23,11 +28,6 @@ from podsim.tiles.conv_vertices import (
 )
 from podsim.tiles.matmul import plan_matmul
 from podsim.tiles.vector import pool_cycles
-from podsim.errors import NoPlanError
-from podsim.scenario import load_ipu
-from podsim.scenario.assumptions import with_value
-from podsim.scenario.ipu import Ipu
-from podsim.models.op import Conv, Direction, Pool
 
 GC200 = load_ipu("gc200")
 TILES = 1472

@@ -2,10 +2,10 @@
 
 import pytest
 
-from podsim.tiles import Account, CostModel, total
 from podsim.errors import MissingDataError
-from podsim.scenario import load_ipu
 from podsim.models import Elementwise, Gather, MatMul, Rearrange, Reduce, ScatterAdd
+from podsim.scenario import load_ipu
+from podsim.tiles import Account, CostModel, total
 
 IPU = load_ipu("gc200")
 MODEL = CostModel(IPU, layout_change_cycles_per_byte=1.0)

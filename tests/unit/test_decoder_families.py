@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.tiles.model import CostModel
+from podsim.models import Block, Workload
+from podsim.models.op import Elementwise, MatMul, Op
+from podsim.models.transformer.causal import DecoderShape, causal_decoder
+from podsim.models.transformer.shape import Batch, Experts
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, Steps, plan_generation, with_layers
 from podsim.placement.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.scenario import GenerationScenario, load_scenario
-from podsim.models import Block, Workload
-from podsim.models.op import Elementwise, MatMul, Op
-from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import Batch, Experts
+from podsim.tiles.model import CostModel
 
 LLAMA2_13B = DecoderShape(40, 5120, 13824, 40, 40, 32000)
 GPT_J = DecoderShape(

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import pytest
 
 from podsim import run
+from podsim.models.op import MatMul
+from podsim.models.transformer.causal import DecoderShape, causal_decoder
+from podsim.models.transformer.shape import Batch
 from podsim.placement.generation import generation_cost_model, plan_step, with_stages_of_shards
 from podsim.placement.generation_job import generation_job
 from podsim.program.generation import ALL_REDUCE, compile_step
 from podsim.program.task import Exchange
 from podsim.scenario import GenerationScenario, load_scenario
-from podsim.models.op import MatMul
-from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import Batch
 from tests.unit.test_decoder_families import FALCON, GEMMA_2B, GPT_J, GPT_NEOX, MIXTRAL, QWEN2
 
 

@@ -12,6 +12,15 @@ from hypothesis import strategies as st
 import podsim
 from podsim.cli.cost import NumberFormat, cost_matmul
 from podsim.cli.running import Format
+from podsim.errors import MissingDataError, SpecError
+from podsim.models import Workload
+from podsim.models.block import Block, Parameter
+from podsim.models.eight_bits import with_products_in_fp8
+from podsim.models.layers import GraphBuilder, linear
+from podsim.models.op import Conv, MatMul
+from podsim.placement.alive import Task, needs
+from podsim.scenario import ForwardScenario, load_ipu, load_scenario
+from podsim.show.perfetto import build_timeline
 from podsim.tiles import MatMulShape
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.tiles.conv import plan_conv
@@ -19,16 +28,7 @@ from podsim.tiles.conv_shape import ConvShape, conv_shape
 from podsim.tiles.matmul import plan_matmul
 from podsim.tiles.model import CostModel
 from podsim.tiles.vector import elementwise_cycles
-from podsim.errors import MissingDataError, SpecError
-from podsim.placement.alive import Task, needs
-from podsim.show.perfetto import build_timeline
-from podsim.scenario import ForwardScenario, load_ipu, load_scenario
 from podsim.watch import silent
-from podsim.models import Workload
-from podsim.models.block import Block, Parameter
-from podsim.models.eight_bits import with_products_in_fp8
-from podsim.models.layers import GraphBuilder, linear
-from podsim.models.op import Conv, MatMul
 
 C600, GC200 = load_ipu("ipu_c600"), load_ipu("gc200")
 BERT = "bert_base_c600"

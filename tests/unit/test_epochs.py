@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from podsim import simulate
-from podsim.scenario import load_scenario
 from podsim.runs.training import train
 from podsim.runs.training.epochs import EpochRun
+from podsim.scenario import load_scenario
 from tests.examples import plan_of, small_cnn, small_pod
 
 IMAGENET = 1_281_167

@@ -10,13 +10,13 @@ import pytest
 import podsim
 from podsim.engine import execute
 from podsim.errors import ModelError, PodsimError
+from podsim.placement.topology import Routes
 from podsim.program.compile import compile_program
 from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdown, Transfer, Work
 from podsim.result.result import RunResult
-from podsim.scenario.faults import FaultSpec
-from podsim.placement.topology import Routes
 from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
+from podsim.scenario.faults import FaultSpec
 from tests.examples import plan_of
 
 BERT, IMAGES = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.tiles.model import CostModel
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, PodsimError, SpecError
+from podsim.models import Block, Parameter, Workload
+from podsim.models.layers import GraphBuilder
 from podsim.placement import Job, Plan, make_plan
 from podsim.placement.changes import longer_pipelines, smaller_temporaries
 from podsim.placement.even_cuts import Piece, even_cuts
 from podsim.placement.layout import Layout, Precision
 from podsim.program.forward import compile_calls, compile_one_batch
-from podsim.show.perfetto import write_trace
 from podsim.scenario import ForwardScenario, load_hardware, load_scenario
-from podsim.models import Block, Parameter, Workload
-from podsim.models.layers import GraphBuilder
+from podsim.show.perfetto import write_trace
+from podsim.tiles.model import CostModel
 from tests.unit.onnx_examples import products
 
 CALL_S, ANSWER_S = 0.121e-3, 0.055e-3

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from podsim import load, simulate
+from podsim.models.op import MatMul, Rearrange
 from podsim.placement import Plan
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.scenario.training import TrainingScenario
-from podsim.models.op import MatMul, Rearrange
 from tests.examples import plan_of
 
 IMAGENET = 1_281_167

@@ -12,10 +12,10 @@ from matplotlib.patches import Rectangle
 
 from podsim.cli.app import main
 from podsim.errors import OutputError
-from podsim.show.chart_frame import write_chart
 from podsim.result.generation import GenerationResult, StepReport
-from podsim.show.generation_plot import generation_conclusion, plot_generation
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
+from podsim.show.chart_frame import write_chart
+from podsim.show.generation_plot import generation_conclusion, plot_generation
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import SIMULATED
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from podsim.cli.app import app
 from podsim.errors import DoesNotFitError, PodsimError
-from podsim.models.graph import read_graph
 from podsim.importer import Request, import_model
+from podsim.models.graph import read_graph
 from podsim.scenario import ForwardScenario, load_scenario
 from podsim.watch import silent
 from tests.unit.onnx_examples import Model, onnx, products

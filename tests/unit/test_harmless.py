@@ -13,16 +13,16 @@ import pytest
 
 import podsim
 from podsim import harmless
+from podsim.cli.app import main
 from podsim.many.checks import show
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.verdict import Finding, Verdict, check
-from podsim.cli.app import main
 from podsim.many.compare.comparison import compare
+from podsim.many.sweeps.plot import plot_study
+from podsim.many.sweeps.table import write_table
 from podsim.pages.html import as_html
 from podsim.pages.parts import Grid, Page, Section
 from podsim.show.page import PlainConsole
-from podsim.many.sweeps.plot import plot_study
-from podsim.many.sweeps.table import write_table
 
 ESCAPES = "a\x1b[2J\x9b31m\x07\u202eb\x00"
 EVIL = f"{ESCAPES}\nholds: 9 scenarios\r::error::x\u2028<img src=x> @everyone |c| [l](https://x.example) `d` \ufffe"

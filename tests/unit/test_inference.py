@@ -10,16 +10,16 @@ import pytest
 
 import podsim
 from podsim.errors import PodsimError, SpecError
-from podsim.placement.cuts import even_layers
-from podsim.placement.generation import Steps, plan_generation
-from podsim.placement.generation_job import generation_job
-from podsim.show.perfetto import write_trace
-from podsim.scenario import GenerationScenario, load_scenario
-from podsim.placement.topologies import ladder
 from podsim.models import Workload
 from podsim.models.op import MatMul
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
+from podsim.placement.cuts import even_layers
+from podsim.placement.generation import Steps, plan_generation
+from podsim.placement.generation_job import generation_job
+from podsim.placement.topologies import ladder
+from podsim.scenario import GenerationScenario, load_scenario
+from podsim.show.perfetto import write_trace
 
 PUBLISHED, PODS = "llama2_7b_pod16_streamed", "llama2_7b_pods"
 SHARED = 24.7e9 / 4

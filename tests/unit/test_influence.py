@@ -9,9 +9,9 @@ import pytest
 
 import podsim
 from podsim.result.influence import StandsOn
-from podsim.show.assumption_table import assumption_table
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
+from podsim.show.assumption_table import assumption_table
 from tests.unit.report_examples import result_text
 
 _TRAINED = "gpt2_small_pod4"

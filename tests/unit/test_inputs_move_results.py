@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from podsim.runs.forward import ForwardProbe
-from podsim.runs.generation import GenerationProbe
-from podsim.runs.train import TrainingProbe
-from podsim.tiles.model import CostModel
 from podsim.errors import PodsimError
-from podsim.result.influence import Measure, Probe
+from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
 from podsim.placement.forward_job import forward_job
 from podsim.placement.generation import generation_cost_model
 from podsim.placement.generation_job import generation_job
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model
+from podsim.result.influence import Measure, Probe
+from podsim.runs.forward import ForwardProbe
+from podsim.runs.generation import GenerationProbe
+from podsim.runs.train import TrainingProbe
+from podsim.runs.training import TrainingOutcome
 from podsim.scenario import (
     Activity,
     ForwardScenario,
@@ -34,9 +35,8 @@ from podsim.scenario.assumptions import numbers, with_number
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.quantity import Info
 from podsim.scenario.vertices import Vertices
-from podsim.runs.training import TrainingOutcome
+from podsim.tiles.model import CostModel
 from podsim.watch import silent
-from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
 
 _SINGLE = ("precision.activations=fp32", "precision.weights=fp32", "precision.matmul_partials=fp32")
 _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (

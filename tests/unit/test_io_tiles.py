@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import podsim
-from podsim.scenario import load_scenario
 from podsim.placement.topology import streaming_channels
+from podsim.scenario import load_scenario
 
 
 @pytest.mark.parametrize(

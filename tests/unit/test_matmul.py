@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsim.scenario import load_ipu
+from podsim.scenario.assumptions import with_value
+from podsim.scenario.ipu import Ipu
 from podsim.tiles import MatMulShape
 from podsim.tiles.matmul import plan_matmul
 from podsim.tiles.split import reduce_vertex_cycles, slice_cycles
 from podsim.tiles.vector import elementwise_cycles
-from podsim.scenario import load_ipu
-from podsim.scenario.assumptions import with_value
-from podsim.scenario.ipu import Ipu
 from podsim.validation.compare import compare_gemms
 from podsim.validation.comparison import summarize
 

@@ -15,16 +15,16 @@ from pydantic import BaseModel
 
 import podsim
 from podsim import disk, memo
+from podsim.errors import NoPlanError, PodsimError, SpecError
+from podsim.models.op import Conv
+from podsim.runs.training.convergence import ReferencePoint, draw_samples_to_converge
+from podsim.scenario import load_ipu
+from podsim.scenario.yaml_source import read_yaml
 from podsim.tiles import Chip, MatMulShape, planned_conv, planned_matmul
 from podsim.tiles.conv import plan_conv
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.matmul import plan_matmul
 from podsim.tiles.planned import planner_files
-from podsim.errors import NoPlanError, PodsimError, SpecError
-from podsim.scenario import load_ipu
-from podsim.scenario.yaml_source import read_yaml
-from podsim.runs.training.convergence import ReferencePoint, draw_samples_to_converge
-from podsim.models.op import Conv
 
 GC200 = load_ipu("gc200")
 PRODUCT = MatMulShape(96, 160, 64)

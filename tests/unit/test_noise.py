@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from podsim.tiles.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.errors import SpecError
 from podsim.program.noise import CALL, NoisyCall, run_table
 from podsim.program.task import Jitter
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
 from podsim.scenario.noise import Noise
+from podsim.tiles.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.validation.freedom import MOST_OF_NOISE
 from podsim.validation.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples
 from podsim.validation.noise_fit import fitted_late_calls, fitted_run_s, noise_fits

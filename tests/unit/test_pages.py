@@ -13,8 +13,11 @@ import pandas as pd
 import pytest
 
 from podsim import RunResult, run
-from podsim.many.compare.difference import Step, Waterfall
 from podsim.errors import OutputError, PodsimError
+from podsim.many.compare.difference import Step, Waterfall
+from podsim.many.sweeps import sweep
+from podsim.many.sweeps.run import Swept
+from podsim.many.sweeps.space import space_of
 from podsim.pages import html, library, patterns, write
 from podsim.pages import sweep_page as sweep_module
 from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
@@ -27,9 +30,6 @@ from podsim.result.kinds import FAMILIES, KINDS, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.many.sweeps import sweep
-from podsim.many.sweeps.run import Swept
-from podsim.many.sweeps.space import space_of
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page

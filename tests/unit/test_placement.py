@@ -6,10 +6,10 @@ import pytest
 
 from podsim import simulate
 from podsim.errors import ModelError
+from podsim.models import Block, Workload
 from podsim.placement import stash_depth
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, stages_of
 from podsim.placement.stage import Segment, Stage
-from podsim.models import Block, Workload
 from tests.examples import small_bert, small_pod
 
 LAYER = ("attention", "feed_forward")

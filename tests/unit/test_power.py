@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 import podsim
-from podsim.tiles.planned import Chip
 from podsim.errors import SpecError
 from podsim.format import format_energy_j
 from podsim.result.power import Energy, Meter, Work
-from podsim.show.power_table import spent_rows
 from podsim.result.rows import Reference
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions, numbers, with_value
@@ -20,6 +18,8 @@ from podsim.scenario.expectations import expectation
 from podsim.scenario.hardware import System
 from podsim.scenario.load import load_hardware
 from podsim.scenario.power import ChipPower, HostPower, MachinePower, PodPower
+from podsim.show.power_table import spent_rows
+from podsim.tiles.planned import Chip
 from tests.unit.report_examples import make_result, result_text
 
 

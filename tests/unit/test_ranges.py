@@ -12,19 +12,19 @@ import pytest
 from rich.console import Console
 
 import podsim
+from podsim.draws import Draws, Range, Seeds
 from podsim.many.compare.comparison import compare
 from podsim.many.compare.show import as_text
-from podsim.draws import Draws, Range, Seeds
-from podsim.result.influence import Measure, StandsOn
 from podsim.pages.html import as_html
 from podsim.pages.result_page import result_page
-from podsim.show.generation_table import generation_tables
-from podsim.show.page import print_result
+from podsim.result.influence import Measure, StandsOn
 from podsim.result.ranges import CONVERGENCE, MODEL, of_triangle, of_values, ranges_of
 from podsim.result.scatter import Scatter
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
+from podsim.show.generation_table import generation_tables
+from podsim.show.page import print_result
 from tests.unit.report_examples import result_text
 
 CALL = "software.host_call"
@@ -174,7 +174,9 @@ def test_what_most_of_an_answer_stands_on_is_said_first(bert: podsim.RunResult) 
 
 
 def test_reasons_of_the_scatter_belong_to_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podsim.result.influence.scatter_of", lambda spec: Scatter(0.2, ("no such clock was compared",)))
+    monkeypatch.setattr(
+        "podsim.result.influence.scatter_of", lambda spec: Scatter(0.2, ("no such clock was compared",))
+    )
     result = podsim.simulate(BERT)
     assert result.verdict[-1] == "no such clock was compared"
     found = result.ranges["weight_update_s"]

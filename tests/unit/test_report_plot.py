@@ -10,21 +10,21 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from podsim.tiles.account import Account
-from podsim.tiles.model import OpCost
 from podsim.engine.trace import PhaseRecord, Record
 from podsim.errors import OutputError
+from podsim.models.op import Elementwise
 from podsim.program.passes_in_order import Repeat
 from podsim.result.base import Result
-from podsim.show.chart_frame import check_plot_path, write_chart
 from podsim.result.generation import GenerationResult
-from podsim.show.generation_plot import plot_generation
-from podsim.show.plot import conclusion, plot_run
 from podsim.result.rows import IpuAccount
-from podsim.show.timeline_plot import filled, shares_of
 from podsim.result.windows import Part, Window, parts_of, records_in, windows_of
 from podsim.scenario.changes import Change
-from podsim.models.op import Elementwise
+from podsim.show.chart_frame import check_plot_path, write_chart
+from podsim.show.generation_plot import plot_generation
+from podsim.show.plot import conclusion, plot_run
+from podsim.show.timeline_plot import filled, shares_of
+from podsim.tiles.account import Account
+from podsim.tiles.model import OpCost
 from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, SIMULATED, US, make_forward, make_result, make_trace
 from tests.unit.test_generation_plot import make_result as make_generation
 

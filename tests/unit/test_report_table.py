@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from podsim.result.envelope import Envelope
-from podsim.show.page import print_result
 from podsim.result.rows import IpuAccount
-from podsim.show.table import training_tables
 from podsim.scenario.without_effect import WithoutEffect
+from podsim.show.page import print_result
+from podsim.show.table import training_tables
 from tests.unit.report_examples import LANES, make_result, result_text
 
 

@@ -14,15 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 import podsim
-from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.cli.app import app
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.placement.generation import Generation, plan_generation
 from podsim.placement.generation_job import generation_job
+from podsim.runs.step_times import PlannedSteps, service_steps
+from podsim.scenario import GenerationScenario, load_scenario
 from podsim.show.chart_frame import write_chart
 from podsim.show.serving_plot import plot_serving, serving_conclusion
 from podsim.show.serving_table import sparkline
-from podsim.scenario import GenerationScenario, load_scenario
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 

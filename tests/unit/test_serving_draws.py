@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from podsim.runs.serve import serve
-from podsim.runs.step_times import MovedSteps, PlannedSteps
+from podsim.draws import Draws, Range
 from podsim.many.capacity import Goal, find_systems
 from podsim.many.capacity.limits import limit
 from podsim.many.capacity.show import answer_tables
-from podsim.draws import Draws, Range
 from podsim.pages.serving_page import serving_sections, serving_tiles
 from podsim.placement.generation import Generation
 from podsim.placement.generation_job import generation_job
-from podsim.show.page import print_result
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult
-from podsim.show.serving_plot import serving_conclusion
-from podsim.show.serving_table import serving_tables
+from podsim.runs.serve import serve
+from podsim.runs.step_times import MovedSteps, PlannedSteps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.scenario.assumptions import with_number
+from podsim.show.page import print_result
+from podsim.show.serving_plot import serving_conclusion
+from podsim.show.serving_table import serving_tables
 
 SERVING = "serving_llama2_7b_pod64"
 FEW = ("serving.request_count=300", "serving.loads=[0.8]")

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from podsim import generate, infer, run, serve, simulate
-from podsim.tiles.model import CostModel
 from podsim.engine import execute
 from podsim.placement import make_plan
 from podsim.placement.forward_job import forward_job
@@ -24,6 +23,7 @@ from podsim.result.sources import Sources, divided
 from podsim.scenario import ForwardScenario, GenerationScenario, TrainingScenario, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
 from podsim.scenario.scenario import Scenario
+from podsim.tiles.model import CostModel
 from podsim.watch import silent
 
 MACHINE = "system.machine"

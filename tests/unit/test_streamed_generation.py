@@ -6,8 +6,8 @@ import pytest
 
 import podsim
 from podsim.errors import SpecError
-from podsim.placement.layout import Precision
 from podsim.models.transformer.weights import unpack_ops
+from podsim.placement.layout import Precision
 
 GPTJ = "gptj_6b_pod4_streamed"
 LAYERS_AND_HEADS = 28 * (4 * 4096**2 + 2 * 4096 * 16384) + 2 * 50400 * 4096

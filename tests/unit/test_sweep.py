@@ -20,7 +20,6 @@ import pytest
 from podsim import simulate
 from podsim.cli.app import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
-from podsim.scenario.document import Document
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.expression import Expression, filled_in
 from podsim.many.sweeps.journal import Journal
@@ -28,6 +27,7 @@ from podsim.many.sweeps.plot import check_metric
 from podsim.many.sweeps.rows import row_of
 from podsim.many.sweeps.space import Space, read_study, space_of
 from podsim.many.sweeps.spec import MOST_POINTS
+from podsim.scenario.document import Document
 
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
 SMALL: Mapping[str, Any] = {

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from podsim.pages.sweep_page import sweep_page
-from podsim.scenario.document import Document
 from podsim.many.sweeps import answer as module
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.answer import Answer, answer, answer_tables, place
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
+from podsim.pages.sweep_page import sweep_page
+from podsim.scenario.document import Document
 
 RATE = "throughput_samples_per_s"
 FEW = "8 replicas of 8 IPUs need 64 IPUs; IPU-POD16 has {}"

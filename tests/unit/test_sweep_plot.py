@@ -12,7 +12,6 @@ from matplotlib.backend_bases import MouseEvent
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from podsim.scenario.document import Document
 from podsim.many.sweeps import plot as plot_module
 from podsim.many.sweeps.chart_words import quantity
 from podsim.many.sweeps.measured import measured_points
@@ -20,6 +19,7 @@ from podsim.many.sweeps.panels import PLAIN
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
 from podsim.many.sweeps.spec import MeasuredSpec
+from podsim.scenario.document import Document
 
 
 def drawn(

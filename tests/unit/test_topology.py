@@ -7,10 +7,12 @@ from typing import get_args
 import pytest
 
 from podsim.engine import execute
+from podsim.placement import topologies
+from podsim.placement.topologies import topology_of
+from podsim.placement.topology import gw_route, route, streaming_channels
 from podsim.program.task import Exchange, Group, Phase, Program
 from podsim.program.transfers import gw_path, streaming_transfer
 from podsim.scenario import System
-from podsim.placement.topology import gw_route, route, streaming_channels, topologies, topology_of
 from tests.examples import small_pod, system_of
 
 POD16, POD64, POD128 = (system_of(name) for name in ("ipu_pod16", "ipu_pod64", "ipu_pod128"))

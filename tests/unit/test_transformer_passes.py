@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import podsim
+from podsim.models import Workload
 from podsim.scenario import Activity, ForwardScenario, load_scenario
 from podsim.watch import silent
-from podsim.models import Workload
 
 Run = Callable[..., tuple[int, str]]
 BERT = {

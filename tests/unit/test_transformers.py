@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from podsim import simulate
-from podsim.scenario import load_scenario
-from podsim.scenario.training import TrainingScenario
 from podsim.models import Workload
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
+from podsim.scenario import load_scenario
+from podsim.scenario.training import TrainingScenario
 
 PARALLELISM = {"micro_batch_size": 1, "accumulation_factor": 16, "replication_factor": 1, "layers_per_ipu": [1]}
 DATA: dict[str, dict[str, object]] = {

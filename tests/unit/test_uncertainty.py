@@ -16,15 +16,15 @@ from podsim.cli.app import main
 from podsim.draws import Draws, Uncertainty
 from podsim.errors import PodsimError
 from podsim.result.influence import Measure, StandsOn
-from podsim.show.page import print_result
-from podsim.show.table import training_tables
-from podsim.show.tornado import plot_tornado
 from podsim.result.scatter import Scatter, scatter_of
+from podsim.result.uncertainty import draw, drawing_of, uncertainty
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
-from podsim.result.uncertainty import draw, drawing_of, uncertainty
+from podsim.show.page import print_result
+from podsim.show.table import training_tables
+from podsim.show.tornado import plot_tornado
 from podsim.watch import silent
 
 CALL = "software.host_call"

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.tiles.account import Account
-from podsim.tiles.model import CostModel
+from podsim.models import Workload
+from podsim.models.block import Block, Parameter
+from podsim.models.op import DType
 from podsim.placement import Job
 from podsim.placement.cuts import cuts_before, stages_of
 from podsim.placement.job import training_job
@@ -17,9 +18,8 @@ from podsim.placement.update import UpdateCost, update_costs
 from podsim.program.compile import compile_program
 from podsim.program.task import Exchange, Phase
 from podsim.scenario import load_scenario
-from podsim.models import Workload
-from podsim.models.block import Block, Parameter
-from podsim.models.op import DType
+from podsim.tiles.account import Account
+from podsim.tiles.model import CostModel
 from tests.examples import plan_of, small_cnn, small_pod
 
 TILES, OVERHEAD, RATE = 1472, 275, 1.59

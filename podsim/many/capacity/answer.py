@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from podsim.errors import PodsimError
+from podsim.format import format_percent
 from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.figures import SERVED, TOTALS, names_of, second_of
 from podsim.many.capacity.front import Doubling, doublings, pareto_front, value
@@ -19,9 +21,7 @@ from podsim.many.capacity.option import Option
 from podsim.many.capacity.shortfall import shortfall
 from podsim.many.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.many.capacity.systems import place_named
-from podsim.errors import PodsimError
 from podsim.metrics import metric_of
-from podsim.format import format_percent
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import Expectation

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from podsim.errors import PodsimError
 from podsim.many.capacity.goal import Goal
 from podsim.many.capacity.option import Candidate
 from podsim.many.capacity.systems import place_named
-from podsim.errors import PodsimError
 
 _NAMED: Final = ("system", "system.base")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from podsim.many.sweeps.rows import figures_of
 from podsim.metrics import (
     COST,
     ENERGY,
@@ -30,11 +31,10 @@ from podsim.metrics import (
     metrics_of,
 )
 from podsim.scenario.scenario import Scenario
-from podsim.many.sweeps.rows import figures_of
 
 if TYPE_CHECKING:
-    from podsim.runs import Result
     from podsim.result.serving import ServingResult
+    from podsim.runs import Result
 
 TOTALS: Final = (TIME, ENERGY, POWER, RACK_POWER, COST, IPUS)
 """Figures that several jobs have together."""

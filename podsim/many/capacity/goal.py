@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from podsim.errors import BadValueError, Problem, SpecError
 from podsim.many.capacity.figures import SERVED, figure_named
 from podsim.many.capacity.limits import Limit, at_most, check_limits, limits_of
 from podsim.many.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
 from podsim.many.capacity.systems import place_named, shipped_places
-from podsim.errors import BadValueError, Problem, SpecError
+from podsim.many.sweeps.space import Space, space_of
+from podsim.many.sweeps.spec import CombinedSpec
 from podsim.metrics import metric_of
 from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.expectations import Expectation
 from podsim.scenario.load import validated
 from podsim.scenario.yaml_source import read_yaml
-from podsim.many.sweeps.space import Space, space_of
-from podsim.many.sweeps.spec import CombinedSpec
 
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""

@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
+from podsim.disk import digest, source
+from podsim.errors import OutputError
 from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.goal import Goal
 from podsim.many.capacity.option import Option, option_of
 from podsim.many.capacity.simulate import option_for
-from podsim.disk import digest, source
-from podsim.errors import OutputError
-from podsim.memo import files_held
-from podsim.scenario.library import HARDWARE, data_file
 from podsim.many.sweeps.journal import Journal
 from podsim.many.sweeps.names import POINT
 from podsim.many.sweeps.run import simulator
 from podsim.many.sweeps.workers import spread
+from podsim.memo import files_held
+from podsim.scenario.library import HARDWARE, data_file
 
 _OPTION: Final = "option"
 _LONG_S: Final = 5.0

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from podsim.many.capacity.figures import figure_named
 from podsim.errors import BadValueError, PodsimError
+from podsim.many.capacity.figures import figure_named
 from podsim.metrics import METRICS, MONEY, SHARE, metric_of
 from podsim.scenario.expectations import Expectation, expectation
 from podsim.units import parse_price

@@ -9,15 +9,15 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from podsim.errors import PodsimError
+from podsim.format import format_energy_j
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.show import headline
 from podsim.many.capacity.wording import axis_label
-from podsim.errors import PodsimError
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
 from podsim.show.chart_frame import write_figure
-from podsim.format import format_energy_j
 
 _SIZE_INCHES: Final = (10.0, 5.5)
 _FRONT, _OTHER, _OUT = "#1b6ca8", "#888888", "#9a4a00"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
+from podsim.errors import PodsimError
 from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.figures import second_of
 from podsim.many.capacity.front import value
@@ -19,7 +20,6 @@ from podsim.many.capacity.goal import Goal
 from podsim.many.capacity.kept import Kept
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.shortfall import shortfall
-from podsim.errors import PodsimError
 from podsim.metrics import metric_of
 
 _BATCH: Final = 8

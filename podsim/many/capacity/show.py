@@ -11,15 +11,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from podsim.format import format_percent
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.chart import front_chart
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.sure import RELIABLE
 from podsim.many.capacity.wording import cell, range_cell, ratio
-from podsim.metrics import COST, IPUS, LATENCY, MONEY, THROUGHPUT, TIME, TOKENS, metric_of
-from podsim.format import format_percent
-from podsim.show.tables import plain_table, titled
 from podsim.many.sweeps.chart_words import short
+from podsim.metrics import COST, IPUS, LATENCY, MONEY, THROUGHPUT, TIME, TOKENS, metric_of
+from podsim.show.tables import plain_table, titled
 
 _MOST_KEYS: Final = 3
 """More that vary share a column."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from podsim.runs import run
+from podsim.draws import Draws
+from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
 from podsim.many.capacity.figures import figures, served_figures
 from podsim.many.capacity.goal import Goal, Job
 from podsim.many.capacity.option import Candidate, Option, Part
@@ -14,14 +15,13 @@ from podsim.many.capacity.spec import CHOSEN, TOGETHER
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.many.capacity.writing import written
-from podsim.draws import Draws
-from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
 from podsim.metrics import IPUS
+from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 
 if TYPE_CHECKING:
-    from podsim.runs import Result
     from podsim.result.serving import ServingResult
+    from podsim.runs import Result
 
 AUTO: Final = "parallelism=auto"
 _ONE_LOAD: Final = (0.8,)

@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from podsim.draws import MOST_DRAWS
+from podsim.many.sweeps.spec import CombinedSpec, Varied
 from podsim.scenario.base import Spec
 from podsim.scenario.quantity import Count, CountOrZero
 from podsim.scenario.serving import Rate
-from podsim.many.sweeps.spec import CombinedSpec, Varied
 
 GIVEN: Final = "as given"
 CHOSEN: Final = "chosen"

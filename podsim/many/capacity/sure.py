@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from podsim.runs import run
+from podsim.draws import Draws, Range, range_of
+from podsim.errors import PodsimError
 from podsim.many.capacity.figures import served_figures
 from podsim.many.capacity.front import value
 from podsim.many.capacity.goal import Goal
@@ -27,14 +28,13 @@ from podsim.many.capacity.shortfall import shortfall
 from podsim.many.capacity.simulate import served
 from podsim.many.capacity.systems import place_named
 from podsim.many.capacity.totals import totals
-from podsim.draws import Draws, Range, range_of
-from podsim.errors import PodsimError
-from podsim.result.influence import StandsOn
+from podsim.many.sweeps.workers import spread
 from podsim.metrics import HEADLINES, IPUS, METRICS, TIME, metric_of
+from podsim.result.influence import StandsOn
+from podsim.result.uncertainty import draw, drawing_of, seen
+from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
-from podsim.many.sweeps.workers import spread
-from podsim.result.uncertainty import draw, drawing_of, seen
 
 MOST_CONTENDERS: Final = 4
 MOST_NEAR_MISSES: Final = 2

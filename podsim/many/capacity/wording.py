@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from podsim.draws import Range
-from podsim.metrics import MONEY, metric_of
 from podsim.format import format_figure, format_significant, format_span
+from podsim.metrics import MONEY, metric_of
 
 
 def cell(figure: str, value: float | None, currency: str = "") -> str:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, NoReturn
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from podsim._version import __version__
-from podsim.many.checks.cases import Measured
 from podsim.errors import BadValueError, PodsimError
+from podsim.many.checks.cases import Measured
 from podsim.result.files import write_atomically
 from podsim.units import parse_quantity
 

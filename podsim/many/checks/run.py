@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from podsim.many.checks.baseline import Baseline
-from podsim.many.checks.cases import Case, Measured, measured
 from podsim.errors import PodsimError
 from podsim.git import READ, commit_of, extract, top_of
+from podsim.many.checks.baseline import Baseline
+from podsim.many.checks.cases import Case, Measured, measured
 from podsim.many.sweeps.workers import spread
 
 _FEW_CASES: Final = 8
 _PACKAGE: Final = "podsim"
+_MEASURES: Final = ("podsim.many.checks.measure", "podsim.checks.measure")
+"""Modules that measure cases, by their names today and in earlier versions."""
 Tell = Callable[[int, int], None]
 
 
@@ -71,11 +73,12 @@ def _is_needed(path: PurePosixPath) -> bool:
 
 def _old(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
     """Cases of another tree, by the code of that tree where it holds podsim, by this one otherwise."""
-    code = tree if (tree / _PACKAGE / "checks").is_dir() else Path(__file__).resolve().parent.parent.parent
+    theirs = next((each for each in _MEASURES if (tree / f"{each.replace('.', '/')}.py").is_file()), None)
+    code = tree if theirs else Path(__file__).resolve().parents[3]
     present = [str(path) for path in paths if (tree / path).exists()]
     if not present:
         raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
-    command = [sys.executable, "-m", "podsim.many.checks.measure", str(home), *present]
+    command = [sys.executable, "-m", theirs or _MEASURES[0], str(home), *present]
     done = subprocess.run(
         command, cwd=tree, env=_environment(code), capture_output=True, text=True, check=False, encoding="utf-8"
     )

@@ -9,11 +9,11 @@ from typing import Final
 
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.cases import NOT_READ, Measured, expectations_of
+from podsim.many.sweeps.rows import DONE
 from podsim.metrics import NEITHER, metric_of
 from podsim.result.kinds import KINDS
 from podsim.scenario.expectations import FITS, Given, expectation
 from podsim.scenario.wording import known_here
-from podsim.many.sweeps.rows import DONE
 
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
 MOVED, MISSING = "moved", "missing"

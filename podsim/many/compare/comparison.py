@@ -9,11 +9,11 @@ from string import ascii_uppercase
 from typing import Final
 
 from podsim._version import __version__
+from podsim.draws import Draws
+from podsim.errors import PodsimError
 from podsim.many.compare.difference import Difference, Row, Waterfall, difference
 from podsim.many.compare.sides import Side, side
 from podsim.many.compare.subject import Subject
-from podsim.draws import Draws
-from podsim.errors import PodsimError
 from podsim.metrics import PER_SECOND, SHARE
 from podsim.result.base import plain
 from podsim.watch import Watch, silent

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podsim.errors import PodsimError
 from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, Compared
 from podsim.many.compare.subject import Range, Subject
-from podsim.errors import PodsimError
 from podsim.metrics import BYTES
 from podsim.result.kinds import in_kind_order
 from podsim.scenario.keys import Value

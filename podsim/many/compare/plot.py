@@ -9,12 +9,12 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from podsim.errors import PodsimError
 from podsim.many.compare.comparison import Comparison
 from podsim.many.compare.difference import Step, Waterfall
 from podsim.many.compare.wording import change_of, duration_of_ps
-from podsim.errors import PodsimError
-from podsim.show.chart_frame import plain_frame, write_figure
 from podsim.result.kinds import kind_of
+from podsim.show.chart_frame import plain_frame, write_figure
 from podsim.units import ps_to_seconds
 
 _MS_PER_S: Final = 1000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim import metrics as metric_keys
+from podsim.errors import PodsimError
 from podsim.many.compare.metrics import COMPARED, FORWARD, GENERATION, SERVING, TRAINING, UPDATE
 from podsim.many.compare.subject import Range, Subject
-from podsim.errors import PodsimError
 from podsim.metrics import BATCHES, BYTES, FIRST_TOKEN, PERCENTILES, THROUGHPUT, TIME
 from podsim.result.base import SCHEMA_VERSION
 from podsim.result.breakdown import apportion

@@ -17,14 +17,14 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
-from podsim.runs import run
-from podsim.many.compare.record import subject_of
-from podsim.many.compare.subject import Subject
 from podsim.draws import Draws
 from podsim.errors import PodsimError, SpecError
-from podsim.git import READ, blobs, commit_of, extract, top_of
-from podsim.result.base import Result, plain
 from podsim.format import format_bytes
+from podsim.git import READ, blobs, commit_of, extract, top_of
+from podsim.many.compare.record import subject_of
+from podsim.many.compare.subject import Subject
+from podsim.result.base import Result, plain
+from podsim.runs import run
 from podsim.scenario import LoadedScenario, variant_names
 from podsim.scenario.library import data_root, find
 from podsim.scenario.wording import known_here

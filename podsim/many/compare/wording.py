@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from podsim.format import format_bytes, format_duration_s, format_significant
 from podsim.many.compare.difference import SAME, Cause, Row
 from podsim.many.compare.metrics import DECODE, PREFILL, Compared
 from podsim.metrics import BYTES, LATENCY, PER_SECOND, SECONDS, SHARE
-from podsim.format import format_bytes, format_duration_s, format_significant
 from podsim.result.kinds import kind_of
 from podsim.units import ps_to_seconds
 

@@ -14,13 +14,13 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from podsim.metrics import HEADLINES, metric_of
 from podsim.format import format_percent
-from podsim.show.tables import plain_table, titled
 from podsim.many.sweeps.chart_words import listed, quantity, short, told, words
 from podsim.many.sweeps.names import POINT, REASON, STATUS, VARIANT
 from podsim.many.sweeps.rows import DONE, Row
 from podsim.many.sweeps.run import Swept, status_words
+from podsim.metrics import HEADLINES, metric_of
+from podsim.show.tables import plain_table, titled
 
 _BEST: Final = 5
 _MOST_SAID: Final = 3

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsim.errors import BadValueError, PodsimError
-from podsim.scenario.document import KeyPath
 from podsim.many.sweeps.spec import MOST_POINTS, RangeSpec, SamplesSpec, StudySpec, Value
+from podsim.scenario.document import KeyPath
 
 NUMBER_AND_UNIT: Final = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D.*)?")
 _DIGITS: Final = 12

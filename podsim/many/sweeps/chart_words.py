@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, find_metric, metric_of
 from podsim.format import format_significant
 from podsim.many.sweeps.axes import NUMBER_AND_UNIT
 from podsim.many.sweeps.expression import number_of
+from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, find_metric, metric_of
 
 _TIMES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (0.0, 1e-6, "µs"))
 _SIZES: Final = ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB"))

@@ -11,9 +11,9 @@ from itertools import count, islice
 from typing import Any, Final
 
 from podsim.errors import PodsimError
-from podsim.memo import files_held
 from podsim.many.sweeps.rows import Row, row_of
 from podsim.many.sweeps.space import Point
+from podsim.memo import files_held
 
 _WAITING_PER_THREAD: Final = 16
 _MOST_TOGETHER: Final = 16

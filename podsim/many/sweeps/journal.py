@@ -18,10 +18,10 @@ from typing import IO, Any, Final, NoReturn, Self
 from zlib import crc32
 
 from podsim.errors import OutputError
-from podsim.result.files import check_writable
 from podsim.many.sweeps.names import POINT
 from podsim.many.sweeps.rows import Row
 from podsim.many.sweeps.spec import MOST_POINTS
+from podsim.result.files import check_writable
 
 _FINGERPRINT: Final = "fingerprint"
 _HEAD: Final = b'{"fingerprint": "'

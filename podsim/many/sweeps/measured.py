@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from podsim.runs import run
-from podsim.metrics import THROUGHPUT, UPDATE
 from podsim.many.sweeps.spec import MeasuredSpec, Value
+from podsim.metrics import THROUGHPUT, UPDATE
+from podsim.runs import run
 
 if TYPE_CHECKING:
     from podsim.runs import Result

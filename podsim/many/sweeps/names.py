@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from podsim.errors import BadValueError, Problem
-from podsim.metrics import FULLEST, OWN, SERVING, SPENT
-from podsim.scenario.document import Document
 from podsim.many.sweeps.expression import Expression, expressions_in, known_name
 from podsim.many.sweeps.spec import StudySpec
+from podsim.metrics import FULLEST, OWN, SERVING, SPENT
+from podsim.scenario.document import Document
 
 SCENARIO, VARIANT = "scenario", "variant"
 POINT, STATUS, REASON = "point", "status", "reason"

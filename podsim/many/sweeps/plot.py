@@ -11,9 +11,6 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from podsim.errors import PodsimError
-from podsim.metrics import HEADLINES
-from podsim.show.chart_frame import WARNING_INK, write_figure
-from podsim.scenario.wording import known_here
 from podsim.many.sweeps import panels
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import numbers_and_unit, quantity, short, words
@@ -22,6 +19,9 @@ from podsim.many.sweeps.names import COLUMNS, SCENARIO, STATUS, VARIANT
 from podsim.many.sweeps.rows import DONE, Row, row_of
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import Space
+from podsim.metrics import HEADLINES
+from podsim.scenario.wording import known_here
+from podsim.show.chart_frame import WARNING_INK, write_figure
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from podsim.runs import run
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
-from podsim.metrics import FULLEST, METRICS
 from podsim.many.sweeps.names import POINT, REASON, STATUS
 from podsim.many.sweeps.space import Point
+from podsim.metrics import FULLEST, METRICS
+from podsim.runs import run
 
 if TYPE_CHECKING:
     from podsim.runs import Result

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from podsim._version import __version__
 from podsim.disk import digest, source
 from podsim.errors import OutputError, Problem, SpecError
-from podsim.result.files import check_outputs, check_writable, files_read
-from podsim.scenario import load_scenario
-from podsim.scenario.document import Document
-from podsim.scenario.library import find
-from podsim.scenario.plain import plain_data
 from podsim.many.sweeps.journal import Journal
 from podsim.many.sweeps.names import SCENARIO, STATUS
 from podsim.many.sweeps.rows import DONE, Row
 from podsim.many.sweeps.space import Point, Space, read_study, space_of
 from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, write_table
 from podsim.many.sweeps.workers import in_this_process, on_all_cores
+from podsim.result.files import check_outputs, check_writable, files_read
+from podsim.scenario import load_scenario
+from podsim.scenario.document import Document
+from podsim.scenario.library import find
+from podsim.scenario.plain import plain_data
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -190,7 +190,7 @@ def _fingerprint(space: Space, inputs: Iterable[tuple[str, str]]) -> str:
 
 def simulator() -> str:
     """A hash of the code that simulates."""
-    return source(Path(__file__).resolve().parent.parent.rglob("*.py")).decode()
+    return source(Path(__file__).resolve().parents[2].rglob("*.py")).decode()
 
 
 def _work(missing: int, processes: int | None, scheduler: str | None) -> Callable[[Iterable[Point]], Iterator[Row]]:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from podsim import harmless
 from podsim.errors import OutputError, PodsimError
+from podsim.many.sweeps.rows import Row
 from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.result.files import write_atomically
-from podsim.many.sweeps.rows import Row
 
 PARQUET, CSV = ".parquet", ".csv"
 SUFFIXES: Final = (PARQUET, CSV)

@@ -13,9 +13,9 @@ from threading import Thread
 from typing import Final, TypeVar
 
 from podsim.errors import PodsimError
-from podsim.memo import files_held, hold_files
 from podsim.many.sweeps.rows import Row, row_of
 from podsim.many.sweeps.space import Point
+from podsim.memo import files_held, hold_files
 
 _WAITING_PER_PROCESS: Final = 8
 _MOST_DEATHS: Final = 3

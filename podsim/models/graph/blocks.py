@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from podsim.models.block import Block, Parameter, Workload
 from podsim.models.graph.node import Node, NodeList, Tensor
 from podsim.models.graph.operators import FREE, mapper_of
 from podsim.models.graph.products import is_product
-from podsim.models.block import Block, Parameter, Workload
 from podsim.models.layers import GraphBuilder
 from podsim.models.op import DTYPE_BYTES, DType, Op
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podsim.scenario.wording import counted
 from podsim.models.block import Workload
+from podsim.scenario.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

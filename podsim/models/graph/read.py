@@ -14,9 +14,9 @@ from podsim.models.graph.node import Node, NodeList
 from podsim.models.graph.onnx_file import OnnxFile, open_onnx, printable
 from podsim.models.graph.operators import mapper_of
 from podsim.models.graph.products import is_product, unmapped_flop
+from podsim.models.op import DType
 from podsim.scenario.wording import counted
 from podsim.watch import Watch, silent
-from podsim.models.op import DType
 
 
 def read_graph(

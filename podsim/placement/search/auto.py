@@ -8,15 +8,15 @@ from itertools import accumulate
 
 from podsim.engine import execute
 from podsim.errors import NoPlanError
+from podsim.placement.fit import misfit_text
+from podsim.placement.layout import Layout
+from podsim.placement.memory import IpuMemory
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
 from podsim.placement.search.families import keys
 from podsim.placement.search.nearest import nearest_miss
 from podsim.placement.search.search import Found, Search
 from podsim.placement.search.space import Space
-from podsim.placement.fit import misfit_text
-from podsim.placement.layout import Layout
-from podsim.placement.memory import IpuMemory
 from podsim.program.compile import compile_program, passes_one_by_one
 from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario
 from podsim.scenario.wording import counted

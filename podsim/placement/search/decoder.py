@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from podsim.tiles.model import CostModel
 from podsim.engine import execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
-from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.placement.search.factors import powers_of_two
-from podsim.placement.search.turns import longest_stage_ps
 from podsim.placement.fit import misfit_text
 from podsim.placement.generation import Generation, draft_steps, generation_cost_model, with_stages_of_shards
 from podsim.placement.generation_job import generation_job
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.memory import IpuMemory
+from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
+from podsim.placement.search.factors import powers_of_two
+from podsim.placement.search.turns import longest_stage_ps
 from podsim.program.generation import compile_step
 from podsim.scenario import GenerationScenario, LoadedScenario, System
 from podsim.scenario.generation import AutoInferenceSpec, InferenceParallelismSpec
 from podsim.scenario.pods import larger_pods
+from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from podsim.placement.plan import Plan
+from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
 from podsim.program.passes import INTER_IPU
 from podsim.program.task import Exchange, Step, Work
 from podsim.program.transfers import link_transfer
 from podsim.program.update import Rings, update_phases
-from podsim.placement.topology import Routes
 from podsim.units import ps_to_seconds
 
 

@@ -13,16 +13,16 @@ from functools import lru_cache
 from itertools import islice
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.placement.search.chain import Chain, bare_chain, chain_of
-from podsim.placement.search.estimate import least_s, update_s
-from podsim.placement.search.prices import Prices, price
-from podsim.placement.search.slices import Slices
-from podsim.placement.search.space import Space
 from podsim.placement import Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
+from podsim.placement.search.chain import Chain, bare_chain, chain_of
+from podsim.placement.search.estimate import least_s, update_s
+from podsim.placement.search.prices import Prices, price
+from podsim.placement.search.slices import Slices
+from podsim.placement.search.space import Space
 from podsim.scenario import LoadedScenario, TrainingScenario
 
 _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from podsim.models import Workload
+from podsim.placement.cuts import Cuts
+from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.search.chain import is_tied
 from podsim.placement.search.factors import accumulation, divisors, powers_of_two
 from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
-from podsim.placement.cuts import Cuts
-from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.convnet_training import AutoImageSpec
 from podsim.scenario.division import AutoTextSpec
-from podsim.models import Workload
 
 _NORM = ("norm", "replicas")
 _MOST_SAMPLES = 1024

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from podsim.scenario.hardware import System
 from podsim.placement.topologies.ladder import rail_of_a_side, walk
+from podsim.scenario.hardware import System
 
 CLOSED = True
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from podsim.scenario.hardware import System
 from podsim.placement.topologies.ladder import ring, walk
+from podsim.scenario.hardware import System
 
 __all__ = ["CLOSED", "connections", "ring"]
 

@@ -18,11 +18,11 @@ from podsim.placement import Plan
 from podsim.program.compile import unsteady_updates
 from podsim.program.size import Follow, unseen
 from podsim.program.update import machines_of
-from podsim.scenario import TrainingScenario
 from podsim.runs.training.epochs import EpochRun
 from podsim.runs.training.noisy_runs import BEYOND, Floats, Updates, all_runs, generator_of, job_of
 from podsim.runs.training.outcome import TrainingOutcome
 from podsim.runs.training.run import TrainingRun
+from podsim.scenario import TrainingScenario
 
 EVENT_BUDGET: Final = 50_000_000
 """Events of all runs together that the engine is asked for, but one weight update of each run at least."""

@@ -9,11 +9,9 @@ from typing import Final
 
 from podsim.engine import execute
 from podsim.errors import MissingDataError
+from podsim.models.op import DTYPE_BYTES
 from podsim.placement import Plan
 from podsim.program.compile import compile_evaluation
-from podsim.scenario import TrainingScenario
-from podsim.scenario.convnet_training import EpochRunSpec, ValidationSpec
-from podsim.scenario.run import LoggedConvergence, RunSpec
 from podsim.runs.training.convergence import (
     draw_samples_to_converge,
     evaluation_interval_samples,
@@ -30,8 +28,10 @@ from podsim.runs.training.run import (
     run_of_updates,
     runs_to_convergence,
 )
+from podsim.scenario import TrainingScenario
+from podsim.scenario.convnet_training import EpochRunSpec, ValidationSpec
+from podsim.scenario.run import LoggedConvergence, RunSpec
 from podsim.units import ps_to_seconds
-from podsim.models.op import DTYPE_BYTES
 
 _DRAWS: Final = 1000
 """Imagined runs where the length of a run is not known for a batch."""

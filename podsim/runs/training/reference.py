@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from functools import lru_cache
 
-from podsim.scenario import data_file
 from podsim.runs.training.convergence import ReferencePoint
+from podsim.scenario import data_file
 
 
 @lru_cache

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from podsim.scenario.base import Spec
-from podsim.scenario.document import KeyPath
-from podsim.watch import Watch
 from podsim.models import Workload
 from podsim.models.eight_bits import with_products_in_fp8
 from podsim.models.layers import Formats
 from podsim.models.transformer.shape import Batch
+from podsim.scenario.base import Spec
+from podsim.scenario.document import KeyPath
+from podsim.watch import Watch
 
 if TYPE_CHECKING:
+    from podsim.models.transformer.causal import DecoderShape
     from podsim.scenario.forward import ForwardScenario
     from podsim.scenario.scenario import Finding
-    from podsim.models.transformer.causal import DecoderShape
 
 
 @dataclass(frozen=True, slots=True)

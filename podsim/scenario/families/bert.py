@@ -8,18 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
+from podsim.models import Workload
+from podsim.models.layers import Formats
+from podsim.models.transformer.bert import BertShape, bert
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
+from podsim.scenario.families.base import BuiltModelSpec, named, sized
 from podsim.scenario.family import Family
 from podsim.scenario.forward import PassSpec
-from podsim.scenario.families.base import BuiltModelSpec, named, sized
 from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount
 from podsim.scenario.scenario import Finding
 from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.scenario.wording import setting
-from podsim.models import Workload
-from podsim.models.layers import Formats
-from podsim.models.transformer.bert import BertShape, bert
 
 _TWO_CLASSES = 2
 # Of MLPerf's benchmark, packed or not. Source: [mlperf_training_rules].

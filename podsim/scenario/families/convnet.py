@@ -9,14 +9,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
-from podsim.scenario.activity import Activity
-from podsim.scenario.base import Spec
-from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec
-from podsim.scenario.family import Family
-from podsim.scenario.forward import ForwardScenario, PassSpec
-from podsim.scenario.families.base import BuiltModelSpec, Reading, passes_of
-from podsim.scenario.quantity import Count, Flag, NumberFormat
-from podsim.watch import Watch
 from podsim.models import Block, Workload
 from podsim.models.convnet import (
     ConductivityShape,
@@ -30,6 +22,14 @@ from podsim.models.convnet import (
 from podsim.models.convnet.features import Features
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.activity import Activity
+from podsim.scenario.base import Spec
+from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec
+from podsim.scenario.families.base import BuiltModelSpec, Reading, passes_of
+from podsim.scenario.family import Family
+from podsim.scenario.forward import ForwardScenario, PassSpec
+from podsim.scenario.quantity import Count, Flag, NumberFormat
+from podsim.watch import Watch
 
 _GROUPS = 4
 # Depth, groups, their width, pixels, classes and images of the training set of MLPerf's benchmark.

@@ -8,21 +8,21 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
-from podsim.scenario.activity import Activity
-from podsim.scenario.base import Spec
-from podsim.scenario.document import KeyPath
-from podsim.scenario.family import Family
-from podsim.scenario.forward import PassSpec
-from podsim.scenario.families.base import GeneratorSpec, batch_of, named, sized, with_preset
-from podsim.scenario.families.decoder_sizes import NAMES, PRESETS, Size
-from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount
-from podsim.scenario.scenario import Finding
-from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
-from podsim.scenario.wording import counted, shown
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import LAYER_BIASES, Bias, Experts
+from podsim.scenario.activity import Activity
+from podsim.scenario.base import Spec
+from podsim.scenario.document import KeyPath
+from podsim.scenario.families.base import GeneratorSpec, batch_of, named, sized, with_preset
+from podsim.scenario.families.decoder_sizes import NAMES, PRESETS, Size
+from podsim.scenario.family import Family
+from podsim.scenario.forward import PassSpec
+from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount
+from podsim.scenario.scenario import Finding
+from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
+from podsim.scenario.wording import counted, shown
 
 _BIASES = get_args(Bias)
 

@@ -10,9 +10,9 @@ from typing import Literal
 from pydantic import Field
 
 from podsim.scenario.activity import Activity
+from podsim.scenario.families.base import ModelSpec, Reading
 from podsim.scenario.family import Family
 from podsim.scenario.forward import BatchesSpec, ForwardScenario
-from podsim.scenario.families.base import ModelSpec, Reading
 from podsim.scenario.quantity import Count
 from podsim.scenario.scenario import Finding
 from podsim.watch import Watch

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from podsim.scenario.activity import Activity
-from podsim.scenario.family import Family
-from podsim.scenario.forward import PassSpec
-from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
-from podsim.scenario.quantity import Count, Flag, LayerCount
-from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.seq2seq import Seq2SeqShape, encoder_decoder
+from podsim.scenario.activity import Activity
+from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.scenario.family import Family
+from podsim.scenario.forward import PassSpec
+from podsim.scenario.quantity import Count, Flag, LayerCount
+from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 
 _T5: dict[str, dict[str, Any]] = {
     "small": {"layer_count": 6, "hidden_size": 512, "feed_forward_size": 2048, "head_count": 8, "head_size": 64},

@@ -7,17 +7,17 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from podsim.errors import BadValueError
-from podsim.scenario.activity import Activity
-from podsim.scenario.family import Family
-from podsim.scenario.forward import PassSpec
-from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
-from podsim.scenario.quantity import Count, Flag, LayerCount, NumberFormat, Probability
-from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.embedding import PatchEmbedding
 from podsim.models.transformer.vision import VisionShape, vision_transformer
+from podsim.scenario.activity import Activity
+from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.scenario.family import Family
+from podsim.scenario.forward import PassSpec
+from podsim.scenario.quantity import Count, Flag, LayerCount, NumberFormat, Probability
+from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDataSpec
 
 _BYTE, _PATCH = 1, 16
 _VIT: dict[str, dict[str, int]] = {

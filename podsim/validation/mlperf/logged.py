@@ -11,9 +11,9 @@ from typing import Final
 
 from podsim.errors import PodsimError
 from podsim.importer.config_file import printable
+from podsim.units import format_bytes
 from podsim.validation.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
 from podsim.validation.mlperf.events import TOKEN, Event
-from podsim.units import format_bytes
 
 _MOST_BYTES: Final = 1 << 28
 MOST: Final = 10**15

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from podsim.validation.mlperf.compare import ComparedRun, LoggedPhase, score_of
 from podsim.format import format_duration_s, format_error
+from podsim.validation.mlperf.compare import ComparedRun, LoggedPhase, score_of
 from podsim.validation.tables import plain
 
 _HEADER = ("phase", "logged", "predicted", "error")

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.errors import MissingDataError
-from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
-from podsim.validation.mlperf.events import Event
-from podsim.validation.mlperf.folder import write_folder
-from podsim.validation.mlperf.rounds import reference_mean
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
 from podsim.runs.training import TrainingOutcome
 from podsim.runs.training.convergence import mlperf_score
 from podsim.runs.training.epochs import EpochRun
 from podsim.runs.training.timeline import Part, parts_of_epochs, parts_of_samples
+from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
+from podsim.validation.mlperf.events import Event
+from podsim.validation.mlperf.folder import write_folder
+from podsim.validation.mlperf.rounds import reference_mean
 
 _ORGANISATION: Final = "podsim (simulated)"
 _STATUS: Final = "research"
