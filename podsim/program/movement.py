@@ -7,8 +7,8 @@ it enters the link, and many tiles that send a little are held up by the number 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -27,7 +27,6 @@ COLLECTIVES: Final[tuple[Collective, ...]] = (
     *("all-reduce", "all-gather", "reduce-scatter", "all-to-all"),
     *("broadcast", "gather", "scatter", "reduce"),
 )
-_SUMS: Final = ("all-reduce", "reduce-scatter", "reduce")
 _FRAGMENT_CYCLES: Final = 3
 """Instructions of the exchange for a piece that does not follow the one before it [poplibs_estimators]."""
 _MOST_STAGES: Final = 3
@@ -60,8 +59,8 @@ class Movement:
 
     def then(self, other: Movement) -> Movement:
         """One after the other; what arrives is what the second brings."""
-        times = Counter(dict(self.parts))
-        for name, time_s in other.parts:
+        times: dict[str, float] = defaultdict(float)
+        for name, time_s in (*self.parts, *other.parts):
             times[name] += time_s
         longer = self if self.time_s > other.time_s else other
         return Movement(tuple(times.items()), other.moved_bytes, longer.bound)
@@ -114,6 +113,16 @@ class Fabric:
         parts = (("latency", latency_s), ("exchange", cycles / self.ipu.clock_hz))
         return Movement(parts, moved_bytes, "port of a tile")
 
+    def read(self, byte_count: float, width_bytes: int) -> Movement:
+        """Each tile loads from its own memory, one load per cycle.
+
+        Args:
+            byte_count: Of each tile. [B]
+            width_bytes: Of a load. [B]
+        """
+        rate = width_bytes * self.ipu.clock_hz
+        return Movement((("loads", byte_count / rate),), byte_count * self.all_tiles, "loads")
+
     def between_tiles(self, byte_count: float, senders: int = 1) -> Movement:
         """Each of some tiles sends to one other tile of the chip.
 
@@ -157,15 +166,15 @@ class Fabric:
             moved_bytes: What arrives. [B]
         """
         link = given(given(self.system).machine.ipu_link)
-        messages: Counter[Channel] = Counter()
-        loads: Counter[Channel] = Counter()  # type: ignore[assignment]
+        messages: dict[Channel, float] = defaultdict(float)
+        loads: dict[Channel, float] = defaultdict(float)
         latency_s, slowest, hops = 0.0, float("inf"), 1
         for route, count, byte_count in sent:
             latency_s, hops = max(latency_s, route.latency_s), max(hops, len(route.channels))
             slowest = min(slowest, *(channel.bandwidth_bytes_per_s for channel in route.channels))
             for channel in route.channels:
-                messages[channel] += count  # type: ignore[assignment]
-                loads[channel] += byte_count  # type: ignore[assignment]
+                messages[channel] += count
+                loads[channel] += byte_count
         start_s = (link.message_time_s or 0.0) + ((link.forwarded_message_time_s or 0.0) if hops > 1 else 0.0)
         starts_s = start_s * max(0.0, max(messages.values()) - 1)
         links_s = max(load / channel.bandwidth_bytes_per_s for channel, load in loads.items())
@@ -175,8 +184,8 @@ class Fabric:
         times = {"IPU-Link": links_s, "port of a tile": ports_s}
         bound = max(times, key=lambda name: times[name])
         carried_s = times[bound]
-        parts = (("latency", latency_s), ("messages", max(0.0, starts_s - carried_s)), (bound, carried_s))
-        return Movement(parts, moved_bytes, bound)
+        parts = (("latency", latency_s), (bound, carried_s), ("messages", max(0.0, starts_s - carried_s)))
+        return Movement(parts, moved_bytes, bound if starts_s <= carried_s else "messages")
 
     def from_host(self, byte_count: float) -> Movement:
         """The host sends to each tile of each chip, each its own.
@@ -204,7 +213,7 @@ class Fabric:
             direction: `read` or `write`.
         """
         system = given(self.system)
-        rates: Counter[str] = Counter()
+        rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
         for ipu in range(self.ipu_count):
             for channel in streaming_channels(system, ipu, direction, self.tile_count):
@@ -212,15 +221,17 @@ class Fabric:
                     machines[channel.id] = channel.bandwidth_bytes_per_s
                 else:
                     name = "link to the gateway" if "gateway" in channel.id else "streaming memory of an IPU"
-                    rates[name] += channel.bandwidth_bytes_per_s  # type: ignore[assignment]
-        rates["streaming memory of a machine"] = sum(machines.values())  # type: ignore[assignment]
-        return self._streamed(byte_count, system.machine.streaming_memory.latency_s, dict(rates))
+                    rates[name] += channel.bandwidth_bytes_per_s
+        rates["streaming memory of a machine"] = sum(machines.values())
+        return self._streamed(byte_count, system.machine.streaming_memory.latency_s, rates)
 
-    def _streamed(self, byte_count: float, latency_s: float, rates: dict[str, float]) -> Movement:
+    def _streamed(self, byte_count: float, latency_s: float, rates: Mapping[str, float]) -> Movement:
         bound, moved = min(rates, key=lambda name: rates[name]), byte_count * self.all_tiles
         return Movement((("latency", latency_s), (bound, moved / rates[bound])), moved, bound)
 
-    def collective(self, name: Collective, byte_count: int, dtype: str = "fp32", *, over_ipus: bool = False) -> Movement:
+    def collective(
+        self, name: Collective, byte_count: int, dtype: str = "fp32", *, over_ipus: bool = False
+    ) -> Movement:
         """One collective with nothing else on the machine.
 
         Args:
@@ -299,38 +310,48 @@ class Fabric:
         pairs = [(self._routes.between(a, b), messages, byte_count) for a in chips for b in chips if a != b]
         return self._over_links(pairs, 0, moved_bytes)
 
-    def _sum_s(self, elements: int, depth: int, dtype: str) -> Movement:
-        """A superstep in which each tile sums some partials. [s]"""
+    def _sum(self, elements: int, depth: int, dtype: str) -> Movement:
+        """A superstep in which each tile sums some partials."""
         cycles = reduce_vertex_cycles(self.ipu, elements, depth, dtype) + self.ipu.superstep.overhead_cycles
         return Movement((("sums", float(cycles) / self.ipu.clock_hz),), 0.0, "sums")
+
+    def _steps(self) -> Iterable[tuple[int, int]]:
+        """Stages of a sum over the tiles of a chip, and the tiles that each of them joins."""
+        for stages in range(1, _MOST_STAGES + 1):
+            # Whole numbers, so that no root is rounded up by an error of its last digit.
+            yield stages, next(n for n in range(1, self.tile_count + 1) if n**stages >= self.tile_count)
 
     def _reduce(self, byte_count: int, dtype: str) -> Movement:
         """To one tile: in stages over fewer and fewer tiles, or spread over all of them and collected."""
         elements, moved = ceil_div(byte_count, DTYPE_BYTES[dtype]), float(byte_count * (self.all_tiles - 1))
         ways = []
-        for stages in range(1, _MOST_STAGES + 1):
-            # Whole numbers, so that no root is rounded up by an error of its last digit.
-            step = next(n for n in range(1, self.tile_count + 1) if n**stages >= self.tile_count)
+        for stages, joined in self._steps():
             way = Movement((), moved, "port of a tile")
             for _ in range(stages):
-                exchanged = self.exchange(byte_count * (step - 1), step - 1, moved)
-                way = way.then(exchanged).then(self._sum_s(elements, step, dtype))
+                exchanged = self.exchange(byte_count * (joined - 1), joined - 1, moved)
+                way = way.then(exchanged).then(self._sum(elements, joined, dtype))
             ways.append(way)
         if elements >= self.tile_count:
             spread = self._inside_scatter(byte_count, dtype)
             ways.append(spread.then(self.exchange(byte_count, self.tile_count - 1, moved)))
         best = min(ways, key=lambda way: way.time_s)
         if self.ipu_count > 1:
-            sent = [(self._routes.between(ipu, 0), 1, byte_count) for ipu in self._remote()]
-            best = best.then(self._over_links(sent, 1, moved)).then(self._sum_s(elements, self.ipu_count, dtype))
+            sent = [(self._routes.between(ipu, 0), 1.0, float(byte_count)) for ipu in self._remote()]
+            best = best.then(self._over_links(sent, 1, moved)).then(self._sum(elements, self.ipu_count, dtype))
         return Movement(best.parts, moved, best.bound)
 
     def _inside_scatter(self, byte_count: int, dtype: str) -> Movement:
-        """Each tile of a chip sums its share of what all of them hold."""
-        elements = ceil_div(ceil_div(byte_count, DTYPE_BYTES[dtype]), self.tile_count)
-        sent = byte_count * (self.tile_count - 1) / self.tile_count
-        pieces = self.exchange(sent, self.tile_count - 1, sent * self.tile_count)
-        return pieces.then(self._sum_s(elements, self.tile_count, dtype))
+        """Each tile of a chip sums its share of what all of them hold, in stages whose shares get smaller."""
+        ways = []
+        for stages, joined in self._steps():
+            way, held = Movement((), 0.0, "port of a tile"), ceil_div(byte_count, DTYPE_BYTES[dtype])
+            for _ in range(stages):
+                share = ceil_div(held, joined)
+                sent = share * DTYPE_BYTES[dtype] * (joined - 1)
+                way = way.then(self.exchange(sent, joined - 1, sent * self.tile_count))
+                way, held = way.then(self._sum(share, joined, dtype)), share
+            ways.append(way)
+        return min(ways, key=lambda way: way.time_s)
 
     def _reduce_scatter(self, byte_count: int, dtype: str) -> Movement:
         """Sums over all tiles, of which each keeps its share; between chips only sums travel."""
@@ -346,11 +367,11 @@ class Fabric:
         ways = (order,) if count == 2 else (order, order[::-1])
         chunk = ceil_div(whole, count * len(ways))
         hops = [(a, b) for way in ways for a, b in zip(way, (*way[1:], way[0]), strict=True)]
-        sent = [(self._routes.between(a, b), 1, float(chunk)) for a, b in hops]
+        sent = [(self._routes.between(a, b), 1.0, float(chunk)) for a, b in hops]
         step = self._over_links(sent, self.tile_count, 0.0)
         if name != "all-gather":
             share = ceil_div(ceil_div(chunk * len(ways), self.tile_count), DTYPE_BYTES[dtype])
-            step = step.then(self._sum_s(share, 2, dtype))
+            step = step.then(self._sum(share, 2, dtype))
         parts = tuple((kind, time_s * (count - 1)) for kind, time_s in step.parts)
         done = Movement(parts, float(whole) * (count - 1), step.bound)
         if name == "all-reduce":

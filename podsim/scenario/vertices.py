@@ -44,6 +44,9 @@ class PoolVertex(Spec):
 class TransformVertex(Spec):
     """Copies that fold or regroup an operand."""
 
+    combines_groups: Annotated[bool, Info("it says what the library can do")] = True
+    """Whether several groups of a convolution can become one."""
+
     cycles: CountOrZero
     """Cycles per step."""
     elements: Count
@@ -131,10 +134,10 @@ class Vertices(Spec):
     """The matrix vertex."""
     nx1: Nx1Vertex
     """The matrix vertex for spatial kernels."""
-    slic: SlicVertex
-    """Short kernels of grouped convolutions."""
-    vmac: VmacVertex
-    """Vector multiply-adds over groups."""
+    slic: SlicVertex | None = None
+    """Short kernels of grouped convolutions; left out of libraries that do not have it."""
+    vmac: VmacVertex | None = None
+    """Vector multiply-adds over groups; likewise."""
     hmac: HmacVertex
     """Dot products."""
     outer_product: OuterProductVertex
