@@ -83,6 +83,10 @@ class SliceVertex(Spec):
     """Worker cycles of a call."""
     elements_per_cycle: Count
     """Elements copied per cycle and tile."""
+    inner: bool = True
+    """Whether the contracted axis can be sliced, whose partial results are then added."""
+    rearranged: bool = False
+    """Whether the result of a slice takes another layout when it is joined to the others."""
 
 
 class GatherVertex(Spec):
