@@ -17,6 +17,7 @@ from podsim.units import format_bytes, format_significant
 _POD = "ipu_pod16"
 _MICRO, _GIGA = 1e-6, 1e9
 _LOADS = (4, 8, 16)
+_MEASURED = "GC2"
 _IPU = re.compile(r"ipu(\d{1,5})")
 _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `memory` or `local`"
 
@@ -75,7 +76,8 @@ class MovementCost:
         """What the command prints."""
         long, time_us, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s / _MICRO, self.bytes_per_s / _GIGA
         chips, tiles = self.fabric.ipu_count, self.fabric.tile_count
-        where = f"{tiles} tiles of {f'each of {chips}' if chips > 1 else 'one'} {self.fabric.ipu.name}"
+        what = f"{tiles} tile{'s' if tiles > 1 else ''}"
+        where = f"{what} of {f'each of {chips}' if chips > 1 else 'one'} {self.fabric.ipu.name}"
         span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
         rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
         lines = [
@@ -191,7 +193,9 @@ def cost_transfer(
         what = f"nothing is known of a transfer from `{source}` to `{target}` with {ipus} IPUs"
         raise PodsimError(what, where="--from", do=f"use {_ENDS}; the host sends only, `random` needs two IPUs")
     what = f"transfer from {source}" + ("" if source == "local" else f" to {target}") + ", both ways" * both_ways
-    return MovementCost(what, fabric, byte_count, movement, table().of_kernel("transfer").sigma)
+    is_measured = fabric.ipu.name == _MEASURED and "memory" not in (source, target)
+    scatter = table().of_kernel("transfer" if is_measured else f"transfer of {fabric.ipu.name}")
+    return MovementCost(what, fabric, byte_count, movement, scatter.sigma)
 
 
 def _fabric(system: str | System, ipus: int, tiles: int | None) -> Fabric:

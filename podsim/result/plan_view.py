@@ -257,7 +257,7 @@ class ConvolutionCost:
             f"  split        batch {plan.batch_parts}, field {field}, kernel {plan.kernel_parts}, channels in "
             f"{plan.in_parts}, out {plan.out_parts}, groups {plan.group_parts}: {plan.tiles_used} of "
             f"{self.ipu.tile.count} tiles",
-            f"  serial       {plan.out_slices} slices of channels out, {plan.in_slices} of channels in",
+            f"  serial       channels out in {plan.out_slices}, channels in in {plan.in_slices}",
         )
         return _described(self.ipu, plan, title, split, _rates(self.ipu, plan, op.flop, self.sigma))
 
