@@ -64,9 +64,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON, as `--format js
 _Format = Annotated[Format, typer.Option("--format", help="What to print.")]
 _Bytes = Annotated[str, typer.Option("--bytes", help="Of each tile: `4`, or `40 kB`.")]
 _Ipus = Annotated[int, typer.Option(help="Chips that take part, the first ones of the pod.")]
-_System = Annotated[
-    str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file.", autocompletion=completion.systems)
-]
+_System = Annotated[str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file.", autocompletion=completion.systems)]
 _AXES = re.compile(r"(\d{1,8})(?:x(\d{1,8}))?")
 
 

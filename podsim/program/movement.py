@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from podsim.tiles.split import reduce_vertex_cycles
-from podsim.tiles.vector import ceil_div
+from podsim.models.op import DTYPE_BYTES
+from podsim.placement.topologies import topology_of
+from podsim.placement.topology import Channel, Route, Routes, streaming_channels
 from podsim.scenario.hardware import System, given
 from podsim.scenario.ipu import Ipu
-from podsim.placement.topology import Channel, Route, Routes, streaming_channels, topology_of
-from podsim.models.op import DTYPE_BYTES
+from podsim.tiles.split import reduce_vertex_cycles
+from podsim.tiles.vector import ceil_div
 
 Collective = Literal[
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "gather", "scatter", "reduce"

@@ -117,7 +117,7 @@ _Part = TypeVar("_Part")
 
 
 def given(part: _Part | None) -> _Part:
-    """A part of a machine that is there where it is asked for: the checks of a pod have seen to it."""
+    """A part that is there where it is asked for: the checks of a pod, or the choice of a vertex, have seen to it."""
     assert part is not None
     return part
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.errors import NoPlanError
+from podsim.scenario.hardware import given
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.conv_cost import KINDS, Candidates, cost_of, splits_of
@@ -170,7 +171,8 @@ def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
         case "amp":
             per_tap = float(in_grains * ipu.amp.cycles_per_position(dtype))
         case "vmac":
-            per_tap = in_grains * vertices.vmac.tap * method.group_grain / vertices.vmac.half_width
+            vmac = given(vertices.vmac)
+            per_tap = in_grains * vmac.tap * method.group_grain / vmac.half_width
         case "hmac":
             per_tap = float(vertices.hmac.output + in_grains)
         case _:

@@ -30,7 +30,18 @@ from podsim.result.influence import StandsOn
 from podsim.result.ranges import MODEL
 from podsim.result.ranges import NORMAL_P90 as Z
 from podsim.result.reference_data import rows
-from podsim.result.scatter import ALL, FILE, KERNELS, Covered, Scatter, Table, Traits, framework_of, plain_table, traits_of
+from podsim.result.scatter import (
+    ALL,
+    FILE,
+    KERNELS,
+    Covered,
+    Scatter,
+    Table,
+    Traits,
+    framework_of,
+    plain_table,
+    traits_of,
+)
 from podsim.runs import run
 from podsim.scenario import data_file, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
