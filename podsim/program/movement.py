@@ -312,9 +312,10 @@ class Fabric:
         return self._over_links(pairs, 0, moved_bytes)
 
     def _sum(self, elements: int, depth: int, dtype: str) -> Movement:
-        """A superstep in which each tile sums some partials."""
-        cycles = reduce_vertex_cycles(self.ipu, elements, depth, dtype) + self.ipu.superstep.overhead_cycles
-        return Movement((("sums", float(cycles) / self.ipu.clock_hz),), 0.0, "sums")
+        """Each tile sums some partials; of its superstep the exchange before it has had its part."""
+        launch_s = max(0.0, self.ipu.superstep.overhead_cycles / self.ipu.clock_hz - self._word_s(loaded=True))
+        cycles = reduce_vertex_cycles(self.ipu, elements, depth, dtype)
+        return Movement((("sums", launch_s + float(cycles) / self.ipu.clock_hz),), 0.0, "sums")
 
     def _steps(self) -> Iterable[tuple[int, int]]:
         """Stages of a sum over the tiles of a chip, and the tiles that each of them joins."""

@@ -342,7 +342,9 @@ def cost_convolution(
         what = f"operands and result need {format_bytes(need)}; {chip.name} has {format_bytes(chip.memory_bytes)}"
         raise DoesNotFitError(what, where="--batch", do="make the batch smaller, or divide it among more IPUs")
     plan = planned_conv(Chip(chip), conv_shape(op), dtype, sums, memory)
-    return ConvolutionCost(chip, op, plan, table().of_kernel("convolution").sigma)
+    compared = groups == 1 and direction == "forward"
+    scatter = table().of_kernel("convolution" if compared else f"{direction} of a convolution in {groups} groups")
+    return ConvolutionCost(chip, op, plan, scatter.sigma)
 
 
 def _two(name: str, value: int | Sequence[int]) -> tuple[int, int]:

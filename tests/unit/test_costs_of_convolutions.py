@@ -80,6 +80,12 @@ def test_passes_do_the_same_products() -> None:
     assert [each.op.shape for each in passes] == [(4, 32, 28, 28), (4, 64, 28, 28), (32, 64, 3, 3)]
 
 
+def test_ranges_are_wider_in_groups_and_backwards() -> None:
+    """Forward passes of one group are what was measured."""
+    plain, grouped = (cost_convolution(14, 32, 32, 3, groups=groups, ipu=GC2).sigma for groups in (1, 4))
+    assert plain < grouped == cost_convolution(14, 32, 32, 3, direction="input_grad", ipu=GC2).sigma
+
+
 def test_rate_is_work_over_time() -> None:
     cost = podsim.cost_convolution(56, 64, 64, 3, batch=16, ipu="gc2")
     assert cost.op.flop == 2 * 16 * 56 * 56 * 64 * 64 * 9
