@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from podsim.many.sweeps import Swept, sweep
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
+    from podsim.result.movement_view import cost_collective, cost_transfer
+    from podsim.result.plan_view import cost_convolution
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -50,6 +52,9 @@ _HOMES = {
     "compare": "podsim.many.compare",
     "Swept": "podsim.many.sweeps",
     "sweep": "podsim.many.sweeps",
+    "cost_collective": "podsim.result.movement_view",
+    "cost_convolution": "podsim.result.plan_view",
+    "cost_transfer": "podsim.result.movement_view",
 } | dict.fromkeys(
     (
         "PodsimError",
@@ -82,6 +87,9 @@ __all__ = [
     "Swept",
     "__version__",
     "compare",
+    "cost_collective",
+    "cost_convolution",
+    "cost_transfer",
     "generate",
     "infer",
     "load",

@@ -31,6 +31,12 @@ class IpuLink(HardwareSpec):
     """Before the first byte arrives, one hop."""
     hop_latency_s: Latency
     """What each further hop adds."""
+    rung_latency_s: Latency | None = None
+    """What a hop over a rung takes longer than one over a rail; nothing if left out."""
+    message_time_s: Latency | None = None
+    """Between the starts of messages of many tiles; only their bytes count if left out."""
+    forwarded_message_time_s: Latency | None = None
+    """What each further hop adds to it."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
@@ -111,7 +117,7 @@ _Part = TypeVar("_Part")
 
 
 def given(part: _Part | None) -> _Part:
-    """A part of a machine that is there where it is asked for: the checks of a pod have seen to it."""
+    """A part that is there where it is asked for: the checks of a pod, or the choice of a vertex, have seen to it."""
     assert part is not None
     return part
 

@@ -312,8 +312,8 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
 
 
 def load_ipu(name: str) -> Ipu:
-    """A chip by path or name; `gc200` and `bow` stand for the shipped ones."""
-    short = {"gc200": "ipu_gc200", "bow": "ipu_bow"}
+    """A chip by path or name; `gc200`, `bow` and `gc2` stand for the shipped ones."""
+    short = {"gc200": "ipu_gc200", "bow": "ipu_bow", "gc2": "ipu_gc2"}
     return validated(Ipu, load_document(short.get(name, name), "ipu"))
 
 

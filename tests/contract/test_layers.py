@@ -122,6 +122,8 @@ def test_imports_go_up_only(path: Path) -> None:
             "result.generation",
             "result.forward",
             "result.serving",
+            "result.movement_view",
+            "result.plan_view",
             "runs",
             "runs.serve",
             "scenario",
