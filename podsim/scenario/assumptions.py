@@ -76,8 +76,7 @@ def with_number(spec: Scenario, key: str, value: float) -> Scenario:
     Raises:
         ValidationError: The part of the scenario that holds the number refuses it.
     """
-    name, _, rest = key.partition(".")
-    return spec.model_copy(update={name: with_value(getattr(spec, name), rest, value)})
+    return with_value(spec, key, value)  # whose class is ready to validate, all parts included
 
 
 def with_value(part: _Model, key: str, value: float) -> _Model:
@@ -86,11 +85,16 @@ def with_value(part: _Model, key: str, value: float) -> _Model:
     Raises:
         ValidationError: The part refuses the number.
     """
+    return type(part).model_validate(_with_value(part, key, value))
+
+
+def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
+    """A part as it is validated: parts along the key as mappings, others as they are."""
     head, _, rest = key.partition(".")
     fields = {each: getattr(part, name) for each, name in keys_of(type(part)).items()}
     old = fields[head]
-    fields[head] = with_value(old, rest, value) if rest else type(old)(value, old.provenance)
-    return type(part).model_validate(fields)
+    fields[head] = _with_value(old, rest, value) if rest else type(old)(value, old.provenance)
+    return fields
 
 
 def a_tenth(value: float, dimension: str) -> tuple[float, float]:
