@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from podsim._version import __version__
 from podsim.deferred import Deferred
-from podsim.placement.search.choice import Choice
 from podsim.result.bill import price_warnings, today
 from podsim.result.envelope import Envelope, envelope_of
 from podsim.result.power import Meter
@@ -20,6 +19,9 @@ from podsim.scenario.changes import Change
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.keys import hardware_keys
 from podsim.scenario.without_effect import WithoutEffect, without_effect
+
+if TYPE_CHECKING:
+    from podsim.placement.search.choice import Choice
 
 
 class Shared(TypedDict):

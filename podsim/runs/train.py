@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
-from podsim.draws import Noisy
 from podsim.engine import Trace, execute
 from podsim.metrics import THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Job, Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model, shared_cost_model
-from podsim.placement.search.choice import Choice
 from podsim.placement.stage_cost import StageCost
 from podsim.program.compile import PLANNED, compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
@@ -34,10 +33,14 @@ from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
 from podsim.scenario import LoadedScenario, TrainingScenario
-from podsim.scenario.faults import FaultSpec
 from podsim.show.warnings import spared_work, warnings_of
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from podsim.draws import Noisy
+    from podsim.placement.search.choice import Choice
+    from podsim.scenario.faults import FaultSpec
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podsim.engine import execute
 from podsim.errors import MissingDataError
@@ -29,9 +29,11 @@ from podsim.runs.training.run import (
     runs_to_convergence,
 )
 from podsim.scenario import TrainingScenario
-from podsim.scenario.convnet_training import EpochRunSpec, ValidationSpec
 from podsim.scenario.run import LoggedConvergence, RunSpec
 from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from podsim.scenario.convnet_training import EpochRunSpec, ValidationSpec
 
 _DRAWS: Final = 1000
 """Imagined runs where the length of a run is not known for a batch."""
@@ -71,11 +73,14 @@ def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcom
         MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
             software stack does not say what a checkpoint costs.
     """
-    match spec.run:
-        case RunSpec():
-            return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
-        case EpochRunSpec():
-            return _epochs(spec, spec.run, plan, update_s)
+    if spec.run is None:
+        return TrainingOutcome(_samples_per_update(plan))
+    if isinstance(spec.run, RunSpec):
+        return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
+    from podsim.scenario.convnet_training import EpochRunSpec  # whose sections transformers do without
+
+    if isinstance(spec.run, EpochRunSpec):
+        return _epochs(spec, spec.run, plan, update_s)
     return TrainingOutcome(_samples_per_update(plan))
 
 
