@@ -26,9 +26,9 @@ from podsim.placement.search.auto import choose
 from podsim.placement.search.choice import Choice
 from podsim.placement.search.factors import accumulation, divisors
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
-from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
+from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import counted
 from podsim.show.choice_text import choice_yaml, division_words
 from podsim.units import format_bytes

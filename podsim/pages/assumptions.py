@@ -13,8 +13,7 @@ from podsim.pages.parts import Block, Chart, Folded, Grid, Section
 from podsim.pages.patterns import FASTER, SLOWER, fill_of, legend_of
 from podsim.result.base import Result
 from podsim.scenario import data_file
-from podsim.scenario.plain import plain_data
-from podsim.scenario.yaml_source import read_yaml
+from podsim.scenario.document import plain_data, read_yaml
 from podsim.show.assumption_table import moved_figure
 
 _MOST_BARS: Final = 15

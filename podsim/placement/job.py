@@ -17,10 +17,10 @@ from podsim.placement.changes import fewer_samples, less_state_on_chip, recomput
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
 from podsim.placement.layout import Change, Fit, Job, Layout, Optimizer, Precision
 from podsim.scenario import TrainingScenario
-from podsim.scenario.division import ParallelismSpec, StageSpec
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingOptimizerSpec
+from podsim.scenario.transformer_training import ParallelismSpec, StageSpec
 from podsim.scenario.wording import known_here
 
 
@@ -96,11 +96,10 @@ def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
             return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
     from podsim.scenario.convnet_training import ImageParallelismSpec  # whose sections transformers do without
 
-    assert isinstance(spec.parallelism, ImageParallelismSpec)
-    order, given = workload.order, spec.parallelism
-    return cuts_before(
-        order, _known(given.pipeline_splits, order, "pipeline_splits"), _known(given.checkpoints, order, "checkpoints")
-    )
+    order, images = workload.order, spec.parallelism
+    assert isinstance(images, ImageParallelismSpec)
+    splits, checkpoints = images.pipeline_splits, images.checkpoints
+    return cuts_before(order, _known(splits, order, "pipeline_splits"), _known(checkpoints, order, "checkpoints"))
 
 
 def _held(stage: StageSpec) -> Counter[str]:

@@ -14,8 +14,8 @@ from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Jitter, Phase, Program
 from podsim.program.update import Rings, WorksOf, call_phase, steady_call, update_phases
+from podsim.scenario.assumptions import Parts
 from podsim.scenario.faults import FaultSpec
-from podsim.scenario.reads import Parts
 
 PLANNED, FED = "planned", "fed"
 """Parts that others are made of: what stages and updates cost, and what reaches the first IPU of each replica."""

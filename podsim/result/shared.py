@@ -15,9 +15,9 @@ from podsim.result.rows import Reference
 from podsim.result.simulated import Simulated, simulated
 from podsim.result.usage import Usage, unused_ipus
 from podsim.scenario import LoadedScenario
-from podsim.scenario.changes import Change
+from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.costs import CostSpec
-from podsim.scenario.keys import hardware_keys
+from podsim.scenario.resolve import Change
 from podsim.scenario.without_effect import WithoutEffect, without_effect
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 from podsim.deferred import Deferred
 from podsim.format import format_count, format_significant
 from podsim.scenario import LoadedScenario
-from podsim.scenario.changes import Change
+from podsim.scenario.resolve import Change
 
 _GIGA: Final = 1e9
 _DESCRIPTION: Final = "description"

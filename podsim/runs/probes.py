@@ -12,7 +12,7 @@ from podsim.engine import Pieces, Trace, execute
 from podsim.engine.compiled import is_available
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
-from podsim.scenario.reads import Parts
+from podsim.scenario.assumptions import Parts
 from podsim.tiles.model import CostModel
 
 

@@ -21,8 +21,8 @@ from podsim.result.scatter import scatter_of
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import Assumption, assumptions, numbers, with_number
+from podsim.scenario.resolve import VARIANTS
 from podsim.scenario.scenario import Scenario
-from podsim.scenario.written import VARIANTS
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.measurements import Measurement
 from podsim.watch import Watch

@@ -12,9 +12,7 @@ from podsim.errors import PodsimError
 from podsim.scenario import LoadedScenario
 from podsim.scenario.assumptions import Assumption, numbers
 from podsim.scenario.library import data_root
-from podsim.scenario.replacing import BASE
-from podsim.scenario.resolve import read_named
-from podsim.scenario.written import laid_over
+from podsim.scenario.resolve import BASE, laid_over, read_named
 from podsim.units import UNITS, parse_quantity
 from podsim.validation.cluster import Cluster
 from podsim.validation.fit import Fit

@@ -11,8 +11,7 @@ from podsim import run
 from podsim.result import influence
 from podsim.result.influence import Measure, StandsOn
 from podsim.scenario import load_scenario
-from podsim.scenario.assumptions import assumptions
-from podsim.scenario.reads import watched
+from podsim.scenario.assumptions import assumptions, watched
 
 BERT = "bert_v1.1_pod16_open"
 LINK = "system.machine.ipu_link"

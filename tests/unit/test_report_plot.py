@@ -18,7 +18,7 @@ from podsim.result.base import Result
 from podsim.result.generation import GenerationResult
 from podsim.result.rows import IpuAccount
 from podsim.result.windows import Part, Window, parts_of, records_in, windows_of
-from podsim.scenario.changes import Change
+from podsim.scenario.resolve import Change
 from podsim.show.chart_frame import check_plot_path, write_chart
 from podsim.show.generation_plot import plot_generation
 from podsim.show.plot import conclusion, plot_run

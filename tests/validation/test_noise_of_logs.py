@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.validation.noise import Spread, logged_runs, spread_of
 from podsim.validation.tables import markdown
 from tools.noise_of_logs import Expected, expected, logged_cells, predicted_cells, rows_of_noise

@@ -15,7 +15,7 @@ from podsim.result.base import SCHEMA_VERSION
 from podsim.result.breakdown import apportion
 from podsim.result.rows import MemoryReport, MemoryRow
 from podsim.result.simulated import Simulated
-from podsim.scenario.keys import Value, scenario_keys
+from podsim.scenario.assumptions import Value, scenario_keys
 from podsim.scenario.wording import shown
 from podsim.units import format_significant, seconds_to_ps
 

@@ -20,9 +20,9 @@ from podsim.placement.search.slices import SegmentsOf, Slices
 from podsim.placement.stage import Segment
 from podsim.scenario import TrainingScenario
 from podsim.scenario.convnet_training import AutoImageSpec, ImageParallelismSpec
-from podsim.scenario.division import AutoTextSpec, ParallelismSpec
 from podsim.scenario.quantity import Sourced
 from podsim.scenario.training import OptimizerStateSpec
+from podsim.scenario.transformer_training import AutoTextSpec, ParallelismSpec
 
 
 @lru_cache(maxsize=8)

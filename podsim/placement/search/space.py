@@ -14,7 +14,7 @@ from podsim.placement.search.families import ConvnetFamily, Family, TransformerF
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.convnet_training import AutoImageSpec
-from podsim.scenario.division import AutoTextSpec
+from podsim.scenario.transformer_training import AutoTextSpec
 
 _NORM = ("norm", "replicas")
 _MOST_SAMPLES = 1024

@@ -29,7 +29,7 @@ from podsim.runs.training.run import (
     runs_to_convergence,
 )
 from podsim.scenario import TrainingScenario
-from podsim.scenario.run import LoggedConvergence, RunSpec
+from podsim.scenario.transformer_training import LoggedConvergence, RunSpec
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
