@@ -16,10 +16,10 @@ from podsim.importer.reader import Entry
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, comment_lines
 from podsim.models import Workload
 from podsim.placement import Job, make_plan
-from podsim.placement.changes import with_stages
 from podsim.placement.fit import HELPS
 from podsim.placement.forward_job import forward_job
 from podsim.placement.job import training_job
+from podsim.placement.layout import with_stages
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.search.auto import choose

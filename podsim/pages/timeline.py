@@ -18,7 +18,7 @@ from podsim.pages.time_charts import MOST_IPUS, left_out
 from podsim.pages.timeline_marks import Mark, marks_of
 from podsim.program.passes_in_order import Passes
 from podsim.result.kinds import kind_of
-from podsim.result.phases import of_first_group
+from podsim.result.rows import of_first_group
 from podsim.result.slices import slices_of
 from podsim.result.windows import Window, parts_of, windows_of
 from podsim.units import ps_to_seconds

@@ -13,9 +13,19 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
-from podsim.placement.layout import Change, Fit, Job, Layout, Optimizer, Precision
+from podsim.placement.layout import (
+    Change,
+    Fit,
+    Job,
+    Layout,
+    Optimizer,
+    Precision,
+    fewer_samples,
+    less_state_on_chip,
+    recomputation_on,
+    smaller_temporaries,
+)
 from podsim.scenario import TrainingScenario
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software

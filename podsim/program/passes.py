@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
+from podsim.placement.cuts import Stage
 from podsim.placement.plan import Plan
-from podsim.placement.stage import Stage
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas

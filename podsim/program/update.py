@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from podsim.placement.plan import Plan
-from podsim.placement.update import UpdateCost
+from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring

@@ -16,7 +16,7 @@ from podsim.result.envelope import Envelope
 from podsim.result.power import Energy, Meter, Work
 from podsim.result.ranges import measured_ranges, verdict_of
 from podsim.result.rows import Reference
-from podsim.result.simulated import Simulated
+from podsim.result.shared import Simulated
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
 

@@ -22,10 +22,8 @@ from podsim.program.task import Program
 from podsim.program.update import waiting_s
 from podsim.result.breakdown import mean_account
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.memory import memory_report
-from podsim.result.phases import phase_times
 from podsim.result.result import RunResult
-from podsim.result.rows import IpuAccount, OperationRow
+from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import replicas_in_use

@@ -16,9 +16,17 @@ from podsim.format import (
 from podsim.metrics import THROUGHPUT
 from podsim.result.base import Result
 from podsim.result.kinds import COMPUTE, WAITING, kind_of
-from podsim.result.phases import merged, part_of
 from podsim.result.result import RunResult
-from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.result.rows import (
+    IN_PROCESSOR,
+    STREAMING,
+    IpuAccount,
+    MemoryReport,
+    OperationRow,
+    PhaseTime,
+    merged,
+    part_of,
+)
 from podsim.result.sources import Sources
 from podsim.show.choice_table import choice_table
 from podsim.show.fault_table import fault_tables

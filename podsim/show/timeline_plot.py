@@ -13,8 +13,7 @@ from matplotlib.patches import StepPatch
 from podsim.engine.trace import Record, Trace
 from podsim.program.passes_in_order import Passes
 from podsim.result.kinds import in_kind_order, kind_of
-from podsim.result.phases import of_first_group
-from podsim.result.rows import IpuAccount
+from podsim.result.rows import IpuAccount, of_first_group
 from podsim.result.slices import REPEATED, Slice, slices_of
 from podsim.result.windows import Part, Window, parts_of, records_in, windows_of
 from podsim.show.chart_frame import plain_frame

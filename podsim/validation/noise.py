@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.result.reference_data import PADDLE, rows, scenario_name
-from podsim.runs.training.epochs import EpochRun
+from podsim.runs.training.outcome import EpochRun
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.scenario.convnet_training import EpochRunSpec
 

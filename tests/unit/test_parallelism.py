@@ -15,6 +15,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_scenario, simulate
+from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
@@ -24,7 +25,6 @@ from podsim.placement.search.estimate import pipeline_cycles
 from podsim.placement.search.factors import accumulation, divisors
 from podsim.placement.search.search import Search
 from podsim.placement.search.split import least_maximum, most_even
-from podsim.placement.stage import Segment, kept_elements
 from podsim.scenario import TrainingScenario
 from podsim.show.choice_table import choice_table
 from podsim.show.choice_text import choice_yaml

@@ -11,8 +11,7 @@ from podsim.models import Workload
 from podsim.placement.alive import Needs, Task, needs
 from podsim.placement.layout import ON_CHIP, Job
 from podsim.placement.search.split import Costs
-from podsim.placement.stage_cost import BlockCost, block_cost
-from podsim.placement.update import state_bytes
+from podsim.placement.stage_cost import BlockCost, block_cost, state_bytes
 from podsim.tiles.model import CostModel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from podsim.placement.stage import stash_depth
+from podsim.placement.cuts import stash_depth
 
 
 def divisors(number: int, most: int) -> list[int]:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.cuts import layer_segments
+from podsim.placement.cuts import Segment, layer_segments
 from podsim.placement.layout import Layout
 from podsim.placement.search.chain import Chain
 from podsim.placement.search.checkpoints import CheckpointedSlices
 from podsim.placement.search.slices import SegmentsOf, Slices
-from podsim.placement.stage import Segment
 from podsim.scenario import TrainingScenario
 from podsim.scenario.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.scenario.quantity import Sourced

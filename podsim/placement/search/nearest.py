@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsim.errors import DoesNotFitError
-from podsim.placement.fit import HELPS, misfit_text
+from podsim.placement.fit import HELPS, lacking, misfit_text, missing_method
 from podsim.placement.job import training_job
-from podsim.placement.method import lacking, missing_method
 from podsim.placement.search.search import Search
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.pods import larger_pods

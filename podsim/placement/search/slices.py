@@ -9,10 +9,10 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 
 from podsim.placement.alive import Needs
+from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.search.chain import Chain, ranges
 from podsim.placement.search.split import Costs, Places
-from podsim.placement.stage import Segment, kept_elements
 
 SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
 """Segments of blocks `i` up to `j`."""
