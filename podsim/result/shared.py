@@ -137,11 +137,6 @@ _SECONDS: Final = {"h": 3600, "min": 60}
 _SCOPES: Final = {"whole run": "average of a whole run with compilation, loading and evaluation"}
 
 
-def references_of(loaded: LoadedScenario) -> tuple[Reference, ...]:
-    """Published figures for a scenario; none unless it is a shipped one, unchanged."""
-    return () if loaded.shipped_name is None else references_for(loaded.shipped_name)
-
-
 def references_for(name: str) -> tuple[Reference, ...]:
     """Figures for the scenario called `name`, or `name@variant`; empty if none are known."""
     return (*_submitted(name), *_published(name))
@@ -215,13 +210,14 @@ def shared(
         changes: What was given beside the file, variant and overrides.
     """
     meter = Meter(loaded.spec.system, usage.ipus_used)
+    published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
     told = (*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings)
     return Shared(
         name=loaded.name,
         description=loaded.spec.description,
         version=__version__,
         simulated=simulated(loaded, usage.ipus_used, changes),
-        references=() if changes else references_of(loaded),
+        references=() if published is None else references_for(published),
         warnings=(*told, *price_warnings(loaded.spec.cost, meter, today())),
         without_effect=without_effect(loaded),
         envelope=envelope_of(loaded.spec),

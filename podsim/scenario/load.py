@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -398,7 +398,12 @@ def load_scenario(
     Raises:
         SpecError: Everything that is wrong with it, each with its place.
     """
-    _check_arguments(variant, overrides)
+    # What Python lets through and the command line does not.
+    if variant is not None and not isinstance(variant, str):
+        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
+    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+        what = f"needs a list of texts, not {shown(overrides)}"
+        raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
     if variant is None and not overrides:
@@ -457,18 +462,12 @@ def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
     return {**data, path[0]: _with_leaf(data.get(path[0]), path[1:], value)} if path else value
 
 
-def _check_arguments(variant: object, overrides: object) -> None:
-    """Refuse arguments that Python lets through and the command line does not."""
-    if variant is not None and not isinstance(variant, str):
-        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
-    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        what = f"needs a list of texts, not {shown(overrides)}"
-        raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
-
-
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     document = laid_out(written, variant, overrides)
-    _check_kind(document)
+    kind = str(document.data.get("kind"))
+    if kind in _COMMANDS:  # a question about many scenarios
+        what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
+        raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
     wanted = form_of(document)
     auto = _pinned(document, wanted)
     spec = validated(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
@@ -486,28 +485,20 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     return LoadedScenario(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed)
 
 
-def _check_kind(document: Document) -> None:
-    """Refuse a question about many scenarios, with the command that takes it."""
-    kind = str(document.data.get("kind"))
-    if kind in _COMMANDS:
-        what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
-        raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
-
-
 def _changes(
     written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
 ) -> tuple[Change, ...]:
     """Keys that are not as the file has them."""
     file = laid_over(written, None, ())
-    return changes(file, laid_over(written, variant, overrides), partial(_inherited, written, file), document.data)
 
+    def inherited() -> Mapping[str, Any]:
+        """The file with all that it refers to, as far as that can be read without what was asked."""
+        try:
+            return dict(laid_out(written, None, ()).data)
+        except SpecError:
+            return dict(file.data)
 
-def _inherited(written: Written, file: Document) -> Mapping[str, Any]:
-    """The file with all that it refers to, as far as that can be read without what was asked."""
-    try:
-        return dict(laid_out(written, None, ()).data)
-    except SpecError:
-        return dict(file.data)
+    return changes(file, laid_over(written, variant, overrides), inherited, document.data)
 
 
 def _division(wanted: type[Scenario]) -> Any:

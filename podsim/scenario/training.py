@@ -36,14 +36,10 @@ class PrecisionSpec(Spec):
     """Activations kept from the forward to the backward pass; as `activations` if left out."""
 
     @model_validator(mode="after")
-    def _stash_is_no_wider(self) -> PrecisionSpec:
+    def _formats_go_together(self) -> PrecisionSpec:
         if self.stash is not None and DTYPE_BYTES[self.stash] > DTYPE_BYTES[self.activations]:
             what = f"a stash in {self.stash} for activations in {self.activations}"
             raise BadValueError(what, "use a format that is no wider, or leave `stash` out")
-        return self
-
-    @model_validator(mode="after")
-    def _one_format(self) -> PrecisionSpec:
         if self.weights != self.activations:
             raise BadValueError(
                 f"weights in {self.weights} with activations in {self.activations} are not modelled",

@@ -293,7 +293,7 @@ class RunSpec(TrainingRunSpec):
     """From the start to the first weight update; the software stack's if left out."""
 
     @model_validator(mode="after")
-    def _one_end(self) -> RunSpec:
+    def _one_end_and_every_key_counts(self) -> RunSpec:
         ends = [
             f"`{name}`"
             for name in ("samples_to_converge", "weight_updates", "epochs")
@@ -301,10 +301,6 @@ class RunSpec(TrainingRunSpec):
         ]
         if len(ends) > 1:
             raise BadValueError(f"{ends[0]} and {ends[1]} are both given", "keep one of the two")
-        return self
-
-    @model_validator(mode="after")
-    def _every_key_counts(self) -> RunSpec:
         if self.samples_to_converge is None and self.weight_updates is None and self.epochs is None:
             for name in ("evaluation", "setup"):
                 if getattr(self, name) is not None:

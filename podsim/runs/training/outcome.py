@@ -412,7 +412,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
 def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
     runs = list(runs_to_convergence(schedule, drawn))
     parts, updates = mean_run(runs), mean_update_count(runs)
-    times_s = _times_s(runs)
+    times_s = tuple(run.time_to_train_s for run in runs)
     return TrainingOutcome(
         schedule.samples_per_update, None, percentiles(runs), parts, updates, times_s, tuple(runs), schedule
     )
@@ -433,14 +433,10 @@ def _at_another_batch(
 
 
 def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
-    score = mlperf_score([run.time_to_train_s for run in runs])
+    times_s = tuple(run.time_to_train_s for run in runs)
+    score = mlperf_score(times_s)
     parts, updates = mean_run(runs), mean_update_count(runs)
-    times_s = _times_s(runs)
     return TrainingOutcome(schedule.samples_per_update, score, None, parts, updates, times_s, tuple(runs), schedule)
-
-
-def _times_s(runs: list[TrainingRun]) -> tuple[float, ...]:
-    return tuple(run.time_to_train_s for run in runs)
 
 
 def _samples_per_update(plan: Plan) -> float:
