@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podsim.program.noise import late_table
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.show.table import Table, columns, to_markdown
 from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S

@@ -7,11 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import inputs_of, tell_written
-from podsim.cli.pages import write_result
 from podsim.harmless import terminal
 
 if TYPE_CHECKING:
@@ -76,6 +73,15 @@ def check_not_inputs(
     given = {"the scenario": scenario, "the arrivals": arrivals}
     read = [(purpose, path) for purpose, path in given.items() if path is not None]
     check_outputs(outputs, (*read, *inputs_of(loaded)))
+
+
+def run_plainly(scenario: str) -> None:
+    """Simulate a scenario as the command does without options."""
+    from podsim.runs.settings import Settings
+    from podsim.scenario import load_scenario
+
+    loaded = load_scenario(scenario)
+    run_scenario(loaded, Settings(), Format.TABLE, trace=None, plot=None, tornado=None, report=None, log=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,10 @@ def run_scenario(
 
         write_trace(result, trace)
         tell_written(trace)
-    write_result(report, result)
+    if report is not None:
+        from podsim.cli.pages import write_result
+
+        write_result(report, result)
     if log is not None:
         from podsim.cli.mlperf import write_log
 
@@ -198,4 +207,6 @@ def echo(text: str, for_programs: bool) -> None:
     if for_programs:
         print_data(text)
     else:
+        import typer
+
         typer.echo(terminal(text), nl=False)

@@ -11,8 +11,7 @@ from podsim.format import format_error
 from podsim.pages.parts import Block, Folded, Section
 from podsim.result.base import Result
 from podsim.scenario import data_file
-from podsim.scenario.plain import plain_data
-from podsim.scenario.yaml_source import read_yaml
+from podsim.scenario.document import plain_data, read_yaml
 from podsim.show.run_charts import inputs_chart
 from podsim.show.table import Table, columns
 

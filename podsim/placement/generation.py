@@ -12,10 +12,21 @@ from podsim.models.op import DType
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
 from podsim.models.transformer.weights import unpacking
-from podsim.placement.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.placement.fit import does_not_fit
-from podsim.placement.layout import INT4_GROUP_SIZE, WEIGHT_BITS, Change, Fit, Job, Layout, Precision
+from podsim.placement.layout import (
+    INT4_GROUP_SIZE,
+    WEIGHT_BITS,
+    Change,
+    Fit,
+    Job,
+    Layout,
+    Precision,
+    cache_off_chip,
+    fewer_samples,
+    smaller_temporaries,
+    weights_streamed,
+)
 from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
 from podsim.placement.plan import Plan, cost_model, costed
 from podsim.scenario.hardware import System

@@ -6,7 +6,7 @@ from typing import Final
 
 from podsim.engine.trace import PhaseRecord
 from podsim.format import format_duration_s
-from podsim.result.phases import part_of
+from podsim.result.rows import part_of
 from podsim.units import ps_to_seconds
 
 _CYCLES_SHOWN: Final = 2

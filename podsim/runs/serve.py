@@ -40,7 +40,7 @@ from podsim.runs.serving_draws import SERVING_DRAWS, Served, service_draws
 from podsim.runs.settings import divided, placed
 from podsim.runs.step_times import service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
-from podsim.scenario.changes import Change
+from podsim.scenario.resolve import Change
 from podsim.scenario.serving import ServingSpec
 from podsim.tiles.model import CostModel
 from podsim.watch import Watch, silent

@@ -25,10 +25,18 @@ from podsim.result.faults import FaultReport, ranges
 from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.kinds import COMPUTE, WAITING, kind_of
-from podsim.result.phases import merged, part_of
 from podsim.result.ranges import range_text
 from podsim.result.result import RunResult
-from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
+from podsim.result.rows import (
+    IN_PROCESSOR,
+    STREAMING,
+    IpuAccount,
+    MemoryReport,
+    OperationRow,
+    PhaseTime,
+    merged,
+    part_of,
+)
 from podsim.result.sources import Sources
 from podsim.show.choice_table import choice_tables
 from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, bar, columns

@@ -15,7 +15,7 @@ from podsim.engine.trace import Trace
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
 from podsim.program.passes_in_order import Passes
 from podsim.result.kinds import in_kind_order, kind_of
-from podsim.result.phases import of_first_group
+from podsim.result.rows import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of
 from podsim.result.windows import Window, parts_of, windows_of
 from podsim.show.chart import FOLDED, Axis, Chart, Piece, Stretch, Timeline, fill_of_kind, legend_of_kinds

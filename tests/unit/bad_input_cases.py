@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podsim.scenario import TrainingScenario, shipped_names
-from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.families.bert import BertSpec
+from podsim.scenario.transformer_training import ParallelismSpec
 
 Run = Callable[..., tuple[int, str]]
 ERROR, INFEASIBLE = 2, 3

@@ -15,6 +15,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_scenario, simulate
+from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
@@ -22,7 +23,6 @@ from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, m
 from podsim.placement.search.families import CheckpointedSlices
 from podsim.placement.search.search import Search, pipeline_cycles
 from podsim.placement.search.space import accumulation, divisors
-from podsim.placement.stage import Segment, kept_elements
 from podsim.scenario import TrainingScenario
 from podsim.show.choice_table import choice_tables, choice_yaml
 from tests.examples import Mapping, small_bert, small_cnn, small_pod

@@ -16,7 +16,7 @@ from podsim.result.base import Result
 from podsim.result.generation import GenerationResult
 from podsim.result.rows import IpuAccount
 from podsim.result.windows import Part, Window, parts_of, windows_of
-from podsim.scenario.changes import Change
+from podsim.scenario.resolve import Change
 from podsim.show.chart import Sheet
 from podsim.show.matplotlib_charts import check_plot_path, figure_of, write_sheet
 from podsim.show.run_charts import generation_sheet, run_sheet

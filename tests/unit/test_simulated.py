@@ -15,7 +15,7 @@ from rich.console import Console
 import podsim
 from podsim.cli.app import main
 from podsim.result.base import Result
-from podsim.result.simulated import Simulated
+from podsim.result.shared import Simulated
 from podsim.scenario import load_scenario
 from podsim.scenario.library import data_file
 from podsim.show.page import print_result

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import SpecError
-from podsim.scenario.document import Document
-from podsim.scenario.yaml_source import MAX_FILE_BYTES, parse_value, parse_yaml, read_yaml
+from podsim.scenario.document import MAX_FILE_BYTES, Document, parse_value, parse_yaml, read_yaml
 
 
 def _refusal(text: str) -> str:

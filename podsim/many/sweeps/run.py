@@ -22,9 +22,8 @@ from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_
 from podsim.many.sweeps.workers import in_this_process, on_all_cores
 from podsim.result.files import check_outputs, check_writable, files_read
 from podsim.scenario import load_scenario
-from podsim.scenario.document import Document
+from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
-from podsim.scenario.plain import plain_data
 
 if TYPE_CHECKING:
     from pandas import DataFrame

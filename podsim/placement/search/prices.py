@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from podsim.placement.cuts import Cuts
+from podsim.placement.cuts import Cuts, stash_depth
 from podsim.placement.layout import Job, Layout
 from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
-from podsim.placement.stage import stash_depth
 from podsim.scenario.hardware import System
 
 

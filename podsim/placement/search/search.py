@@ -14,11 +14,10 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.placement.fit import HELPS, misfit_text
+from podsim.placement.fit import HELPS, lacking, misfit_text, missing_method
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
-from podsim.placement.method import lacking, missing_method
 from podsim.placement.plan import Plan, cost_model, job_memory, make_plan
 from podsim.placement.search.chain import Chain, Slices, bare_chain, chain_of
 from podsim.placement.search.prices import Prices, price
