@@ -23,10 +23,9 @@ from podsim.runs.serving import (
     saturation,
     serve,
 )
-from podsim.runs.serving import arrival_file as reader
-from podsim.runs.serving.batching import StepTable
-from podsim.runs.serving.outcome import percentiles_of
-from podsim.runs.serving.queue_path import DRAWN_INTERVALS, count_path, draw, grows
+from podsim.runs.serving import arrivals as reader
+from podsim.runs.serving.outcome import DRAWN_INTERVALS, count_path, draw, grows, percentiles_of
+from podsim.runs.serving.server import StepTable
 from podsim.units import PS_PER_S
 from tests.serving_examples import LinearSteps, OddSteps
 
