@@ -10,9 +10,14 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
+from operator import gt
 from pathlib import Path
 from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from podsim.errors import PodsimError, Problem, SpecError
 from podsim.runs.serving.csv_text import Field, fields_of, lines_of, text_of
@@ -63,7 +68,7 @@ class Requests:
         return self.arrival_ps[-1] - self.arrival_ps[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Load:
     """Requests that can come at any rate.
 
@@ -101,29 +106,33 @@ class Load:
         (0, 500000000000, 1000000000000)
         """
         check_rate(rate_per_s)
-        times = [unit / rate_per_s for unit in self._unit_times()]
-        if not times[-1] * PS_PER_S <= MAX_SPAN_PS:
+        last_s = float(self._unit_times[-1]) / rate_per_s
+        if not last_s * PS_PER_S <= MAX_SPAN_PS:
             raise _too_long(f"{self.request_count} requests at {rate_per_s:g}/s come")
-        return self._with_lengths(tuple(map(seconds_to_ps, times)))
+        # As seconds_to_ps rounds.
+        arrival_ps = np.rint(self._unit_times / rate_per_s * PS_PER_S).astype(np.int64)
+        return Requests(tuple(arrival_ps.tolist()), *self._drawn)
 
     def at_once(self) -> Requests:
         """The same requests, all of which arrive at the start."""
-        return self._with_lengths((0,) * self.request_count)
+        return Requests((0,) * self.request_count, *self._drawn)
 
-    def _unit_times(self) -> Iterator[float]:
-        """Arrivals at one per second."""
+    @cached_property
+    def _unit_times(self) -> NDArray[np.float64]:
+        """Arrivals at one per second. [s]"""
         if self.pattern == "fixed":
-            yield from map(float, range(self.request_count))
-            return
-        generator, time = random.Random(f"gaps {self.seed}"), 0.0
-        for _ in range(self.request_count):
-            yield time
-            time -= math.log1p(-generator.random())
+            return np.arange(float(self.request_count))
+        random_ = random.Random(f"gaps {self.seed}").random
+        log1p = math.log1p  # of the C library, as that of NumPy may differ in the last bit
+        gaps = (-log1p(-random_()) for _ in range(self.request_count - 1))
+        return np.fromiter(accumulate(gaps, initial=0.0), np.float64, self.request_count)
 
-    def _with_lengths(self, arrival_ps: tuple[int, ...]) -> Requests:
-        generator, count = random.Random(f"lengths {self.seed}"), len(self.lengths)
-        drawn = [self.lengths[int(generator.random() * count)] for _ in arrival_ps]
-        return Requests(arrival_ps, tuple(prompt for prompt, _ in drawn), tuple(output for _, output in drawn))
+    @cached_property
+    def _drawn(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Prompts and outputs."""
+        random_, lengths, count = random.Random(f"lengths {self.seed}").random, self.lengths, len(self.lengths)
+        prompts, outputs = zip(*[lengths[int(random_() * count)] for _ in range(self.request_count)], strict=True)
+        return prompts, outputs
 
 
 def check_rate(rate_per_s: float) -> None:
@@ -153,17 +162,19 @@ def _is_whole(value: object) -> bool:
 
 
 def _check_lengths(name: str, lengths: Sequence[int]) -> None:
+    if set(map(type, lengths)) <= {int} and min(lengths) >= 1 and max(lengths) <= MAX_TOKENS:
+        return  # a million of them are looked at as one
     for each in lengths:
         if not _is_whole(each) or not 1 <= each <= MAX_TOKENS:
             raise PodsimError(f"{name} of {shown(each)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
 
 
 def _check_arrivals(arrival_ps: Sequence[int]) -> None:
-    if not all(map(_is_whole, arrival_ps)) or arrival_ps[0] < 0:
+    if not (set(map(type, arrival_ps)) <= {int} or all(map(_is_whole, arrival_ps))) or arrival_ps[0] < 0:
         raise PodsimError("arrivals are not whole picoseconds from 0 on", do="convert them with units.seconds_to_ps")
-    for number, (earlier, later) in enumerate(pairwise(arrival_ps), start=1):
-        if later < earlier:
-            raise PodsimError(f"request {number} arrives before request {number - 1}", do="sort requests by arrival")
+    if any(map(gt, arrival_ps, islice(arrival_ps, 1, None))):
+        number = next(number for number, (earlier, later) in enumerate(pairwise(arrival_ps), 1) if later < earlier)
+        raise PodsimError(f"request {number} arrives before request {number - 1}", do="sort requests by arrival")
     if arrival_ps[-1] - arrival_ps[0] > MAX_SPAN_PS:
         raise _too_long("requests come")
 
