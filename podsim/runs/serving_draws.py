@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from podsim.draws import Draws
 from podsim.errors import PodsimError
+from podsim.garbage import no_search
 from podsim.placement.generation import Generation, generation_cost_model, plan_generation
 from podsim.result.influence import StandsOn
 from podsim.result.scatter import scatter_of
@@ -52,6 +53,7 @@ class Served:
     load: Load
 
 
+@no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
     """Serve the first requests with the inputs as they are, and once for each draw.
 
