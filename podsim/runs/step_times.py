@@ -5,8 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from podsim.engine import Pieces, execute
 from podsim.engine.compiled import is_available
@@ -23,13 +26,15 @@ from podsim.placement.generation import (
 from podsim.placement.search.turns import longest_stage_ps
 from podsim.program.generation import compile_step, loads_overlap
 from podsim.tiles.model import CostModel
-from podsim.units import ps_to_seconds
+from podsim.units import PS_PER_S
 
 MOST_SEQUENCES: Final = 1024
 """Where the search for the largest batch ends."""
 # Layers of a stage from which on each further one takes as long as the one before, if loads run under computation.
 _SETTLED_LAYERS: Final = 2
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _Grid = tuple[int, ...]
 
 
@@ -79,11 +84,10 @@ class PlannedSteps:
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
         }
         self._simulated: Callable[[StepName, int, int], _Runs] = like._simulated if like else cache(self._runs)
-        self._decode_s = cache(self._between)
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
-        return self._between("prefill", batch, prompt_tokens)
+        return float(self._between("prefill", batch, np.array([prompt_tokens]))[0])
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
         """One more token for every sequence of a batch. [s]
@@ -92,9 +96,13 @@ class PlannedSteps:
             batch: Sequences.
             context_tokens: Tokens of the longest, with the one that goes through the network; 2 or more.
         """
+        return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
+
+    def decode_steps_s(self, batch: int, contexts: range) -> Floats:
+        """One more token at each of some contexts. [s]"""
         # A static batch goes on behind its longest sequence, which has ended by then.
         longest = self.grids["decode"].tokens[-1]
-        return self._decode_s("decode", batch, min(context_tokens - 1, longest))
+        return self._between("decode", batch, np.minimum(np.asarray(contexts) - 1, longest))
 
     @cached_property
     def max_batch(self) -> int:
@@ -110,17 +118,15 @@ class PlannedSteps:
         except InfeasibleError:
             return False
 
-    def _between(self, name: StepName, batch: int, tokens: int) -> float:
-        """Mean of the points around, each with its share. [s]"""
+    def _between(self, name: StepName, batch: int, tokens: Ints) -> Floats:
+        """Means of the points around. [s]"""
         if self._asked.layout.kv_cache == "none":
-            name, tokens = "prefill", 1
-        grids = self.grids[name]
-        mean_ps = sum(
-            share * part * self._simulated(name, sequences, length).step_ps(self._in_flight)
-            for sequences, share in _around(grids.batches, batch)
-            for length, part in _around(grids.tokens, tokens)
-        )
-        return ps_to_seconds(round(mean_ps))
+            name, tokens = "prefill", np.ones_like(tokens)
+
+        def step_ps(sequences: int, length: int) -> int:
+            return self._simulated(name, sequences, length).step_ps(self._in_flight)
+
+        return np.rint(_bilinear(self.grids[name], batch, tokens, step_ps)) / PS_PER_S
 
     def _runs(self, name: StepName, batch: int, tokens: int) -> _Runs:
         """A prefill of this many tokens, or the decode step after it."""
@@ -152,7 +158,6 @@ class MovedSteps:
             for name, grids in steps.grids.items()
         }
         self._more_s = cache(self._at_corner)
-        self._between_s = cache(self._between)
 
     @property
     def max_batch(self) -> int:
@@ -162,20 +167,21 @@ class MovedSteps:
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
         steps_s = self._steps.prefill_s(batch, prompt_tokens)
-        return self._factor * (steps_s + self._between_s("prefill", batch, prompt_tokens))
+        return self._factor * (steps_s + float(self._between("prefill", batch, np.array([prompt_tokens]))[0]))
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
         """One more token for every sequence of a batch. [s]"""
-        steps_s = self._steps.decode_s(batch, context_tokens)
-        return self._factor * (steps_s + self._between_s("decode", batch, context_tokens))
+        return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
-    def _between(self, name: StepName, batch: int, tokens: int) -> float:
+    def decode_steps_s(self, batch: int, contexts: range) -> Floats:
+        """One more token at each of some contexts. [s]"""
+        steps_s = self._steps.decode_steps_s(batch, contexts)
+        return self._factor * (steps_s + self._between("decode", batch, np.asarray(contexts)))
+
+    def _between(self, name: StepName, batch: int, tokens: Ints) -> Floats:
         corners = self._corners[name]
-        return sum(
-            share * part * self._more_s(name, size, length)
-            for size, share in _around(corners.batches, min(batch, corners.batches[-1]))
-            for length, part in _around(corners.tokens, min(max(tokens, corners.tokens[0]), corners.tokens[-1]))
-        )
+        inside = np.clip(tokens, corners.tokens[0], corners.tokens[-1])
+        return _bilinear(corners, min(batch, corners.batches[-1]), inside, partial(self._more_s, name))
 
     def _at_corner(self, name: StepName, batch: int, tokens: int) -> float:
         """What the other inputs add. [s]"""
@@ -210,19 +216,37 @@ def _grid(last: int, points: int) -> _Grid:
     return (*numbers(), last)
 
 
-def _around(grid: _Grid, value: int) -> tuple[tuple[int, float], ...]:
-    """The points on either side with their shares, or the point itself.
+def _bilinear(grids: _Grids, batch: int, tokens: Ints, value: Callable[[int, int], float]) -> Floats:
+    """Means of the points of a grid around a batch and each of some numbers of tokens, each with its share.
 
-    >>> _around((1, 2, 4, 8), 5), _around((1, 2, 4, 8), 4)
-    (((4, 0.75), (8, 0.25)), ((4, 1.0),))
+    Only points with a share are asked for.
+
+    >>> _bilinear(_Grids((1, 2), (1, 4, 8)), 2, np.array([4, 5, 8]), lambda batch, tokens: batch * tokens)
+    array([ 8., 10., 16.])
     """
-    place = bisect_left(grid, value)
-    high = grid[place]
-    if high == value:
-        return ((value, 1.0),)
-    low = grid[place - 1]
-    share = (value - low) / (high - low)
-    return (low, 1 - share), (high, share)
+    mean = np.zeros(len(tokens))
+    low, high, share = _around(grids.tokens, tokens)
+    points, where = np.unique(np.concatenate([low, high]), return_inverse=True)
+    below, above, part = _around(grids.batches, np.array([batch]))
+    for size, weight in ((below, 1 - part), (above, part)):
+        if weight[0]:
+            values = np.array([value(int(size[0]), point) for point in points.tolist()], np.float64)[where]
+            mean += weight * (1 - share) * values[: len(tokens)]
+            mean += weight * share * values[len(tokens) :]
+    return mean
+
+
+def _around(grid: _Grid, values: Ints) -> tuple[Ints, Ints, Floats]:
+    """The points on either side with the share of the upper one; a point of the grid itself is on both sides.
+
+    >>> _around((1, 2, 4, 8), np.array([5, 4]))
+    (array([4, 4]), array([8, 4]), array([0.25, 0.  ]))
+    """
+    points = np.asarray(grid)
+    place = np.searchsorted(points, values)
+    high = points[place]
+    low = np.where(high == values, high, points[place - 1])
+    return low, high, (values - low) / np.where(high == low, 1, high - low)
 
 
 @dataclass(frozen=True, slots=True)

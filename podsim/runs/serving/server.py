@@ -16,17 +16,20 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from podsim.errors import PodsimError
 from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests
 from podsim.runs.serving.outcome import ServingOutcome, Timeline, outcome_of
 from podsim.scenario.wording import shown
-from podsim.units import seconds_to_ps
+from podsim.units import PS_PER_S, seconds_to_ps
 from podsim.watch import PORTION, Watch, in_portions, silent
 
 _core_serve: Callable[..., None] | None = None
@@ -47,6 +50,10 @@ class StepTimes(Protocol):
             batch: Sequences.
             context_tokens: Tokens that the longest of them has already: its prompt and output so far.
         """
+
+    def decode_steps_s(self, batch: int, contexts: range) -> Sequence[float] | NDArray[np.float64]:
+        """One more token at each of some contexts; whatever knows many at once has its own. [s]"""
+        return [self.decode_s(batch, context) for context in contexts]
 
     @property
     def max_batch(self) -> int:
@@ -235,11 +242,14 @@ class StepTable:
             self._prefill[key] = _whole(seconds, f"prefill of {batch} prompts of {prompt_tokens} tokens")
         return self._prefill[key]
 
-    def steps_ps(self, batch: int, first: int, stop: int) -> Iterator[int]:
+    def steps_ps(self, batch: int, first: int, stop: int) -> list[int]:
         """Decode steps at contexts from the first to the one before the last, each asked for anew. [ps]"""
-        for context in range(first, stop):
-            seconds = self._steps.decode_s(batch, context)
-            yield _whole(seconds, f"decode step of {batch} sequences at {context} tokens")
+        times_s = np.asarray(self._steps.decode_steps_s(batch, range(first, stop)), np.float64)
+        times_ps = np.rint(times_s * PS_PER_S)  # as seconds_to_ps rounds
+        if not (np.isfinite(times_ps) & (times_ps >= 1)).all():
+            for context, seconds in zip(range(first, stop), times_s.tolist(), strict=True):
+                _whole(seconds, f"decode step of {batch} sequences at {context} tokens")
+        return list(map(int, times_ps.tolist()))
 
     def decode_ps(self, batch: int, context_tokens: int, count: int) -> int:
         """Time of a number of steps in a row, the first at this context. [ps]"""
