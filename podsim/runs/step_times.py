@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import _lru_cache_wrapper, cache, cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -83,7 +83,7 @@ class PlannedSteps:
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
         }
-        self._simulated: Callable[[StepName, int, int], _Runs] = like._simulated if like else cache(self._runs)
+        self._simulated: _lru_cache_wrapper[_Runs] = like._simulated if like else cache(self._runs)
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
@@ -103,6 +103,11 @@ class PlannedSteps:
         # A static batch goes on behind its longest sequence, which has ended by then.
         longest = self.grids["decode"].tokens[-1]
         return self._between("decode", batch, np.minimum(np.asarray(contexts) - 1, longest))
+
+    @property
+    def simulated_count(self) -> int:
+        """Steps that were simulated so far."""
+        return self._simulated.cache_info().currsize
 
     @cached_property
     def max_batch(self) -> int:
@@ -124,6 +129,7 @@ class PlannedSteps:
             name, tokens = "prefill", np.ones_like(tokens)
 
         def step_ps(sequences: int, length: int) -> int:
+            """A simulated step. [ps]"""
             return self._simulated(name, sequences, length).step_ps(self._in_flight)
 
         return np.rint(_bilinear(self.grids[name], batch, tokens, step_ps)) / PS_PER_S
