@@ -114,6 +114,7 @@ def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> De
     return Demand(Load(pairs, len(pairs), serving.seed, _PATTERNS[serving.arrivals]), requests, ((str(path), digest),))
 
 
+@no_search()
 def serve(
     scenario: str | Path | Mapping[str, object] | LoadedScenario,
     *,

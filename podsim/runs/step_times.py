@@ -225,34 +225,35 @@ def _grid(last: int, points: int) -> _Grid:
 def _bilinear(grids: _Grids, batch: int, tokens: Ints, value: Callable[[int, int], float]) -> Floats:
     """Means of the points of a grid around a batch and each of some numbers of tokens, each with its share.
 
-    Only points with a share are asked for.
+    Only points with a share are asked for, where the numbers follow one another.
 
-    >>> _bilinear(_Grids((1, 2), (1, 4, 8)), 2, np.array([4, 5, 8]), lambda batch, tokens: batch * tokens)
-    array([ 8., 10., 16.])
+    >>> _bilinear(_Grids((1, 2), (1, 4, 8)), 2, np.array([4, 5, 6]), lambda batch, tokens: batch * tokens)
+    array([ 8., 10., 12.])
     """
     mean = np.zeros(len(tokens))
-    low, high, share = _around(grids.tokens, tokens)
-    points, where = np.unique(np.concatenate([low, high]), return_inverse=True)
-    below, above, part = _around(grids.batches, np.array([batch]))
-    for size, weight in ((below, 1 - part), (above, part)):
-        if weight[0]:
-            values = np.array([value(int(size[0]), point) for point in points.tolist()], np.float64)[where]
-            mean += weight * (1 - share) * values[: len(tokens)]
-            mean += weight * share * values[len(tokens) :]
+    below, above, share = _around(grids.tokens, tokens)
+    first = int(below.min())
+    points = grids.tokens[first : int(above.max()) + 1]  # tokens without a gap have each of them beside them
+    (low,), (high,), (part,) = _around(grids.batches, np.array([batch]))
+    for size, weight in ((grids.batches[low], 1 - part), (grids.batches[high], part)):
+        if weight:
+            values = np.array([value(size, point) for point in points], np.float64)
+            mean += weight * (1 - share) * values[below - first]
+            mean += weight * share * values[above - first]
     return mean
 
 
 def _around(grid: _Grid, values: Ints) -> tuple[Ints, Ints, Floats]:
-    """The points on either side with the share of the upper one; a point of the grid itself is on both sides.
+    """Places of the points on either side, with the share of the upper one; a point of the grid is on both sides.
 
     >>> _around((1, 2, 4, 8), np.array([5, 4]))
-    (array([4, 4]), array([8, 4]), array([0.25, 0.  ]))
+    (array([2, 2]), array([3, 2]), array([0.25, 0.  ]))
     """
     points = np.asarray(grid)
-    place = np.searchsorted(points, values)
-    high = points[place]
-    low = np.where(high == values, high, points[place - 1])
-    return low, high, (values - low) / np.where(high == low, 1, high - low)
+    above = np.searchsorted(points, values)
+    below = above - (points[above] != values)
+    low = points[below]
+    return below, above, (values - low) / np.maximum(points[above] - low, 1)
 
 
 @dataclass(frozen=True, slots=True)
