@@ -275,8 +275,8 @@ def _result(
         to_serve += (1 + draws) * (min(MOST_DRAWN, len(requests)) + 2 * few)
     time_s = to_serve * pace_s + draws * _STEPS_OF_A_DRAW * step_s
     if time_s > _LONG_S:
-        what = f"serving {len(requests):,} requests, the points of the load curve and {draws} draws"
-        tell(f"{what} takes about {time_s:.0f} s")
+        more = f", the points of the load curve and {draws} draws" if draws else " and the points of the load curve"
+        tell(f"serving {len(requests):,} requests{more} takes about {time_s:.0f} s")
     outcome = serve_requests(service, requests, watch)
     points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
