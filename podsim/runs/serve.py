@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter as clock
 from typing import Final, Literal
 
 from pydantic import ValidationError
@@ -257,16 +257,16 @@ def _result(
     batching = ContinuousBatching(size) if continuous else StaticBatching(size, serving.longest_wait or 0.0)
     service = Service(alone, batching, copies, tuple(crowded))
     load = _saturating(demand.load, service)
-    clock_s = [perf_counter()]
+    begun_s = [clock()]
 
     def confirming(names: Sequence[str]) -> Sequence[str]:
-        clock_s.append(perf_counter())
+        begun_s.append(clock())
         return names
 
     limit = saturation(service, load, margin=_MARGIN, watch=confirming)
     # All steps are known by the time it is confirmed: what that takes is the pace, and the rest was their simulation.
-    pace_s = (perf_counter() - clock_s[1]) / (2 * load.request_count)
-    step_s = max(0.0, clock_s[1] - clock_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
+    pace_s = (clock() - begun_s[1]) / (2 * load.request_count)
+    step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
     to_serve, draws = len(requests) + len(loads) * load.request_count, 0
     if uncertainty is not None:
@@ -334,7 +334,9 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
     """
     task, scatter = drawing_of(stands_on), scatter_of(stands_on.spec)
     numbers = in_portions(range(draws.count), "draws", watch)
-    few = replace(served, requests=_first(served.requests, MOST_DRAWN), load=_fewer(served.load, served.service))
+    every = served.requests
+    first = [tuple(each[:MOST_DRAWN]) for each in (every.arrival_ps, every.prompt_tokens, every.output_tokens)]
+    few = replace(served, requests=Requests(*first), load=_fewer(served.load, served.service))
     return ServiceDraws(
         draws.count,
         draws.seed,
@@ -369,12 +371,6 @@ def _drawn(served: Served, task: Task, sigma: float, seed: int, number: int) -> 
 
 def _outcome(served: Served, service: Service) -> DrawnService:
     return DrawnService(serve_requests(service, served.requests), capacity_per_s(service, served.load))
-
-
-def _first(requests: Requests, count: int) -> Requests:
-    if len(requests) <= count:
-        return requests
-    return Requests(requests.arrival_ps[:count], requests.prompt_tokens[:count], requests.output_tokens[:count])
 
 
 def _fewer(load: Load, service: Service) -> Load:

@@ -410,8 +410,8 @@ def test_an_estimate_counts_requests_at_the_pace_of_steps_that_are_known(
     The run and one point of the curve are 400 requests; two draws and the inputs as they are serve 200 requests
     and twice 200 for the saturation, 1,800 in all. The 20 s before go to two runs as well, so that steps take nothing.
     """
-    clock, texts = iter([0.0, 20.0, 40.0]), list[str]()
-    monkeypatch.setattr("podsim.runs.serve.perf_counter", lambda: next(clock))
+    seconds, texts = iter([0.0, 20.0, 40.0]), list[str]()
+    monkeypatch.setattr("podsim.runs.serve.clock", lambda: next(seconds))
     podsim.serve(SMALL, loads=[0.5], uncertainty=draws, tell=texts.append)
     assert texts == [told]
 
