@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+from podsim import memo
 from podsim.models import Workload
 from podsim.models.op import DType
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
@@ -91,10 +92,13 @@ class Generation:
             context_length=context,
             cached=self.layout.kv_cache != "none",
         )
-        workload = causal_decoder(self.shape, batch, shards=self.layout.tensor_parallel)
-        if not self.precision.is_narrow:
-            return workload
-        return unpacking(workload, self.dtype, offset=self.precision.group_size > 0)
+        shards, dtype, offset = self.layout.tensor_parallel, self.dtype, self.precision.group_size > 0
+
+        def build() -> Workload:
+            workload = causal_decoder(self.shape, batch, shards=shards)
+            return unpacking(workload, dtype, offset=offset) if self.precision.is_narrow else workload
+
+        return memo.WORKLOADS.get((self.shape, batch, shards, self.precision.is_narrow, dtype, offset), build)
 
 
 @dataclass(frozen=True, slots=True)
