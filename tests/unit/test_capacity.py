@@ -158,7 +158,9 @@ def test_a_cost_has_its_currency_and_no_cell_is_cut_off() -> None:
 
 def test_all_options_are_rows_of_csv_with_figures_in_si_units() -> None:
     fast = Option("bow_pod16", "chosen", ipu_count=16, ipus_per_replica=4, replicas=4)
-    fast = replace(fast, figures={"time_to_train_s": 1084.5, "mfu": 0.25, "cost_per_run": 8.5}, currency="USD")
+    fast = replace(
+        fast, figures={"time_to_train_s": 1084.5, "ipus": 16, "mfu": 0.25, "cost_per_run": 8.5}, currency="USD"
+    )
     slow = replace(fast, system="ipu_pod4", ipu_count=4, figures={"time_to_train_s": 5184.0}, reason="=late, by far")
     answer = Answer(Goal("x"), [fast], [slow, Option("ipu_pod64", "as given", reason="16 IPUs, not 64")])
     assert to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])).splitlines() == [

@@ -116,7 +116,7 @@ def figure_column(figure: str, currency: str = "") -> Column:
 def option_table(answer: Answer, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
     """All figures that options have, and what rules them out."""
     named = ((name, value(each, name)) for each in options for name in each.figures or {})
-    known = list(dict.fromkeys(name for name, number in named if number is not None))
+    known = list(dict.fromkeys(name for name, number in named if number is not None and name != IPUS))
     rows: list[Cells] = [
         (
             each.label,
