@@ -37,7 +37,7 @@ class Format(StrEnum):
 
 
 class Misfit(StrEnum):
-    """What becomes of a division that does not fit."""
+    """The treatment of a division that does not fit."""
 
     REFUSE = "refuse"
     WARN = "warn"

@@ -1,4 +1,4 @@
-"""What of the comparisons with published figures is shown, and whether the errors are within limits."""
+"""`podsim validate`: comparisons with published figures, ranges and noise, and limits on errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ValidationFormat(StrEnum):
 
 
 class Role(StrEnum):
-    """What a row is used for."""
+    """The use that a row is put to."""
 
     CALIBRATION = "calibration"
     HOLD_OUT = "hold_out"
@@ -44,7 +44,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of the comparisons.
+    """The question that is asked of the comparisons.
 
     Attributes:
         output_format: How they are printed.

@@ -1,4 +1,4 @@
-"""What pages are made of."""
+"""The parts of pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What is shown when a reader asks for it.
+    """Blocks that are shown when a reader asks for them.
 
     Attributes:
         title: What it holds.

@@ -12,10 +12,10 @@ from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.plot import options_chart, weighed_charts, with_figures
-from podsim.many.capacity.show import answer_tables, cell, figure_column, headline, range_text
+from podsim.many.capacity.show import answer_tables, cell, headline, option_table, range_text
 from podsim.metrics import metric_of
 from podsim.pages.parts import Folded, Page, Section, Tile
-from podsim.show.table import Cells, Table, columns
+from podsim.show.table import Table
 
 _MOST_LISTED: Final = 500
 
@@ -80,13 +80,7 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
 
 def _figures(answer: Answer, found: Sequence[Option]) -> Iterator[Section]:
     """All figures of all options, folded away."""
-    shown = found[:_MOST_LISTED]
-    names = list(dict.fromkeys(name for each in shown for name in each.figures or {}))
-    known = [name for name in names if any(value(each, name) is not None for each in shown)]
-    rows: list[Cells] = [
-        (each.label, *(cell(name, value(each, name), each.currency) for name in known)) for each in shown
-    ]
-    if rows:
+    if found:
+        shown = found[:_MOST_LISTED]
         more = [f"The best {len(shown)} of {len(found):,}."] if len(shown) < len(found) else []
-        heads = (*columns("option"), *map(figure_column, known))
-        yield Section("Figures", [Folded("All figures of all options", [Table(heads, rows, notes=more)])])
+        yield Section("Figures", [Folded("All figures of all options", [option_table(answer, shown, more)])])

@@ -37,7 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What a page shows of the table of a study.
+    """The part of the table of a study that a page shows.
 
     Attributes:
         count: Points of the study.

@@ -22,7 +22,7 @@ class PlainConsole(Console):
         super().__init__(markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed; no character that is left out has a width, so that columns stay where they are."""
+        """The segments that are printed; no character that is left out has a width, so that columns stay in place."""
         for each in super().render(renderable, options):
             yield each if each.control else Segment(terminal(each.text), each.style)
 

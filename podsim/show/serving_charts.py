@@ -92,7 +92,7 @@ def percentile_charts(result: ServingResult) -> Iterator[Chart]:
 
 
 def queue_chart(result: ServingResult) -> Chart:
-    """How many requests wait, over time."""
+    """The number of requests that wait, over time."""
     queue = result.outcome.queue
     stretches = list(zip(queue.time_s, queue.time_s[1:], queue.peak, queue.mean, strict=False))
     tips = [

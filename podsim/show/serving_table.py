@@ -89,7 +89,7 @@ def _time(time_s: float) -> str:
 
 
 def percentile_table(result: ServingResult) -> Table:
-    """What requests see, and what its ranges are made of."""
+    """Percentiles of the times that requests see, and how their ranges were drawn."""
     rows: list[Cells] = []
     for name, label in _SEEN.items():
         rows.append((label, *_times(getattr(result.outcome, name))))

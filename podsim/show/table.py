@@ -1,7 +1,7 @@
 """A table is data; a terminal, Markdown, HTML and CSV are written from it.
 
-A topic makes its tables once, next to what they show. Cells are text, or a `Cell` where text is not all: the number
-behind it, its colour, what stands beside it. Nothing here knows what a table is about.
+A topic makes its tables once, next to what they show. Cells are text, or a `Cell` with the number behind the text and
+its colour. Nothing here knows what a table is about.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _BAR: Final = 8
 _IN_ASCII: Final = str.maketrans("█▉▊▋▌▍▎▏▇▆▅▄▃▂▁─│┤└·×–", "####+...%*+=-:.-||+.x-")
+_NOTHING: Final = ("–", "-")
 _PIECE: Final = re.compile(r"@?[^ @]+ ?| ")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
@@ -78,7 +79,7 @@ Cells = Sequence[str | Cell]
 
 
 class _Printed:
-    """What a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
+    """A block that a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
 
     __slots__ = ()
 
@@ -111,7 +112,7 @@ class Table(_Printed):
 
     @property
     def has_heads(self) -> bool:
-        """Whether any column has a head."""
+        """True if any column has a head."""
         return any(column.head for column in self.columns)
 
 
@@ -216,7 +217,7 @@ def _beside(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[st
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """What each column takes. Where there is too little room columns of text give way, then heads, then numbers."""
+    """The width of each column. Where there is too little room columns of text give way, then heads, then numbers."""
     rows = [row for row in table.rows if len(row) == len(table.columns)]
     body = [max((_wide(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
     head = [_wide(column.head) for column in table.columns]
@@ -314,7 +315,7 @@ def linked(text: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """A table as CSV, with numbers as programs read them; what is a heading over rows is a first column."""
+    """A table as CSV: numbers as programs read them, nothing for a dash, headings over rows as a first column."""
     width = len(table.columns)
     is_grouped, group = any(len(row) < width for row in table.rows), ""
     file = io.StringIO()
@@ -325,7 +326,8 @@ def to_csv(table: Table) -> str:
         if len(row) < width:
             group = str(row[0])
             continue
-        cells = [each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row]
-        known = [*[group] * is_grouped, *cells]
-        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in known])
+        known = (each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row)
+        cells = ["" if each in _NOTHING else each for each in known]
+        line = [*[group] * is_grouped, *cells]
+        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in line])
     return file.getvalue()

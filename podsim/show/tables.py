@@ -228,7 +228,7 @@ def headline_table(result: Result, rows: Sequence[Headline]) -> Table:
 
 
 def compared(result: Result, quantity: str) -> list[str]:
-    """What was measured, and how far the number is from it."""
+    """The measured values of a quantity, and how far the prediction is from each."""
     metric = metric_of(quantity)
     unit = "/s" if metric.unit == PER_SECOND else ""
     return [

@@ -1,4 +1,4 @@
-"""What `podsim validate` shows: comparisons, their ranges, and runs with noise, as text, Markdown, JSON or CSV."""
+"""Comparisons with published figures, their ranges, and runs with noise, as text, Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def summary_table(comparisons: Sequence[Comparison], title: str = "Summary") -> 
 
 
 def _freedom_table(chosen: Freedom) -> Table:
-    """What was chosen, and how many configurations there are to meet."""
+    """The number of choices of each kind, and of configurations there are to meet."""
     stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
     noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
     rows = [
@@ -236,7 +236,7 @@ def sensitivity_table(sensitivities: Sequence[Sensitivity]) -> Table:
         )
         for s in sensitivities
     ]
-    return Table(columns(">streaming memory of a machine", ">steps/s", ">waiting for weights"), rows)
+    return Table(columns("streaming memory of a machine", ">steps/s", ">waiting for weights"), rows)
 
 
 # Ranges

@@ -1,4 +1,4 @@
-"""What `podsim calibrate` shows: constants that were fitted again, and errors of rows that were left out."""
+"""Constants that were fitted again, and errors of rows that were left out, as text or JSON."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -125,6 +126,22 @@ def test_json_has_rows_with_and_without_prediction_and_limits(validate: Validate
     assert [(each["what"], each["limit"], each["is_kept"]) for each in report["limits"]] == [
         ("worst error", 0.1, False)
     ]
+
+
+def test_csv_has_every_row_with_its_group_and_role(validate: Validate) -> None:
+    """Errors of 1, 4 and -20 %; twice 2.5 % of uncertainty is 5 %."""
+    code, out, _ = validate("--format", "csv", rows=(FITTED, replace(CLOSE, uncertainty=0.025), FAR))
+    head, *rows = list(csv.reader(out.splitlines()))
+    assert (code, head[:7]) == (0, ["group", "row", "predicted", "published", "unit", "error", "data"])
+    assert [row[:5] + row[7:] for row in rows] == [
+        ["weight update of A", "fitted", "101.0", "100.0", "ms", "", "calibration"],
+        ["weight update of A", "close", "104.0", "100.0", "ms", "yes", "hold-out"],
+        ["throughput of B", "far", "80.0", "100.0", "1/s", "", "hold-out"],
+    ]
+    assert [float(row[5]) for row in rows] == pytest.approx([0.01, 0.04, -0.2])
+    assert [row[6] for row in rows] == ["", "0.05", ""]
+    _, out, _ = validate("--format", "csv", "--summary")
+    assert out.startswith("group,role,rows,configurations,bias,")
 
 
 @pytest.mark.parametrize(

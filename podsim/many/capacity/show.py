@@ -61,7 +61,7 @@ def answer_tables(answer: Answer) -> Iterator[Block]:
 
 
 def headline(answer: Answer) -> str:
-    """What was wanted, in a line."""
+    """The goal in a line."""
     goal = answer.goal
     limits = [f"{limit.metric} {limit.text}" for limit in goal.limits]
     limits += [f"{job.name}: {limit.metric} {limit.text}" for job in goal.work for limit in job.limits]
@@ -100,16 +100,34 @@ def ranked_table(answer: Answer) -> Table:
         rows.append((str(place), *_named(option, names), option.arithmetic, *cells, *held))
     told = (
         columns(">", *names, ">IPUs"),
-        map(figure_column, figures),
+        (figure_column(name, answer.currency) for name in figures),
         columns(*[">holds in"] if answer.sureness else []),
     )
     return _stacked(Table([each for some in told for each in some], rows, headline(answer), list(_footer(answer))))
 
 
-def figure_column(figure: str) -> Column:
+def figure_column(figure: str, currency: str = "") -> Column:
     """A column of a figure, by its metric."""
     metric = metric_of(figure)
-    return Column(metric.head, is_number=True, unit=metric.unit if metric.unit not in (PER_SECOND, SHARE, IPU) else "")
+    unit = {MONEY: currency, PER_SECOND: "", SHARE: "", IPU: ""}.get(metric.unit, metric.unit)
+    return Column(metric.head, is_number=True, unit=unit)
+
+
+def option_table(answer: Answer, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
+    """All figures that options have, and what rules them out."""
+    named = ((name, value(each, name)) for each in options for name in each.figures or {})
+    known = list(dict.fromkeys(name for name, number in named if number is not None))
+    rows: list[Cells] = [
+        (
+            each.label,
+            Cell(each.arithmetic, each.ipu_count),
+            *(cell(name, value(each, name), each.currency) for name in known),
+            each.reason,
+        )
+        for each in options
+    ]
+    figures = (figure_column(name, answer.currency) for name in known)
+    return Table((*columns("option", ">IPUs"), *figures, *columns("ruled out by")), rows, notes=notes)
 
 
 def _held(answer: Answer, option: Option) -> Cell:

@@ -1,4 +1,4 @@
-"""What `podsim compare` shows, as text for a terminal of 100 columns and in Markdown; numbers and reasons in words."""
+"""Comparisons as text for a terminal of 100 columns and in Markdown; their numbers and reasons in words."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def waterfall_table(
 
 
 def waterfall_title(waterfall: Waterfall, letter: str, precision: int) -> str:
-    """What a waterfall leads from and to."""
+    """The title of a waterfall, with the times it leads from and to."""
     a_ps, b_ps = waterfall.a_ps, waterfall.b_ps
     times = " to ".join(duration_of_ps(each, precision) for each in (a_ps, b_ps))
     if a_ps == b_ps:

@@ -1,4 +1,4 @@
-"""What a study found, for a reader: the best points and the worst, why others have no figures, and what to mind."""
+"""The answer of a study for a reader: the best points and the worst, why others have no figures, and what to mind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What several points say, numbers apart.
+    """A text that several points say, numbers apart.
 
     Attributes:
         count: How many points.
@@ -48,7 +48,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a study found.
+    """The answer of a study.
 
     Attributes:
         metric: The figure by which points are compared; None where no point has one.
@@ -72,12 +72,12 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know before using the figures, a line each."""
+        """Lines that a reader must know before using the figures."""
         return (*self.same, *_lines(self.warnings, "warning at {points}: ", "warnings"))
 
 
 def answer(swept: Swept, metric: str | None = None) -> Answer:
-    """What a study found, from its table, which is read once and row by row.
+    """The answer of a study, from its table, which is read once and row by row.
 
     Args:
         swept: The study.
