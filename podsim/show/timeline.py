@@ -231,7 +231,7 @@ def left_out(ipu_count: int) -> list[str]:
 
 
 def shown_stretches(windows: Sequence[Window], makespan_ps: int) -> list[Window]:
-    """Stretches shown operation by operation: all of it, or all but the cycles behind the first few and before the last.
+    """Stretches shown operation by operation: all of it, or all but cycles behind the first few and before the last.
 
     >>> cycles = Window("2 of 9 cycles", 20, 40)
     >>> [(each.start_ps, each.end_ps) for each in shown_stretches([cycles, Window("End", 90, 120)], 120)]
