@@ -11,12 +11,11 @@ from typing import Any, Final, TypeVar
 from podsim.draws import SHARE
 from podsim.result.reference_data import rows as reference_rows
 from podsim.show.table import Block, Cell, Cells, Passage, Table, columns, to_csv, to_markdown, to_text
-from podsim.validation.comparison import BEYOND, Comparison, NotRun, Summary, Validation, summarize
+from podsim.validation.comparison import BEYOND, Comparison, LimitVerdict, NotRun, Summary, Validation, summarize
 from podsim.validation.coverage import TARGET, Coverage, GroupShare, PredictedRange, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.left_out import FreedomLeft, Held, freedom_left, shipped
-from podsim.validation.limits import LimitVerdict
-from podsim.validation.noise_of_runs import RUNS, NoisyRow, mean_factor
+from podsim.validation.noise import RUNS, NoisyRow, mean_factor
 from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 

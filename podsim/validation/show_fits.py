@@ -9,8 +9,7 @@ from statistics import fmean
 from podsim.draws import SHARE
 from podsim.scenario.assumptions import numbers
 from podsim.show.table import Cell, Cells, Table, columns, to_text
-from podsim.validation.cluster import Cluster
-from podsim.validation.cluster_file import in_unit_of
+from podsim.validation.cluster import Cluster, in_unit_of
 from podsim.validation.fit import Fit, alike
 from podsim.validation.left_out import Error, Held
 from podsim.validation.show import held_table, plain_held
