@@ -87,7 +87,10 @@ def percentile_charts(result: ServingResult) -> Iterator[Chart]:
                 rules,
             ),
             numbers=Table(columns(">load", ">requests/s", *(f">{line} [s]" for line in _LINES)), rows),
-            notes=[f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s."],
+            notes=[
+                f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s"
+                + ("; the dotted one is the rate that was asked for." if len(rules) > 1 else ".")
+            ],
         )
 
 
