@@ -42,7 +42,7 @@ class Shape(StrEnum):
 
 
 class Fill(NamedTuple):
-    """What a bar is filled with.
+    """A colour, with a pattern that tells it apart where there is none.
 
     Attributes:
         colour: A colour, `#rrggbb`.
@@ -131,7 +131,7 @@ class Axis:
 
 
 class Place(StrEnum):
-    """Where the text of a bar is: on it if it is wide enough, on a side with room, or beyond its end."""
+    """The place of the text of a bar: on it if it is wide enough, on a side with room, or beyond its end."""
 
     INSIDE = "inside"
     BESIDE = "beside"
@@ -173,7 +173,7 @@ class Bar:
         return "left" if high > _RIGHT_HALF else "right"
 
     def text_at(self, ends: tuple[float, float]) -> float:
-        """Where its text is anchored on an axis with these ends."""
+        """The number at which its text is anchored on an axis with these ends."""
         low, high = sorted((self.start, self.end))
         return {"left": max(low, ends[0]), "right": min(high, ends[1])}.get(self.side(ends), (low + high) / 2)
 
@@ -205,7 +205,7 @@ class Bars:
 
 
 class Mark(StrEnum):
-    """How a series is drawn."""
+    """The ways to draw a series."""
 
     LINE = "line"
     """A line through its points."""
@@ -303,7 +303,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What went on when, in rows.
+    """Rows of stretches of time, each with what went on.
 
     Attributes:
         what: The whole, such as `weight update`.
@@ -341,7 +341,7 @@ class Key:
     at: Sequence[int]
 
     def place(self, point: int) -> float:
-        """Where on an axis from 0 to 1 the value of a point is."""
+        """The place of the value of a point on an axis from 0 to 1."""
         return round(self.at[point] / max(1, len(self.values) - 1), 5)
 
 
@@ -366,7 +366,7 @@ class Shown:
 
 
 class Over(StrEnum):
-    """How a figure is drawn over keys."""
+    """The ways to draw a figure over keys."""
 
     LINES = "line"
     """Over a key of numbers, a line for each value of a second key."""
@@ -411,12 +411,12 @@ class Study:
 
     @property
     def has_log_places(self) -> bool:
-        """Whether the axis of the first key is logarithmic."""
+        """True if the axis of the first key is logarithmic."""
         return is_wide([*self.keys[0].numbers, *(at for at, _ in self.figures[0].measured)])
 
 
 def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
-    """Whether numbers span so wide a range that their axis is better logarithmic."""
+    """True if numbers span so wide a range that their axis is better logarithmic."""
     given = list(numbers)
     return bool(given) and min(given) > 0 and max(given) >= ratio * min(given)
 

@@ -92,7 +92,7 @@ _LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How lines of the head are written: size [points], weight, colour, and how many characters have an inch."""
+    """The look of lines of the head: size [points], weight, colour, and how many characters have an inch."""
 
     points: float
     weight: str
@@ -258,7 +258,7 @@ def write_on_bar(axes: Axes, x: float, y: float, text: str, background: str, poi
 
 
 def _filled(fill_of: Fill, *, hatched: bool = True) -> dict[str, Any]:
-    """How a patch is filled: its edge is the ink of its hatch."""
+    """The keywords of a patch with a fill; its edge is the ink of its hatch."""
     hatch = _HATCHES[fill_of.shape] if hatched else None
     ink = "#ffffff66" if fill_of.ink == PAPER else "#00000055"
     return {"facecolor": fill_of.colour, "hatch": hatch, "edgecolor": ink, "linewidth": 0}

@@ -113,7 +113,7 @@ def generation_sheet(result: GenerationResult) -> Sheet:
 
 
 def step_charts(steps: Sequence[StepReport]) -> list[Chart]:
-    """Where the time of each step goes, to one scale unless one is much longer."""
+    """A waterfall for each step, to one scale unless one is much longer."""
     shorter_s, longer_s = min(step.time_s for step in steps), max(step.time_s for step in steps)
     until_s = longer_s if longer_s <= _ONE_SCALE * shorter_s else 0.0
     return [
@@ -178,7 +178,7 @@ def waterfall(
 
 
 def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, int]) -> Chart:
-    """How each IPU of a replica spends a stretch of time, and their mean."""
+    """Bars of the kinds of time of each IPU of a replica, and of their mean."""
     shown = accounts[:MOST_IPUS]
     rows = [(_ipu_row(each), str(each.ipu), each.stages, each.seconds) for each in shown]
     mean = exact_seconds(mean_ps)
@@ -229,13 +229,13 @@ def _ipu_row(account: IpuAccount) -> str:
 
 
 def is_next_to_empty(memory: MemoryReport, where: str) -> bool:
-    """Whether so little is in a memory that a chart would show nothing; none of it counts as empty, too."""
+    """True if so little is in a memory that a chart would show nothing, or nothing is."""
     fullest = memory.fullest_ipu(where)
     return fullest is None or memory.used_bytes(fullest, where) < _NEXT_TO_EMPTY * memory.capacity_bytes(where)
 
 
 def memory_charts(memory: MemoryReport) -> Iterator[Chart]:
-    """What fills each memory of each IPU of a replica; memories that are next to empty are left out."""
+    """Bars of the tenants of each memory of each IPU of a replica; memories that are next to empty are left out."""
     sums: dict[str, int] = {}
     for row in memory.rows:
         sums[row.tenant] = sums.get(row.tenant, 0) + row.size_bytes
@@ -280,7 +280,7 @@ def _memory_chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -
 
 
 def memory_numbers(memory: MemoryReport, where: str) -> Table:
-    """What is in a memory of each IPU."""
+    """A table of the tenants of a memory of each IPU."""
     held = [row for row in memory.rows if row.where == where]
     sums: dict[str, int] = {}
     for row in held:
@@ -296,7 +296,7 @@ def memory_numbers(memory: MemoryReport, where: str) -> Table:
 
 
 def tornado_sheet(result: Result) -> Sheet:
-    """How far each input moves the headline of a result.
+    """A tornado: how far each input moves the headline of a result.
 
     Raises:
         PodsimError: No input that is assumed or calibrated moves the result.
@@ -308,7 +308,7 @@ def tornado_sheet(result: Result) -> Sheet:
 
 
 def inputs_chart(assumptions: Sequence[Mapping[str, object]]) -> Chart | None:
-    """How far each input moves the headline at both ends of its range; None where none is known to."""
+    """Bars of how far each input moves the headline at both ends of its range; None where none is known to."""
     moving = [row for row in assumptions if _moves(row.get("influence"))]
     if not moving:
         return None

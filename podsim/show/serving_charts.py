@@ -87,12 +87,15 @@ def percentile_charts(result: ServingResult) -> Iterator[Chart]:
                 rules,
             ),
             numbers=Table(columns(">load", ">requests/s", *(f">{line} [s]" for line in _LINES)), rows),
-            notes=[f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s."],
+            notes=[
+                f"The dashed line is the saturation, {format_significant(limit_per_s)} requests/s"
+                + ("; the dotted one is the rate that was asked for." if len(rules) > 1 else ".")
+            ],
         )
 
 
 def queue_chart(result: ServingResult) -> Chart:
-    """How many requests wait, over time."""
+    """The number of requests that wait, over time."""
     queue = result.outcome.queue
     stretches = list(zip(queue.time_s, queue.time_s[1:], queue.peak, queue.mean, strict=False))
     tips = [

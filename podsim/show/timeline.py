@@ -36,7 +36,7 @@ _STEP: Final = 1.1
 
 
 class Mark(NamedTuple):
-    """What is drawn as one; there are many thousands, and a tuple is made fastest.
+    """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest.
 
     Attributes:
         lane: The IPU.
@@ -58,12 +58,12 @@ class Mark(NamedTuple):
 
     @property
     def length_ps(self) -> int:
-        """How long it takes. [ps]"""
+        """Its length. [ps]"""
         return self.end_ps - self.start_ps
 
 
 def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[Mark]:
-    """What a stretch of a timeline is drawn with.
+    """The marks of a stretch of a timeline.
 
     Args:
         slices: Passes with their operations.
@@ -231,7 +231,7 @@ def left_out(ipu_count: int) -> list[str]:
 
 
 def shown_stretches(windows: Sequence[Window], makespan_ps: int) -> list[Window]:
-    """What is shown operation by operation: all of it, or all but the cycles behind the first few and before the last.
+    """Stretches shown operation by operation: all of it, or all but cycles behind the first few and before the last.
 
     >>> cycles = Window("2 of 9 cycles", 20, 40)
     >>> [(each.start_ps, each.end_ps) for each in shown_stretches([cycles, Window("End", 90, 120)], 120)]
@@ -277,7 +277,7 @@ def _ms(time_ps: int) -> float:
 
 
 def _lane_name(lane: str) -> str:
-    """How a lane is called: that of an IPU by its number."""
+    """The name of a lane: that of an IPU by its number."""
     return f"IPU {lane.removeprefix('ipu')}" if lane.removeprefix("ipu").isdecimal() else lane
 
 

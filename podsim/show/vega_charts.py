@@ -86,7 +86,7 @@ def paint(fill: Fill) -> str:
 
 
 def vega_spec(chart: Chart) -> Spec:
-    """How a chart is drawn on a page."""
+    """A chart in the language of Vega-Lite."""
     match chart.drawn:
         case Bars():
             return _bars(chart.drawn)
@@ -99,7 +99,7 @@ def vega_spec(chart: Chart) -> Spec:
 
 
 def choices_of(chart: Chart) -> list[tuple[str, str, str]]:
-    """What a reader can choose to be shown: field, title and scale of each; nothing where there is no choice."""
+    """The figures a reader can choose from: field, title and scale of each; nothing where there is no choice."""
     figures = chart.drawn.figures if isinstance(chart.drawn, Study) else ()
     return [
         (f"m{number}", each.axis.title, "log" if each.axis.is_log else "linear") for number, each in enumerate(figures)

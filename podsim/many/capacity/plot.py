@@ -88,7 +88,7 @@ def options_chart(answer: Answer) -> Chart:
 
 
 def _state(answer: Answer, option: Option) -> str:
-    """Whether an option reaches the goal, and in enough of the draws."""
+    """The words for an option that reaches the goal, does so in too few of the draws, or does not."""
     drawn = answer.drawn(option)
     return _BEYOND if option.reason else _RARELY if drawn is not None and not drawn.is_reliable else _WITHIN
 

@@ -42,12 +42,12 @@ def comparison_sheet(found: Comparison) -> Sheet:
 
 
 def comparison_title(found: Comparison) -> str:
-    """What is compared with what."""
+    """The title of a comparison: its sides."""
     return f"{' and '.join(each.label for each in found.subjects[1:])} against {found.subjects[0].label}"
 
 
 def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
-    """What each kind of time adds or takes on the way from A to another; it adds up exactly."""
+    """A chart of the time that each kind adds or takes on the way from A to another; it adds up exactly."""
     a_ps, b_ps = waterfall.a_ps, waterfall.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     change = f", {change_of(b_ps / a_ps - 1, _PRECISION)}" if a_ps else ""
@@ -103,7 +103,7 @@ def ends_of_axis(edges_ps: list[int]) -> tuple[int, int]:
 
 
 def moved_chart(findings: Sequence[Finding]) -> Chart | None:
-    """How far figures have moved beyond their tolerance, the furthest first; None where none has."""
+    """Bars of how far figures have moved beyond their tolerance, the furthest first; None where none has."""
     moved = sorted(
         (each for each in findings if each.change is not None),
         key=lambda each: (-abs(each.change or 0.0), each.case, each.metric),

@@ -162,7 +162,7 @@ def _key(frame: DataFrame, name: str) -> Key:
 
 
 def _drawn_over(keys: list[Key], count: int) -> tuple[Over, list[Key]]:
-    """How a figure is drawn over keys, and in which order that takes them."""
+    """The way to draw a figure over keys, and the order in which it takes them."""
     numeric, by_count = [key for key in keys if key.numbers], sorted(keys, key=lambda key: len(key.values))
     of_words = [key for key in keys if not key.numbers]
     if len(keys) == 1:
