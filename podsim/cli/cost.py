@@ -37,6 +37,13 @@ class PartialsFormat(StrEnum):
     FP32 = "fp32"
 
 
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON, as `--format json` does.")]
+_Format = Annotated[Format, typer.Option("--format", help="What to print.")]
+_Bytes = Annotated[str, typer.Option("--bytes", help="Of each tile: `4`, or `40 kB`.")]
+_Ipus = Annotated[int, typer.Option(help="Chips that take part, the first ones of the pod.")]
+_System = Annotated[str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file.", autocompletion=completion.systems)]
+
+
 @cost_app.command("matmul")
 def cost_matmul(
     shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
@@ -46,7 +53,8 @@ def cost_matmul(
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,
     memory: Annotated[float, typer.Option(help="Available-memory proportion, above 0 and at most 1.")] = 0.6,
-    output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    output_format: _Format = Format.TABLE,
+    as_json: _Json = False,
 ) -> None:
     """Plan one matrix product and show what it costs."""
     from podsim.result.plan_view import partials_of, show_matmul
@@ -54,17 +62,12 @@ def cost_matmul(
     from podsim.scenario import load_ipu
 
     chip = load_ipu(ipu)
-    as_json = output_format is Format.JSON
+    as_json = as_json or output_format is Format.JSON
     sums = partials.value if partials else partials_of(chip, dtype.value)
     sigma = table().of_product(dtype.value).sigma
     echo(show_matmul(chip, shape, dtype.value, sums, memory, sigma, as_json=as_json), as_json)
 
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, as `--format json` does.")]
-_Format = Annotated[Format, typer.Option("--format", help="What to print.")]
-_Bytes = Annotated[str, typer.Option("--bytes", help="Of each tile: `4`, or `40 kB`.")]
-_Ipus = Annotated[int, typer.Option(help="Chips that take part, the first ones of the pod.")]
-_System = Annotated[str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file.", autocompletion=completion.systems)]
 _AXES = re.compile(r"(\d{1,8})(?:x(\d{1,8}))?")
 
 

@@ -17,8 +17,7 @@ from podsim.result.result import RunResult
 from podsim.result.rows import MemoryReport, OperationRow
 from podsim.result.serving import ServingResult
 from podsim.scenario import data_file
-from podsim.scenario.plain import plain_data
-from podsim.scenario.yaml_source import read_yaml
+from podsim.scenario.document import plain_data, read_yaml
 from podsim.show.choice_table import choice_tables
 from podsim.show.run_charts import (
     MEMORIES,

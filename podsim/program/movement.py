@@ -152,10 +152,12 @@ class Fabric:
         Args:
             byte_count: Of each. [B]
         """
-        half, each = self.ipu_count // 2, self.tile_count * byte_count
-        pairs = [(a, b) for a in range(self.ipu_count) for b in range(self.ipu_count) if (a < half) != (b < half)]
-        share = 1 / max(1, self.ipu_count - half)
-        sent = [(self._routes.between(a, b), self.tile_count * share, each * share) for a, b in pairs]
+        chips, half = range(self.ipu_count), self.ipu_count // 2
+        sent = []
+        for chip in chips:
+            others = chips[half:] if chip < half else chips[:half]
+            each = self.tile_count / len(others)
+            sent += [(self._routes.between(chip, other), each, each * byte_count) for other in others]
         return self._over_links(sent, self.all_tiles, byte_count * self.all_tiles)
 
     def _over_links(self, sent: Iterable[tuple[Route, float, float]], streams: int, moved_bytes: float) -> Movement:

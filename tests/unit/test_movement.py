@@ -127,9 +127,8 @@ def test_all_to_all_and_all_gather_fill_each_port_alike() -> None:
 def test_a_small_reduction_goes_in_stages() -> None:
     """Of one word of 1,216 tiles: three stages of 11 tiles, as 11³ = 1,331, and each a sum of 11 words.
 
-    One stage: 264 cycles of latency, 10 words and 10 pieces of 3 cycles, 200 to launch, and a sum of
-    33 + 6·(20 + 2·11 + 8).
-    Two stages of 35 take 264 + 34·4 + 464 + 33 + 6·(20 + 2·35 + 8) each, which is less in all.
+    A stage: 264 cycles of latency, 10 words and 10 pieces of 3 cycles, 200 to launch, 33 + 6·(20 + 2·11 + 8) of sum.
+    Two stages of 35 take 264 + 34·4 + 200 + 33 + 6·(20 + 2·35 + 8) each, which is less in all.
     """
     two = 2 * (LOADED + 34 * 4 + LAUNCH + 33 + 6 * (20 + 2 * 35 + 8))
     three = 3 * (LOADED + 10 * 4 + LAUNCH + 33 + 6 * (20 + 2 * 11 + 8))
