@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -168,8 +169,17 @@ def parse_yaml(text: str, name: str) -> Document:
     return parsed(text, name)
 
 
+_COUNT = re.compile("[1-9][0-9]{0,17}")
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)? [A-Za-z]+(/[A-Za-z]+)?")
+"""Such as `17 GB/s`: to YAML a text, which needs no parser to be taken for one."""
+
+
 def parse_value(text: str) -> Any:
     """A single value as it would be read in a file; text that is not YAML is taken as it stands."""
+    if _COUNT.fullmatch(text):
+        return int(text)
+    if _QUANTITY.fullmatch(text):
+        return text
     from podsim.scenario.yaml_text import parsed_value
 
     return memo.VALUES.get(text, lambda: parsed_value(text))

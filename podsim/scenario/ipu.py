@@ -162,4 +162,6 @@ class Ipu(HardwareSpec):
 
     def with_tiles(self, count: int) -> Ipu:
         """The chip with another number of tiles."""
+        if count == self.tile.count:
+            return self
         return self.model_copy(update={"tile": self.tile.model_copy(update={"count": count})})

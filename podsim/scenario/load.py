@@ -437,7 +437,10 @@ def _patched(loaded: LoadedScenario, text: str) -> LoadedScenario | None:
     data = _with_leaf(old.data, path, value)
     places = {**old.places, **over.places}
     if isinstance(before, dict):
-        places = {key: place for key, place in places.items() if key[: len(path)] != path or key == path}
+        depth = len(path)
+        for key in [each for each in places if len(each) > depth and each[depth - 1] == path[-1]]:
+            if key[:depth] == path:
+                del places[key]
     document = replace(old, data=data, places=places)
     spec = loaded.spec
     if form_of(document) is not type(spec):
