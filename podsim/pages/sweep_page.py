@@ -12,10 +12,11 @@ from podsim._version import __version__
 from podsim.errors import PodsimError
 from podsim.format import format_significant
 from podsim.many.checks.show import counted
+from podsim.many.store import STATUS
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import numbers_and_unit, told
 from podsim.many.sweeps.expression import number_of
-from podsim.many.sweeps.names import COLUMNS, POINT, REASON, STATUS
+from podsim.many.sweeps.names import COLUMNS, POINT, REASON
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
 from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of

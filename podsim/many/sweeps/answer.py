@@ -15,9 +15,10 @@ from rich.markup import escape
 from rich.text import Text
 
 from podsim.format import format_percent
+from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.chart_words import listed, quantity, short, told, words
-from podsim.many.sweeps.names import POINT, REASON, STATUS, VARIANT
-from podsim.many.sweeps.rows import DONE, Row
+from podsim.many.sweeps.names import POINT, REASON, VARIANT
+from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept, status_words
 from podsim.metrics import HEADLINES, metric_of
 from podsim.show.tables import plain_table, titled
