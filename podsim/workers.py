@@ -40,6 +40,7 @@ def mapped(
     processes: int | None = None,
     scheduler: str | None = None,
     few: int = 2,
+    lead: int = 0,
 ) -> Iterator[list[tuple[_Item, _Made]]]:
     """Items with what a function makes of them, in portions as they are ready.
 
@@ -49,6 +50,7 @@ def mapped(
         processes: How many work at a time; as many as there are cores by default.
         scheduler: Address of a Dask scheduler, for example `tcp://10.0.0.1:8786`, to work there instead.
         few: So many items are worth the start of processes; fewer are done in this one.
+        lead: So many are done in this process before others start, which then need not import and plan the same.
 
     Raises:
         PodsimError: Processes die again and again, or there is no Dask, no scheduler, no worker, or one with another
@@ -62,7 +64,9 @@ def mapped(
         with files_held():
             yield from ([(item, make(item))] for item in items)
     else:
-        yield from _on_cores(make, items, processes or os.cpu_count() or 1)
+        with files_held():
+            yield [(item, make(item)) for item in items[:lead]]  # processes begin with what this one then knows
+            yield from _on_cores(make, items[lead:], processes or os.cpu_count() or 1)
 
 
 class _Portions:

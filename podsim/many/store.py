@@ -130,6 +130,7 @@ class Store:
         processes: int | None = None,
         scheduler: str | None = None,
         few: int = 2,
+        lead: int = 0,
     ) -> None:
         """Make the rows that are missing, and keep them as they come.
 
@@ -140,6 +141,7 @@ class Store:
             processes: How many rows are made at a time; as many as there are cores by default.
             scheduler: Address of a Dask scheduler, to make them on its workers.
             few: So many rows are worth the start of processes.
+            lead: So many are made before they start.
 
         Raises:
             OutputError: They cannot be written.
@@ -148,7 +150,7 @@ class Store:
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
         tell(done, total)
-        for portion in mapped(make, left, processes=processes, scheduler=scheduler, few=few):
+        for portion in mapped(make, left, processes=processes, scheduler=scheduler, few=few, lead=lead):
             self.add(portion)
             done += len(portion)
             tell(done, total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -186,8 +186,8 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
             if loaded.auto is not None or not _is_leaf(document, path, before, value):
                 return None
             places = {**document.places, **over.places}
-            if isinstance(before, dict):
-                places = {key: place for key, place in places.items() if key[: len(path)] != path or key == path}
+            for stale in _below(path, before):
+                places.pop(stale, None)
             document = replace(document, data=_with_leaf(document.data, path, value), places=places)
             if path[0] in sections:
                 sections[path[0]] = with_written(sections[path[0]], path[1:], value)
@@ -204,6 +204,14 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
     differing = Deferred(lambda: _changes(written, variant, overrides, document))
     notices = (*document.notices, *unusual(spec), *loaded.told)
     return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
+
+
+def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
+    """Keys of all that lies in the data of a key."""
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in parts:
+        yield (*path, key)
+        yield from _below((*path, key), value)
 
 
 def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from podsim.scenario.quantity import quantities, quantity_of
+from podsim.scenario.quantity import quantities
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.wording import counted
 
@@ -15,8 +15,8 @@ _LONGEST: Final = {"samples_to_converge": 1e12, "weight_updates": 1e9, "epochs":
 
 def unusual(spec: Scenario) -> Iterator[str]:
     """A note on each such quantity."""
-    for key, number, field in quantities(spec):
-        quantity = quantity_of(field)
+    for key, number, declared in quantities(spec):
+        quantity = declared.quantity
         if quantity and quantity.usual and not quantity.is_usual(number):
             least, most = quantity.usual
             what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"

@@ -91,6 +91,7 @@ def test_values_over_a_loaded_scenario_are_as_if_it_was_read_with_them(
     over, read = load_scenario(load_scenario(source), overrides=overrides), load_scenario(source, overrides=overrides)
     assert (over.spec, over.notices, over.overrides) == (read.spec, read.notices, read.overrides)
     assert over.document.data == read.document.data
+    assert over.document.places == read.document.places
     assert list(over.changes) == list(read.changes)
     one_by_one = load_scenario(source)
     for each in overrides:

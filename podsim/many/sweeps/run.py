@@ -119,7 +119,7 @@ def sweep(
         what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
         raise OutputError(what, where=str(target), do=do)
     with Store(beside, fingerprint, option="give another --output, or --restart", anew=restart) as store, files_held():
-        store.fill(RowMaker(space), numbers, tell, processes=processes, scheduler=scheduler, few=_FEW_POINTS)
+        store.fill(RowMaker(space), numbers, tell, processes=processes, scheduler=scheduler, few=_FEW_POINTS, lead=1)
         about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
         write_table(target, store.rows, about)
         by_status = _done_first(store.statuses())
