@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim._version import __version__
 from podsim.format import format_significant
 from podsim.many.checks.show import counted
+from podsim.many.store import STATUS
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import told
-from podsim.many.sweeps.names import POINT, REASON, STATUS
+from podsim.many.sweeps.names import POINT, REASON
 from podsim.many.sweeps.plot import no_column, number_columns, study_chart
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept

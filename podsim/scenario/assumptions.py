@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from podsim.scenario.base import keys_of
-from podsim.scenario.quantity import Apart, Info, Sourced, marks_of, quantities, quantity_of
+from podsim.scenario.quantity import Apart, Info, Sourced, quantities
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.wording import flow
 
@@ -70,10 +70,8 @@ def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
 def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
     """Key, number and dimension of every quantity that a time may stand on."""
     for key, number, declared in quantities(model):
-        if (quantity := quantity_of(declared)) and not any(
-            isinstance(each, Info | Apart) for each in marks_of(declared)
-        ):
-            yield key, number, quantity.dimension
+        if declared.quantity and not any(isinstance(each, Info | Apart) for each in declared.marks):
+            yield key, number, declared.quantity.dimension
 
 
 def with_number(spec: Scenario, key: str, value: float) -> Scenario:

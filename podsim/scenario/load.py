@@ -9,7 +9,7 @@ anything real, most often a slip of the unit, are noted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -36,7 +36,7 @@ from podsim.scenario.ipu import Ipu
 from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped
 from podsim.scenario.pins import BATCH, PARALLELISM
 from podsim.scenario.problems import problems_of
-from podsim.scenario.quantity import quantities, quantity_of
+from podsim.scenario.quantity import quantities
 from podsim.scenario.resolve import (
     REFERENCES,
     VARIANTS,
@@ -254,8 +254,8 @@ _LONGEST: Final = {"samples_to_converge": 1e12, "weight_updates": 1e9, "epochs":
 
 def unusual(spec: Scenario) -> Iterator[str]:
     """A note on each such quantity."""
-    for key, number, field in quantities(spec):
-        quantity = quantity_of(field)
+    for key, number, declared in quantities(spec):
+        quantity = declared.quantity
         if quantity and quantity.usual and not quantity.is_usual(number):
             least, most = quantity.usual
             what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"
@@ -321,6 +321,8 @@ class LoadedScenario:
         auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
         changes: Keys that are not as the file has them.
         borrowed: Whether the description is that of something from which this differs.
+        apart: Sections that are not as the document has them, since that belongs to another model.
+        told: Notices of these.
     """
 
     name: str
@@ -333,6 +335,8 @@ class LoadedScenario:
     auto: AutoSpec | None = None
     changes: Sequence[Change] = ()
     borrowed: bool = False
+    apart: Mapping[str, Any] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -406,59 +410,68 @@ def load_scenario(
         raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
-    if variant is None and not overrides:
+    if not overrides and variant in (None, source.variant):
         return source
     if None not in (variant, source.variant) and variant != source.variant:
         what = f"{source.name} was loaded with variant `{source.variant}`; `{variant}` cannot be laid over it"
         raise SpecError([Problem("", VARIANTS, what, "load it again, with the variant that is meant")])
-    patched = source if variant in (None, source.variant) else None
-    for text in overrides:
-        patched = patched and _patched(patched, text)
+    patched = _patched(source, overrides) if variant in (None, source.variant) else None
     return patched or _loaded(source.written, variant or source.variant, (*source.overrides, *overrides))
 
 
-def _patched(loaded: LoadedScenario, text: str) -> LoadedScenario | None:
-    """A loaded scenario with another value at a key, of which no other part is read or checked again.
+def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | None:
+    """A loaded scenario with other values at some keys, of which no other part is read or checked again.
 
     Returns:
-        None where more than a value changes, or where something is wrong with it: then all of it is read, which
+        None where more than values change, or where something is wrong with them: then all of it is read, which
         finds every problem with its place.
     """
-    over, old = assigned(text), loaded.document
-    path = max(over.places, key=len)
-    before, value = old.at(path), over.at(path)
-    parents = [old.at(path[:length]) for length in range(1, len(path))]
-    is_plain = not isinstance(value, (dict, list)) and value is not None and not isinstance(before, list)
-    is_leaf = not isinstance(before, dict) or VALUE in before
-    in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
-    refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
-    if loaded.auto is not None or refers or not (is_plain and is_leaf and in_mappings):
-        return None
-    data = _with_leaf(old.data, path, value)
-    places = {**old.places, **over.places}
-    if isinstance(before, dict):
-        depth = len(path)
-        for key in [each for each in places if len(each) > depth and each[depth - 1] == path[-1]]:
-            if key[:depth] == path:
-                del places[key]
-    document = replace(old, data=data, places=places)
-    spec = loaded.spec
-    if form_of(document) is not type(spec):
-        return None
+    document, spec = loaded.document, loaded.spec
+    sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
     try:
-        sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
-        if path[0] in sections:
-            sections[path[0]] = with_written(sections[path[0]], path[1:], value)
-        spec = type(spec).model_validate(data | sections)
+        for text in texts:
+            over = assigned(text)
+            path = max(over.places, key=len)
+            before, value = document.at(path), over.at(path)
+            if loaded.auto is not None or not _is_leaf(document, path, before, value):
+                return None
+            places = {**document.places, **over.places}
+            for stale in _below(path, before):
+                places.pop(stale, None)
+            document = replace(document, data=_with_leaf(document.data, path, value), places=places)
+            if path[0] in sections:
+                sections[path[0]] = with_written(sections[path[0]], path[1:], value)
+        if form_of(document) is not type(spec):
+            return None
+        spec = type(spec).model_validate({**document.data, **sections})
     except (ValidationError, LookupError):
         return None
     if next(spec.findings(), None) is not None:
         return None
-    overrides = (*loaded.overrides, text)
+    spec = spec.model_copy(update=loaded.apart) if loaded.apart else spec
+    overrides = (*loaded.overrides, *texts)
     written, variant = loaded.written, loaded.variant
     differing = Deferred(lambda: _changes(written, variant, overrides, document))
-    notices = (*document.notices, *unusual(spec))
+    notices = (*document.notices, *unusual(spec), *loaded.told)
     return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
+
+
+def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
+    """Keys of all that lies in the data of a key."""
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in parts:
+        yield (*path, key)
+        yield from _below((*path, key), value)
+
+
+def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool:
+    """Whether another value at a key changes that value and nothing else."""
+    parents = [document.at(path[:length]) for length in range(1, len(path))]
+    is_plain = not isinstance(value, (dict, list)) and value is not None and not isinstance(before, list)
+    is_leaf = not isinstance(before, dict) or VALUE in before
+    in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
+    refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
+    return is_plain and is_leaf and in_mappings and not refers
 
 
 def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
@@ -485,7 +498,12 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*document.notices, *unusual(spec), *own.notices)
     differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
-    return LoadedScenario(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed)
+    apart = {key: after for (key, after), (_, before) in zip(own.spec, spec, strict=True) if after is not before}
+    return LoadedScenario(
+        *(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed),
+        apart=apart,
+        told=own.notices,
+    )
 
 
 def _changes(

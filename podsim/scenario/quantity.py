@@ -289,20 +289,38 @@ def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
     return (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
 
 
-def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field of a part.
+
+    Attributes:
+        key: Its key in files.
+        name: Its attribute.
+        marks: What stands in its declaration beside its type.
+        quantity: How its quantity is read; None for any other field.
+    """
+
+    key: str
+    name: str
+    marks: tuple[Any, ...]
+    quantity: Quantity | None
+
+
+def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, Declared]]:
     """Key, number and declaration of every quantity that is given, at any depth."""
-    for key, name, declared in _declared(type(model)):
-        value = getattr(model, name)
+    for declared in _declared(type(model)):
+        value = getattr(model, declared.name)
         if isinstance(value, Sourced):
-            yield f"{path}.{key}" if path else key, value, declared
+            yield f"{path}.{declared.key}" if path else declared.key, value, declared
         elif isinstance(value, BaseModel):
-            yield from quantities(value, f"{path}.{key}" if path else key)
+            yield from quantities(value, f"{path}.{declared.key}" if path else declared.key)
 
 
 @lru_cache(maxsize=256)
-def _declared(model: type[BaseModel]) -> tuple[tuple[str, str, FieldInfo], ...]:
-    """Key, attribute and declaration of every field of a part."""
-    return tuple((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
+def _declared(model: type[BaseModel]) -> tuple[Declared, ...]:
+    """Every field of a part."""
+    fields = ((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
+    return tuple(Declared(key, name, marks_of(field), quantity_of(field)) for key, name, field in fields)
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:

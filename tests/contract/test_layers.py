@@ -25,6 +25,7 @@ FOUNDATION = {
     "git",
     "harmless",
     "format",
+    "workers",
 }
 ORDER = [
     "models",

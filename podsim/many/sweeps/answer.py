@@ -11,9 +11,10 @@ from math import isclose, isfinite
 from typing import Any, Final
 
 from podsim.format import format_percent
+from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.chart_words import listed, quantity, short, told, words
-from podsim.many.sweeps.names import POINT, REASON, STATUS, VARIANT
-from podsim.many.sweeps.rows import DONE, Row
+from podsim.many.sweeps.names import POINT, REASON, VARIANT
+from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept, status_words
 from podsim.metrics import HEADLINES, metric_of
 from podsim.show.table import Block, Cell, Cells, Passage, Table, columns

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.errors import PodsimError
+from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import numbers_and_unit, quantity, short, words
 from podsim.many.sweeps.measured import measured_points
-from podsim.many.sweeps.names import COLUMNS, POINT, SCENARIO, STATUS, VARIANT
-from podsim.many.sweeps.rows import DONE, Row, row_of
+from podsim.many.sweeps.names import COLUMNS, POINT, SCENARIO, VARIANT
+from podsim.many.sweeps.rows import DONE, RowMaker
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import Space
 from podsim.metrics import HEADLINES, metric_of
@@ -89,8 +90,8 @@ def check_metric(space: Space, metric: str) -> None:
 
 
 def _first_done(space: Space, numbers: Iterable[int]) -> Row | None:
-    points = (point for number in numbers if (point := space.point(number)))
-    return next((row for row in map(row_of, points) if row[STATUS] == DONE), None)
+    rows = map(RowMaker(space), (number for number in numbers if space.point(number)))
+    return next((row for row in rows if row[STATUS] == DONE), None)
 
 
 def _may_be_number(value: object) -> bool:
