@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from notebooks.charts import MEASURED_INK, Chart, chart_of_height
 from podsim.result.reference_data import PADDLE
-from podsim.validation.comparison import Comparison, NotRun, Validation
+from podsim.validation.comparison import NotRun, RowComparison, Validation
 from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.runs import KEPT_ASIDE
 
@@ -57,7 +57,7 @@ def published_frame(found: Validation) -> DataFrame:
     return pd.DataFrame([*map(_record, found.comparisons), *_blind(found)])
 
 
-def _record(row: Comparison) -> dict[str, str | float]:
+def _record(row: RowComparison) -> dict[str, str | float]:
     return {
         "name": row.name,
         "group": row.group,
@@ -76,8 +76,8 @@ def _blind(found: Validation) -> Iterator[dict[str, str | float]]:
             yield _record(_as_predicted_then(row, row.blind))
 
 
-def _as_predicted_then(row: Comparison | NotRun, blind: float) -> Comparison:
-    return Comparison(row.group, row.name, blind, row.published, row.unit, BLIND, row.source)
+def _as_predicted_then(row: RowComparison | NotRun, blind: float) -> RowComparison:
+    return RowComparison(row.group, row.name, blind, row.published, row.unit, BLIND, row.source)
 
 
 def _kind(group: str) -> str:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from podsim.show.table import to_markdown
-from podsim.validation import Comparison, validate
+from podsim.validation import RowComparison, validate
 from podsim.validation.reference_data import HOLD_OUT
 from podsim.validation.show import summary_table
 
@@ -14,7 +14,7 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 BEGIN, END = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->"
 
 
-def accuracy(comparisons: tuple[Comparison, ...]) -> str:
+def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
     """The summary of the rows that nothing is fitted to."""
     return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
 

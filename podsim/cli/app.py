@@ -224,9 +224,9 @@ def import_file(
     force: Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")] = False,
 ) -> None:
     """Write a scenario from a config.json or an ONNX file, divided over IPUs so that it fits."""
-    from podsim.cli.importing import Asked, import_as_asked
+    from podsim.cli.importing import ImportRequest, import_as_asked
 
-    asked = Asked(
+    asked = ImportRequest(
         *(model, system, activity and activity.value, precision and precision.value),
         *(prompt_tokens, output_tokens, batch_size, tuple(dimensions or ())),
     )

@@ -14,7 +14,7 @@ from podsim.show.progress import track
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImportRequest:
     """What is to be imported, and what for; None where nothing is said.
 
     Attributes:
@@ -38,7 +38,7 @@ class Asked:
     dimensions: tuple[str, ...]
 
 
-def import_as_asked(asked: Asked, output: Path | None, *, force: bool) -> None:
+def import_as_asked(asked: ImportRequest, output: Path | None, *, force: bool) -> None:
     """Write the scenario to a file, or print it."""
     if output is not None:
         check_outputs({"output": output}, inputs_of_import(asked.model, asked.system, output))

@@ -26,7 +26,7 @@ class Round(StrEnum):
     V2_0 = "2.0"
 
 
-class Division(StrEnum):
+class SubmissionDivision(StrEnum):
     """Divisions of a submission."""
 
     CLOSED = "closed"
@@ -40,7 +40,7 @@ LogRound = Annotated[
     Round | None, typer.Option("--mlperf-round", show_default="that of the SDK", help="Rules that they follow.")
 ]
 LogDivision = Annotated[
-    Division | None,
+    SubmissionDivision | None,
     typer.Option("--mlperf-division", show_default="closed", help="Division that they are written for."),
 ]
 
@@ -65,7 +65,7 @@ class LogRequest:
 
 
 def log_request(
-    loaded: LoadedScenario, folder: Path | None, round_name: Round | None, division: Division | None
+    loaded: LoadedScenario, folder: Path | None, round_name: Round | None, division: SubmissionDivision | None
 ) -> LogRequest | None:
     """What is asked of result files, if anything; what can never be written is refused before it is simulated.
 
@@ -93,7 +93,7 @@ def log_request(
     check_folder(folder)
     sdk = spec.software.sdk
     chosen = (round_name.value, "as asked") if round_name else (round_of(sdk), f"that of SDK {sdk}")
-    return LogRequest(folder, benchmark.name, *chosen, (division or Division.CLOSED).value)
+    return LogRequest(folder, benchmark.name, *chosen, (division or SubmissionDivision.CLOSED).value)
 
 
 def write_log(result: Result, request: LogRequest) -> None:

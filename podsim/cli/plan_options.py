@@ -25,7 +25,7 @@ class Lease(StrEnum):
     POD = "pod"
 
 
-class Division(StrEnum):
+class DivisionRule(StrEnum):
     """Divisions to look at."""
 
     GIVEN = "given"
@@ -48,7 +48,7 @@ Latency = Annotated[str | None, typer.Option(metavar="TIME", help="Most P99 late
 RequestRate = Annotated[
     float | None, typer.Option(help="Requests per second to serve; those of the scenario otherwise.")
 ]
-OneDivision = Annotated[Division | None, typer.Option(help="Look at one division alone.")]
+OneDivision = Annotated[DivisionRule | None, typer.Option(help="Look at one division alone.")]
 Leased = Annotated[Lease | None, typer.Option(help="Whether cost counts machines in use, the partition or its pod.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key on all systems.")

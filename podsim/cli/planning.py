@@ -16,7 +16,7 @@ from podsim.cli.pages import Report, check_report, write_report
 from podsim.cli.plan_options import (
     Budget,
     Deadline,
-    Division,
+    DivisionRule,
     DrawCount,
     GoalName,
     JournalFile,
@@ -118,18 +118,18 @@ def _read(goal: str) -> Goal:
     return read_goal(file) if is_goal(file) else Goal(goal)
 
 
-def _divisions(division: Division | None) -> tuple[str, ...] | None:
+def _divisions(division: DivisionRule | None) -> tuple[str, ...] | None:
     from podsim.many.capacity.spec import CHOSEN, GIVEN
 
-    return None if division is None else (GIVEN,) if division is Division.GIVEN else (CHOSEN,)
+    return None if division is None else (GIVEN,) if division is DivisionRule.GIVEN else (CHOSEN,)
 
 
 def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None) -> Answer:
     """The answer; what a long plan has found is kept in a file of its own until it ends."""
     from podsim.many.capacity import find_systems
-    from podsim.many.capacity.candidates import Candidates
+    from podsim.many.capacity.candidates import CandidateSystems
 
-    is_long = journal is None and min(len(Candidates(wanted)), wanted.trials) >= _KEPT_FROM
+    is_long = journal is None and min(len(CandidateSystems(wanted)), wanted.trials) >= _KEPT_FROM
     kept = Path(f"{Path(name).stem if Path(name).is_file() else name}.journal") if is_long else journal
     with counted("candidates") as tell:
         answer = find_systems(wanted, tell, processes, journal=kept, say=say)

@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ValidateRequest:
     """The question that is asked of the comparisons.
 
     Attributes:
@@ -79,7 +79,7 @@ def _checked(option: str, percent: float | None) -> float | None:
     return percent / _PERCENT
 
 
-def validate_as_asked(asked: Asked) -> bool:
+def validate_as_asked(asked: ValidateRequest) -> bool:
     """Compare, print, and tell whether all limits are kept.
 
     Raises:
@@ -126,7 +126,7 @@ def _published() -> Validation:
     return validation(lambda names: track(names, "simulating"))
 
 
-def _check_ranges_alone(asked: Asked) -> None:
+def _check_ranges_alone(asked: ValidateRequest) -> None:
     """Refuse what is asked of errors beside ranges."""
     given = {
         "--summary": asked.summary_only,
@@ -163,7 +163,7 @@ def _scored(path: Path) -> Validation:
     return scored.found
 
 
-def preregister_alone(path: Path, asked: Asked) -> None:
+def preregister_alone(path: Path, asked: ValidateRequest) -> None:
     """Write predictions, and compare nothing.
 
     Raises:
@@ -172,13 +172,13 @@ def preregister_alone(path: Path, asked: Asked) -> None:
     from podsim.show.progress import track
     from podsim.validation.preregister import preregister
 
-    if asked != Asked(ValidationFormat.TABLE):
+    if asked != ValidateRequest(ValidationFormat.TABLE):
         raise PodsimError("--preregister compares nothing", do="leave the other options out")
     preregister(path, lambda names: track(names, "predicting"))
     tell_written(path)
 
 
-def _noise_alone(asked: Asked, preregister: Path | None, seed: int) -> None:
+def _noise_alone(asked: ValidateRequest, preregister: Path | None, seed: int) -> None:
     """Print how much runs differ, which says nothing of errors.
 
     Raises:
@@ -188,7 +188,7 @@ def _noise_alone(asked: Asked, preregister: Path | None, seed: int) -> None:
     from podsim.validation.noise import noisy_rows
     from podsim.validation.show import show_noisy
 
-    if preregister is not None or asked != Asked(asked.output_format, asked.role):
+    if preregister is not None or asked != ValidateRequest(asked.output_format, asked.role):
         what = "--noise looks at how much runs differ, not at errors, and goes with --format, --role and --seed alone"
         raise PodsimError(what, do="leave the other options out, or give them in a command without --noise")
     rows = noisy_rows(asked.role and asked.role.as_written, seed, lambda names: track(names, "simulating"))
@@ -233,7 +233,7 @@ def validate(
     draws = None
     if coverage is not None:
         draws, role = Draws(coverage, seed), role or Role.HOLD_OUT
-    asked = Asked(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
+    asked = ValidateRequest(output_format, role, tuple(groups or ()), summary, max_mean, max_worst, score, draws)
     if noise:
         _noise_alone(asked, preregister, Seeds(1, seed).seed)
     elif preregister is not None:

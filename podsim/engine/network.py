@@ -14,7 +14,7 @@ from typing import cast
 
 from simpy import Environment, Event
 
-from podsim.engine.sharing import NO_SPEED, Channel, Load, Sharer, dependent, fair_times, weight_of
+from podsim.engine.sharing import NO_SPEED, ChannelLoad, SharedChannel, Sharer, dependent, fair_times, weight_of
 from podsim.program.task import Transfer
 
 # Behind everything else that happens at the same instant: SimPy uses 0 (urgent) and 1 (normal).
@@ -24,7 +24,7 @@ _ALL = 1 << _LEFT_BITS
 _SLACK = _ALL >> 8
 """By how much of a picosecond a transfer may be short of its end: more than rounding what is left adds up to."""
 
-Loads = tuple[Load, ...]
+Loads = tuple[ChannelLoad, ...]
 """Channels of a transfer; those that it needs no time on are left out."""
 
 
@@ -55,8 +55,8 @@ class Network:
     def __init__(self, env: Environment) -> None:
         """Start with no transfer under way."""
         self._env = env
-        self._channels: dict[str, Channel] = {}
-        self._changed: set[Channel] = set()
+        self._channels: dict[str, SharedChannel] = {}
+        self._changed: set[SharedChannel] = set()
         self._ends: list[tuple[int, int, Flow]] = []
         self._number = count()
         self._settling = False
@@ -67,18 +67,18 @@ class Network:
         """The channels of a transfer."""
         size = transfer.units
         return tuple(
-            Load(self._channels.setdefault(name, Channel()), time, weight_of(time, size))
+            ChannelLoad(self._channels.setdefault(name, SharedChannel()), time, weight_of(time, size))
             for name, time in transfer.channels
             if time
         )
 
     def change(self, name: str, capacities: Mapping[int, int]) -> None:
         """Let a channel have other room from given times on. [ps]"""
-        channel = self._channels.setdefault(name, Channel())
+        channel = self._channels.setdefault(name, SharedChannel())
         for time, capacity in capacities.items():
             self._call(lambda _, room=capacity: self._set(channel, room), time, priority=0)
 
-    def _set(self, channel: Channel, capacity: int) -> None:
+    def _set(self, channel: SharedChannel, capacity: int) -> None:
         channel.capacity = capacity
         self._changed.add(channel)
         self._settle_soon()

@@ -25,7 +25,7 @@ NO_SPEED = 0
 """Stands for the time of a transfer that gets no room at all."""
 
 
-class Channel:
+class SharedChannel:
     """Carries the transfers that are on it now."""
 
     __slots__ = ("capacity", "users")
@@ -36,7 +36,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ChannelLoad:
     """What a transfer asks of one channel.
 
     Attributes:
@@ -45,7 +45,7 @@ class Load:
         weight: The same per unit of its size, in parts of 2^48.
     """
 
-    channel: Channel
+    channel: SharedChannel
     time_ps: int
     weight: int
 
@@ -55,7 +55,7 @@ class Sharer:
 
     __slots__ = ("loads", "size")
     size: int
-    loads: tuple[Load, ...]
+    loads: tuple[ChannelLoad, ...]
 
 
 def capacities(slowdowns: Iterable[Slowdown]) -> Mapping[int, int]:
@@ -73,7 +73,7 @@ def weight_of(time_ps: int, size: int) -> int:
     return max(1, (time_ps << CHANNEL_BITS) // size)
 
 
-def dependent(changed: Iterable[Channel]) -> set[Sharer]:
+def dependent(changed: Iterable[SharedChannel]) -> set[Sharer]:
     """Transfers whose speeds depend on what these channels carry, be it by way of others."""
     seen, ahead = set(changed), list(changed)
     found: set[Sharer] = set()
@@ -93,8 +93,8 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
     Args:
         flows: All transfers on the channels of any of them.
     """
-    rooms: dict[Channel, int] = {}
-    weights: dict[Channel, int] = {}
+    rooms: dict[SharedChannel, int] = {}
+    weights: dict[SharedChannel, int] = {}
     for flow in flows:
         for load in flow.loads:
             rooms[load.channel] = load.channel.capacity
@@ -116,11 +116,11 @@ def fair_times(flows: Iterable[Sharer]) -> Mapping[Sharer, int]:
 
 
 def _tightest(
-    channels: list[Channel], weights: Mapping[Channel, int], rooms: Mapping[Channel, int]
-) -> tuple[int, int, list[Channel]]:
+    channels: list[SharedChannel], weights: Mapping[SharedChannel, int], rooms: Mapping[SharedChannel, int]
+) -> tuple[int, int, list[SharedChannel]]:
     """The channels that are full first, with the weight on them and the room that they have."""
     weight, room = 0, 1
-    full: list[Channel] = []
+    full: list[SharedChannel] = []
     for channel in channels:
         ahead = weights[channel] * room - weight * rooms[channel]
         if ahead > 0 or not full:

@@ -15,7 +15,7 @@ from podsim.importer.reader import Entry
 from podsim.importer.request import Imported
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, comment_lines
 from podsim.models import Workload
-from podsim.placement import Job, make_plan
+from podsim.placement import PlanInput, make_plan
 from podsim.placement.fit import HELPS
 from podsim.placement.forward_job import forward_job
 from podsim.placement.job import training_job
@@ -252,7 +252,7 @@ def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smalle
         DoesNotFitError: It does not fit; names the smallest shipped pod on which it does.
     """
 
-    def job_on(pod: System) -> Job:
+    def job_on(pod: System) -> PlanInput:
         return forward_job(spec.model_copy(update={"system": pod}), workload)
 
     fit = _pipeline_that_fits(job_on(spec.system))
@@ -277,7 +277,7 @@ def pipeline_section(fit: ForwardFit) -> ScenarioSection:
     return ScenarioSection("parallelism", entries, ("Tried in this order; the first that fits is taken.", *fit.tried))
 
 
-def _pipeline_that_fits(job: Job) -> ForwardFit | None:
+def _pipeline_that_fits(job: PlanInput) -> ForwardFit | None:
     """Try 1, 2, 4, … pipeline stages; None if none of them fits."""
     tried, model = list[str](), cost_model(job)
     for divided in _pipelines(job):
@@ -294,7 +294,7 @@ def _pipeline_that_fits(job: Job) -> ForwardFit | None:
     return None
 
 
-def _longest_failure(job: Job) -> InfeasibleError:
+def _longest_failure(job: PlanInput) -> InfeasibleError:
     """Why the pipeline over the most IPUs does not fit either."""
     *_, most = _pipelines(job)
     try:
@@ -304,7 +304,7 @@ def _longest_failure(job: Job) -> InfeasibleError:
     return DoesNotFitError("the pipelines that were tried do not fit", do="use a smaller model, or a larger pod")
 
 
-def _pipelines(job: Job) -> Iterator[Job]:
+def _pipelines(job: PlanInput) -> Iterator[PlanInput]:
     stages, most = 1, min(job.system.domain_ipu_count, len(job.workload.order))
     while stages <= most:
         layout = with_stages(job.layout, job.system, stages, job.system.ipu_count // stages)

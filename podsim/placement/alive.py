@@ -23,7 +23,7 @@ from podsim.tiles.plans import ConvPlan, MatMulPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LiveOp:
     """An operation with its temporaries.
 
     Attributes:
@@ -74,25 +74,25 @@ class Needs:
     behind_redone_bytes: int = 0
 
 
-def tasks(costs: Sequence[OpCost], tile_count: int) -> list[Task]:
+def tasks(costs: Sequence[OpCost], tile_count: int) -> list[LiveOp]:
     """Operations with the temporaries that their costs say."""
     return [_task(each, each.temporary_bytes_per_tile * tile_count) for each in costs]
 
 
-def _task(cost: OpCost, temporary_bytes: int) -> Task:
+def _task(cost: OpCost, temporary_bytes: int) -> LiveOp:
     """What tiles hold of operands as their owners is no copy; copies are gone once partial results are summed."""
     if cost.plan is None:
-        return Task(cost.op, temporary_bytes, temporary_bytes)
+        return LiveOp(cost.op, temporary_bytes, temporary_bytes)
     split = _split(cost.plan)
     temporary_bytes = max(0, temporary_bytes - _owned_bytes(cost.op, split))
     if split.inner_slices * split.column_slices > 1:
-        return Task(cost.op, temporary_bytes, temporary_bytes)
+        return LiveOp(cost.op, temporary_bytes, temporary_bytes)
     # Of a sum that is split, tiles hold what they send and what they receive.
     copies = 2 if split.inner > 1 else 1
     if split.inner == 1 and cost.op.dtype == cost.plan.partials:
         copies = 0
     partials = split.inner * cost.op.element_count * DTYPE_BYTES[cost.plan.partials]
-    return Task(cost.op, temporary_bytes, min(temporary_bytes, copies * partials))
+    return LiveOp(cost.op, temporary_bytes, min(temporary_bytes, copies * partials))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _owned_bytes(op: Op, split: _Split) -> int:
     return left + right
 
 
-def needs(workload: Workload, name: str, forward: Sequence[Task], backward: Sequence[Task]) -> Needs:
+def needs(workload: Workload, name: str, forward: Sequence[LiveOp], backward: Sequence[LiveOp]) -> Needs:
     """What a block needs.
 
     Args:
@@ -161,7 +161,7 @@ class _Pass:
         given: Names of what they read and neither make nor find stored.
     """
 
-    def __init__(self, passed: Sequence[Task], stored: Collection[str]) -> None:
+    def __init__(self, passed: Sequence[LiveOp], stored: Collection[str]) -> None:
         self._tasks = passed
         self._made = [_made_bytes(task.op) for task in passed]
         self._copied = [_copied(task.op) for task in passed]

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from podsim.errors import NoPlanError
 from podsim.placement.cuts import Cuts, cuts_at
-from podsim.placement.layout import Job
+from podsim.placement.layout import PlanInput
 from podsim.placement.stage_cost import block_cost
 from podsim.tiles.model import CostModel
 
@@ -30,7 +30,7 @@ class Piece:
     running_bytes: int
 
 
-def cuts_of_even_time(job: Job, model: CostModel) -> Cuts:
+def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
     """The forward pass of a model cut into a stage for each IPU.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from podsim.errors import DoesNotFitError, MissingMethodError
 from podsim.models import Workload
-from podsim.placement.layout import Job
+from podsim.placement.layout import PlanInput
 from podsim.placement.memory import IpuMemory
 from podsim.units import format_bytes
 
@@ -100,7 +100,7 @@ CURE = (
 )
 
 
-def missing_method(job: Job) -> str | None:
+def missing_method(job: PlanInput) -> str | None:
     """What podsim lacks to train a model that the pod could hold; None if a pipeline has room or the pod has not.
 
     Args:
@@ -143,7 +143,7 @@ def lacking(refused: DoesNotFitError, lacks: str) -> MissingMethodError:
     return MissingMethodError(f"{refused.message}; {lacks}", where=refused.where, do=cure)
 
 
-def _held_bytes(job: Job, workload: Workload) -> list[int]:
+def _held_bytes(job: PlanInput, workload: Workload) -> list[int]:
     """Weights and accumulators of each block in the order of the model; tied ones count once. [B]"""
 
     def of(name: str) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from podsim.models import Workload
-from podsim.placement.layout import Fit, Job, Layout, Precision, longer_pipelines, smaller_temporaries
+from podsim.placement.layout import Fit, Layout, PlanInput, Precision, longer_pipelines, smaller_temporaries
 from podsim.scenario import ForwardScenario
 
 
-def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> Job:
+def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> PlanInput:
     """The job that a scenario describes, and what becomes of it where it does not fit."""
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
     layout = Layout(
@@ -20,7 +20,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         reserve=spec.memory.reserve,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,
     )
-    return Job(
+    return PlanInput(
         system=system,
         software=spec.software,
         workload_of=lambda _: workload,

@@ -20,8 +20,8 @@ from podsim.placement.layout import (
     WEIGHT_BITS,
     Change,
     Fit,
-    Job,
     Layout,
+    PlanInput,
     Precision,
     cache_off_chip,
     fewer_samples,
@@ -72,9 +72,9 @@ class Generation:
         """The question with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))
 
-    def job(self, name: StepName) -> Job:
+    def job(self, name: StepName) -> PlanInput:
         """The forward pass of a step."""
-        return Job(self.system, self.software, partial(self._workload, name), self.layout, self.precision)
+        return PlanInput(self.system, self.software, partial(self._workload, name), self.layout, self.precision)
 
     def _workload(self, name: StepName, batch_size: int) -> Workload:
         """The prompt, or one token in the middle of the output; without a cache the whole sequence, padded."""

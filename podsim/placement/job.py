@@ -17,9 +17,9 @@ from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_lay
 from podsim.placement.layout import (
     Change,
     Fit,
-    Job,
     Layout,
     Optimizer,
+    PlanInput,
     Precision,
     fewer_samples,
     less_state_on_chip,
@@ -36,7 +36,7 @@ from podsim.scenario.wording import known_here
 
 def training_job(
     spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None, fit: Fit = "refuse"
-) -> Job:
+) -> PlanInput:
     """The job that a scenario describes.
 
     Args:
@@ -50,7 +50,7 @@ def training_job(
     system, software, precision = spec.system, spec.software, spec.precision
     workload_of = workload_of or lru_cache(partial(_workload, spec))
     layout = _layout(spec, workload_of(spec.parallelism.micro_batch_size), system, software)
-    return Job(
+    return PlanInput(
         system=system,
         software=software,
         workload_of=workload_of,

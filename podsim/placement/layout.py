@@ -169,7 +169,7 @@ class Optimizer:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PlanInput:
     """The input of the planner.
 
     Attributes:
@@ -202,7 +202,7 @@ class Job:
         """Bytes of the program on each tile. [B]"""
         return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
 
-    def laid_out(self, **fields: Any) -> Job:
+    def laid_out(self, **fields: Any) -> PlanInput:
         """The job with some fields of its layout replaced."""
         return replace(self, layout=replace(self.layout, **fields))
 

@@ -9,7 +9,7 @@ from podsim.models import Block, Workload
 from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
 from podsim.placement.cuts import Segment, kept_elements, stash_depth
-from podsim.placement.layout import ON_CHIP, STREAMING, Job
+from podsim.placement.layout import ON_CHIP, STREAMING, PlanInput
 from podsim.placement.stage_cost import StageCost, state_bytes, updated_sizes
 from podsim.scenario.ipu import Ipu
 
@@ -62,7 +62,7 @@ class IpuMemory:
         )
 
 
-def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
+def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
     """The tenants of every IPU of a replica.
 
     Args:
@@ -91,7 +91,7 @@ def memory_plan(job: Job, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemo
     )
 
 
-def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator[Tenant]:
+def weights(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Iterator[Tenant]:
     """The weights of the stages of an IPU; if they are streamed, room on the chip for what is loaded at once."""
     owners = _owners(held)
 
@@ -112,7 +112,7 @@ def weights(held: Sequence[StageCost], workload: Workload, job: Job) -> Iterator
     yield Tenant("weights", every, STREAMING)
 
 
-def accumulators(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+def accumulators(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
     """A gradient for every weight."""
     return Tenant("accumulators", _parameter_count(held, workload) * job.precision.accumulator_bytes)
 
@@ -139,13 +139,13 @@ def _stored(block: Block, owners: Collection[str]) -> Iterator[Parameter]:
             yield parameter
 
 
-def optimizer_state(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+def optimizer_state(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
     """Optimizer state of the weights of an IPU, or of its shard of them."""
     sizes = [size for cost in held for size in updated_sizes(cost.stage, workload)]
     return Tenant("optimizer_state", state_bytes(sizes, job), job.layout.optimizer_storage)
 
 
-def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: Job) -> Tenant:
+def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: PlanInput) -> Tenant:
     """Activations kept from the forward to the backward pass, for all micro-batches in flight."""
     elements = sum(
         stash_depth(cost.stage.index, stage_count) * kept_elements(segment, workload, recompute=job.layout.recompute)
@@ -155,7 +155,7 @@ def stash(held: Sequence[StageCost], stage_count: int, workload: Workload, job: 
     return Tenant("stash", elements * workload.stash_bytes)
 
 
-def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: Job) -> Tenant:
+def temporaries_of_training(held: Sequence[StageCost], workload: Workload, job: PlanInput) -> Tenant:
     """The largest peak of any segment; segments run one after the other."""
     peaks = (
         segment_peak_bytes(
@@ -200,7 +200,7 @@ def running_tenants(held: Sequence[StageCost]) -> tuple[Tenant, Tenant]:
     return Tenant("activations", most.tensors), Tenant("temporaries", most.temporaries)
 
 
-def kv_cache(cost: StageCost, decode: Workload, job: Job, sequence_length: int) -> Iterator[Tenant]:
+def kv_cache(cost: StageCost, decode: Workload, job: PlanInput, sequence_length: int) -> Iterator[Tenant]:
     """Keys and values of whole sequences for all layers; in streaming memory, with those of one layer on the chip."""
     if job.layout.kv_cache == "none":
         return
@@ -221,12 +221,12 @@ def temporaries_of_step(costs: Sequence[StageCost]) -> Tenant:
     return Tenant("temporaries", max(needs))
 
 
-def reserve(job: Job, ipu: Ipu) -> Iterator[Tenant]:
+def reserve(job: PlanInput, ipu: Ipu) -> Iterator[Tenant]:
     """What is left free, if anything is."""
     if job.layout.reserve:
         yield Tenant(RESERVE, round(job.layout.reserve * ipu.memory_bytes))
 
 
-def code(job: Job, ipu: Ipu) -> Tenant:
+def code(job: PlanInput, ipu: Ipu) -> Tenant:
     """The program on every tile."""
     return Tenant("code", job.code_bytes_per_tile * ipu.tile.count)

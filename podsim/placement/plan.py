@@ -9,7 +9,7 @@ from podsim.models import Workload
 from podsim.placement.cuts import stages_of
 from podsim.placement.even_cuts import cuts_of_even_time
 from podsim.placement.fit import does_not_fit, lacking, missing_method
-from podsim.placement.layout import Job, Layout, Optimizer, Precision
+from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
 from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_costs
 from podsim.scenario.hardware import System
@@ -50,7 +50,7 @@ class Plan:
         return block.output_elements * self.workload.activation_bytes
 
 
-def cost_model(job: Job) -> CostModel:
+def cost_model(job: PlanInput) -> CostModel:
     """Costs of single operations on the tiles that compute."""
     machine, software = job.system.machine, job.software
     neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
@@ -62,13 +62,13 @@ def cost_model(job: Job) -> CostModel:
     )
 
 
-def shared_cost_model(job: Job) -> CostModel:
+def shared_cost_model(job: PlanInput) -> CostModel:
     """The costs that all runs of this process on the same chip and stack have in common."""
     model = cost_model(job)
     return memo.COSTS.get(model.alone.key, lambda: model.alone).beside(model.neighbours)
 
 
-def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) -> Plan:
+def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = True) -> Plan:
     """Cost every stage and check that a replica fits.
 
     Args:
@@ -106,12 +106,12 @@ def make_plan(job: Job, model: CostModel | None = None, *, advise: bool = True) 
     return replace(plan, updates=updates)
 
 
-def job_memory(job: Job, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
+def job_memory(job: PlanInput, model: CostModel | None = None) -> tuple[IpuMemory, ...]:
     """The tenants of every IPU of a replica, whether or not they fit."""
     return _draft(job, model or cost_model(job)).memory
 
 
-def _draft(job: Job, model: CostModel) -> Plan:
+def _draft(job: PlanInput, model: CostModel) -> Plan:
     """The plan without the weight update, whether or not it fits."""
     plan = costed(job, model)
     ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
@@ -129,7 +129,7 @@ def _draft(job: Job, model: CostModel) -> Plan:
     return replace(plan, memory=memory)
 
 
-def costed(job: Job, model: CostModel) -> Plan:
+def costed(job: PlanInput, model: CostModel) -> Plan:
     """The stages with their costs; no memory and no weight update."""
     workload, layout = job.workload, job.layout
     cuts = layout.cuts or cuts_of_even_time(job, model)

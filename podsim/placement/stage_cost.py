@@ -10,7 +10,7 @@ from podsim.models import Workload
 from podsim.models.op import Elementwise, Op, Reduce, ReplicaSum
 from podsim.placement.alive import Needs, needs, tasks
 from podsim.placement.cuts import Segment, Stage, kept_elements
-from podsim.placement.layout import Job, Optimizer
+from podsim.placement.layout import Optimizer, PlanInput
 from podsim.tiles.account import Account, total
 from podsim.tiles.model import CostModel, OpCost
 
@@ -212,7 +212,9 @@ class UpdateCost:
     state_bytes: int
 
 
-def update_costs(stages: Sequence[Stage], workload: Workload, model: CostModel, job: Job) -> tuple[UpdateCost, ...]:
+def update_costs(
+    stages: Sequence[Stage], workload: Workload, model: CostModel, job: PlanInput
+) -> tuple[UpdateCost, ...]:
     """Cost the weight update of every IPU of a replica.
 
     Args:
@@ -239,7 +241,7 @@ def updated_sizes(stage: Stage, workload: Workload) -> list[int]:
     ]
 
 
-def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: Job) -> UpdateCost:
+def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) -> UpdateCost:
     layout, optimizer = job.layout, _trained_by(job)
     merged = layout.reduction_merge_bytes
     large = [size for size in sizes if merged or size >= job.software.sharding_threshold]
@@ -264,18 +266,18 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: Job) -> Upd
     )
 
 
-def _trained_by(job: Job) -> Optimizer:
+def _trained_by(job: PlanInput) -> Optimizer:
     assert job.optimizer is not None, "nothing is trained"
     return job.optimizer
 
 
-def _share(size: int, job: Job) -> int:
+def _share(size: int, job: PlanInput) -> int:
     """Elements of a tensor that one replica updates."""
     sharded = job.layout.replicated_tensor_sharding and size >= job.software.sharding_threshold
     return -(-size // (job.layout.shard_count if sharded else 1))
 
 
-def state_bytes(sizes: Iterable[int], job: Job) -> int:
+def state_bytes(sizes: Iterable[int], job: PlanInput) -> int:
     """Optimizer state of tensors of these sizes on one IPU. [B]"""
     return _trained_by(job).state_bytes_per_parameter * sum(_share(size, job) for size in sizes)
 

@@ -13,7 +13,7 @@ from podsim.draws import Range
 from podsim.metrics import SPENT, metrics_of
 from podsim.result.bill import Cost
 from podsim.result.envelope import Envelope
-from podsim.result.power import Energy, Meter, Work
+from podsim.result.power import Energy, Meter, WorkDone
 from podsim.result.ranges import measured_ranges, verdict_of
 from podsim.result.rows import Reference
 from podsim.result.shared import Simulated
@@ -95,7 +95,7 @@ class Result:
         """The numbers of this kind of result, in a fixed order of keys."""
 
     @abstractmethod
-    def work(self) -> Work:
+    def work(self) -> WorkDone:
         """What the IPUs in use do, and what comes of it."""
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from podsim.result.power import Energy, Meter, Work
+from podsim.result.power import Energy, Meter, WorkDone
 from podsim.scenario.costs import LIST, PARTITION, POD, CostSpec
 from podsim.scenario.quantity import last_day
 
@@ -40,7 +40,7 @@ class Cost:
 
     prices: CostSpec
     meter: Meter
-    work: Work
+    work: WorkDone
     energy: Energy | None
 
     @property

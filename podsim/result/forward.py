@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsim.metrics import FORWARD, THROUGHPUT
 from podsim.result.base import Result
-from podsim.result.power import Work
+from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow
 from podsim.result.step import StepReport
 
@@ -88,10 +88,10 @@ class ForwardResult(Result):
         """Work over what all IPUs of the pod could do in the same time."""
         return self.utilization * self.simulated.ipus_used / self.simulated.ipu_count
 
-    def work(self) -> Work:
+    def work(self) -> WorkDone:
         """Session calls in the steady state."""
         rates = {"sample": self.throughput_samples_per_s, "batch": self.batches_per_s}
-        return Work(self.call.breakdown_ps, rates)
+        return WorkDone(self.call.breakdown_ps, rates)
 
     def own(self) -> Mapping[str, object]:
         """The numbers of forward passes, in a fixed order of keys."""

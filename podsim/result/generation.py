@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsim.metrics import GENERATION, TOKENS
 from podsim.result.base import Result
-from podsim.result.power import Work
+from podsim.result.power import WorkDone
 from podsim.result.rows import MemoryReport
 from podsim.result.step import StepReport
 from podsim.units import ps_to_seconds
@@ -74,10 +74,10 @@ class GenerationResult(Result):
         """From the arrival of a prompt at an idle machine to its last token. [s]"""
         return self.time_to_first_token_s + (self.output_tokens - 1) * self.time_per_output_token_s
 
-    def work(self) -> Work:
+    def work(self) -> WorkDone:
         """Decode steps of all batches in flight."""
         rates = {"token": self.tokens_per_s}
-        return Work(self.decode.breakdown_ps, rates, density=self.decode.density(self.batches_in_flight))
+        return WorkDone(self.decode.breakdown_ps, rates, density=self.decode.density(self.batches_in_flight))
 
     def own(self) -> Mapping[str, object]:
         """The numbers of text generation, in a fixed order of keys."""

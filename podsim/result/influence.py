@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from podsim.deferred import Deferred
 from podsim.errors import PodsimError
 from podsim.metrics import TIME, metric_of
-from podsim.result.ranges import CONVERGENCE, LATE, MODEL, Doubt, Part, of_triangle, of_uniform, of_values
+from podsim.result.ranges import CONVERGENCE, LATE, MODEL, Contribution, Doubt, of_triangle, of_uniform, of_values
 from podsim.result.scatter import Scatter, scatter_of
 from podsim.scenario.assumptions import Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
@@ -146,7 +146,7 @@ class StandsOn(Deferred[_Row]):
         metric, base = self.probe.metric, self._base
         figures = _figures(base, metric)
         for name in sorted(figures, key=lambda each: each != metric):
-            parts = {MODEL: Part(0.0, self.scatter.sigma**2)}
+            parts = {MODEL: Contribution(0.0, self.scatter.sigma**2)}
             parts |= {each.key: _part(each, ends, name, figures[name], metric) for each, ends in self._moving}
             if base.longer:
                 parts[LATE] = of_uniform(math.log1p(base.longer))
@@ -176,7 +176,7 @@ def _figures(measure: Measure, metric: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if value > 0}
 
 
-def _part(assumption: Assumption, ends: Sequence[_End], name: str, value: float, metric: str) -> Part:
+def _part(assumption: Assumption, ends: Sequence[_End], name: str, value: float, metric: str) -> Contribution:
     """What an input adds to the doubt about a figure; an end where no run is possible adds nothing."""
     moved = [_figures(end, metric).get(name, value) if isinstance(end, Measure) else value for end in ends]
     low, high = (value / each if metric_of(name).more_is_better else each / value for each in moved)

@@ -38,7 +38,7 @@ _Watts = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkDone:
     """What IPUs do, and what comes of it.
 
     Attributes:
@@ -58,7 +58,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PowerDraw:
     """What each part draws. [W]"""
 
     ipus_w: float
@@ -116,7 +116,7 @@ class Meter:
         system, machine = self.system, self.system.machine
         return {_CHIP: machine.ipu.power, _MACHINE: machine.power, _HOST: system.host.power, _POD: system.power}
 
-    def drawn(self, watts: _Watts, activity: float, *, hosts_work: bool = True) -> Drawn:
+    def drawn(self, watts: _Watts, activity: float, *, hosts_work: bool = True) -> PowerDraw:
         """What each part draws on average.
 
         Args:
@@ -128,7 +128,7 @@ class Meter:
         ipu_clock_hz = float(self.system.machine.ipu.clock_hz)
         dynamic_w = watts[f"{_CHIP}.dynamic"] * ipu_clock_hz / watts.get(f"{_CHIP}.at_clock", ipu_clock_hz)
         switches = watts.get(f"{_POD}.switch_count", 0) * watts.get(f"{_POD}.switch", 0.0)
-        return Drawn(
+        return PowerDraw(
             self.ipu_count * watts[f"{_CHIP}.idle"] + self.ipus_used * activity * dynamic_w,
             self.machine_count * watts[f"{_MACHINE}.without_ipus"],
             self.share * self.system.host_count * host,
@@ -146,7 +146,7 @@ class Energy:
     """
 
     meter: Meter
-    work: Work
+    work: WorkDone
 
     @cached_property
     def _shares(self) -> dict[str, float]:
@@ -174,7 +174,7 @@ class Energy:
         return self._activity(self._watts)
 
     @cached_property
-    def drawn(self) -> Drawn:
+    def drawn(self) -> PowerDraw:
         """What each part draws while the work goes on."""
         return self.meter.drawn(self._watts, self.activity)
 

@@ -35,7 +35,7 @@ LATE: Final = "waiting for late machines"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Contribution:
     """What one cause adds to the logarithm of a figure.
 
     Attributes:
@@ -60,7 +60,7 @@ class Doubt:
             `MODEL` or `CONVERGENCE`.
     """
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Contribution]
 
     @property
     def factors(self) -> tuple[float, float]:
@@ -79,16 +79,16 @@ class Doubt:
         return sum(each.variance for each in self.parts.values())
 
 
-def of_uniform(most: float) -> Part:
+def of_uniform(most: float) -> Contribution:
     """What is anywhere between nothing and the most that it may be.
 
     >>> of_uniform(6.0)
     Part(mean=3.0, variance=3.0, third=0.0, basis='')
     """
-    return Part(most / 2, most**2 / 12)
+    return Contribution(most / 2, most**2 / 12)
 
 
-def of_triangle(low: float, high: float, below: float, basis: str = "") -> Part:
+def of_triangle(low: float, high: float, below: float, basis: str = "") -> Contribution:
     """What an input adds to the logarithm of a time, drawn from a triangle whose peak is its value.
 
     On either side of the peak, the distance from it as a share u of that of the end does not exceed 1 - √(1 - q) in a
@@ -104,16 +104,16 @@ def of_triangle(low: float, high: float, below: float, basis: str = "") -> Part:
     return _part([(share / len(_SIDE), value) for share, value in values], basis)
 
 
-def of_values(values: Sequence[float]) -> Part:
+def of_values(values: Sequence[float]) -> Contribution:
     """What something adds that has one of some values, each as often as any other."""
     return _part([(1 / len(values), each) for each in values])
 
 
-def _part(weighted: Sequence[tuple[float, float]], basis: str = "") -> Part:
+def _part(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contribution:
     """Mean and central moments of values with their shares."""
     mean = sum(share * value for share, value in weighted)
     variance, third = (sum(share * (value - mean) ** power for share, value in weighted) for power in (2, 3))
-    return Part(mean, variance, third, basis)
+    return Contribution(mean, variance, third, basis)
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TRAINING, UPDATE
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
-from podsim.result.power import Work
+from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
 from podsim.units import ps_to_seconds
@@ -125,11 +125,11 @@ class RunResult(Result):
             return drawn["p50"]
         return super().predicted(quantity)
 
-    def work(self) -> Work:
+    def work(self) -> WorkDone:
         """Weight updates, and the run they belong to."""
         rates = {"sample": self.throughput_samples_per_s, "weight_update": 1 / self.weight_update_s}
         run_s = self.predicted("time_to_train_s")
-        return Work(self.breakdown_ps, rates, run_parts=self.run_breakdown, run_s=run_s)
+        return WorkDone(self.breakdown_ps, rates, run_parts=self.run_breakdown, run_s=run_s)
 
     def own(self) -> Mapping[str, object]:
         """The numbers of training, in a fixed order of keys."""

@@ -10,7 +10,7 @@ from typing import Any
 from podsim.draws import Range, range_of
 from podsim.metrics import REQUESTS, SERVED_TOKENS, SERVING, WAITS, metrics_of
 from podsim.result.base import Result
-from podsim.result.power import Work
+from podsim.result.power import WorkDone
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
 from podsim.runs.serving import LoadPoint, Saturation, ServingOutcome
@@ -165,14 +165,14 @@ class ServingResult(Result):
         """Most requests in the queue at a time."""
         return max(self.outcome.queue.peak)
 
-    def work(self) -> Work:
+    def work(self) -> WorkDone:
         """Steps of all copies; those that take in prompts count as the others do."""
         outcome = self.outcome
         rates = {"token": outcome.throughput_tokens_per_s, "request": outcome.throughput_requests_per_s}
         if not self.decode:
-            return Work({}, rates)
+            return WorkDone({}, rates)
         step = self.decode[0]
-        return Work(step.breakdown_ps, rates, density=outcome.utilization * step.density(self.batches_in_flight))
+        return WorkDone(step.breakdown_ps, rates, density=outcome.utilization * step.density(self.batches_in_flight))
 
     def own(self) -> Mapping[str, object]:
         """The numbers of serving, in a fixed order of keys."""

@@ -40,7 +40,7 @@ _Metrics = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class DrawTask:
     """What is drawn, and how the run is repeated.
 
     Attributes:
@@ -57,7 +57,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnRun:
     """A run with inputs that were drawn.
 
     Attributes:
@@ -73,7 +73,7 @@ class Drawn:
     time_to_train_s: float | None = None
 
 
-def drawing_of(stands_on: StandsOn) -> Task:
+def drawing_of(stands_on: StandsOn) -> DrawTask:
     """What can be drawn for a result.
 
     Args:
@@ -81,7 +81,7 @@ def drawing_of(stands_on: StandsOn) -> Task:
     """
     moving = {str(row["key"]) for row in stands_on}
     inputs = [each for each in assumptions(stands_on.spec) if each.key in moving]
-    return Task(stands_on.spec, stands_on.probe, inputs, stands_on.scatter.sigma)
+    return DrawTask(stands_on.spec, stands_on.probe, inputs, stands_on.scatter.sigma)
 
 
 def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
@@ -108,7 +108,7 @@ def uncertainty(stands_on: StandsOn, draws: Draws, watch: Watch) -> Uncertainty:
     return Uncertainty(draws.count, draws.seed, impossible, drawn, (), metrics, task.scatter)
 
 
-def _on_all_cores(task: Task, draws: Draws, watch: Watch) -> list[Drawn | None]:
+def _on_all_cores(task: DrawTask, draws: Draws, watch: Watch) -> list[DrawnRun | None]:
     numbers = range(draws.count)
     processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
     if processes <= 1:
@@ -117,7 +117,7 @@ def _on_all_cores(task: Task, draws: Draws, watch: Watch) -> list[Drawn | None]:
     return [found[number] for number in numbers]
 
 
-def draw(task: Task, seed: int, number: int) -> Drawn | None:
+def draw(task: DrawTask, seed: int, number: int) -> DrawnRun | None:
     """The run of a draw; None if it is impossible.
 
     Args:
@@ -136,10 +136,10 @@ def draw(task: Task, seed: int, number: int) -> Drawn | None:
         factor *= (1 + measure.longer) ** float(_generator(seed, number, LATE).random())
     times_s = measure.times_to_train_s
     chosen = float(_generator(seed, number, TIME).choice(times_s)) if times_s else None
-    return Drawn(dict(measure.metrics), dict(measure.parts), factor, chosen)
+    return DrawnRun(dict(measure.metrics), dict(measure.parts), factor, chosen)
 
 
-def inputs_drawn(task: Task, seed: int, number: int) -> Any:
+def inputs_drawn(task: DrawTask, seed: int, number: int) -> Any:
     """The scenario of a draw, each uncertain input somewhere in its range, most often near its value.
 
     Raises:
@@ -166,7 +166,7 @@ def _generator(seed: int, number: int, key: str) -> Generator:
     return np.random.default_rng((seed, number, zlib.crc32(key.encode())))
 
 
-def seen(drawn: Drawn) -> _Metrics:
+def seen(drawn: DrawnRun) -> _Metrics:
     """The figures of a draw with what the model itself gets wrong.
 
     Args:

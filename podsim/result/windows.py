@@ -28,7 +28,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class UpdatePart:
     """A part of a weight update, such as `fill` or `update`, with all of its phases. [ps]"""
 
     name: str
@@ -36,17 +36,17 @@ class Part:
     end_ps: int
 
 
-def parts_of(phases: Sequence[PhaseRecord]) -> tuple[Part, ...]:
+def parts_of(phases: Sequence[PhaseRecord]) -> tuple[UpdatePart, ...]:
     """The parts that the phases of one group make up, in order; phases without length are left out."""
-    parts: list[Part] = []
+    parts: list[UpdatePart] = []
     for phase in phases:
         name = part_of(phase.name)
         if phase.end_ps == phase.start_ps:
             continue
         if parts and parts[-1].name == name:
-            parts[-1] = Part(name, parts[-1].start_ps, phase.end_ps)
+            parts[-1] = UpdatePart(name, parts[-1].start_ps, phase.end_ps)
         else:
-            parts.append(Part(name, phase.start_ps, phase.end_ps))
+            parts.append(UpdatePart(name, phase.start_ps, phase.end_ps))
     return tuple(parts)
 
 

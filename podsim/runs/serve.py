@@ -31,7 +31,7 @@ from podsim.result.influence import StandsOn
 from podsim.result.scatter import scatter_of
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult, serving_warnings
 from podsim.result.shared import shared
-from podsim.result.uncertainty import Task, drawing_of, factor_drawn, inputs_drawn
+from podsim.result.uncertainty import DrawTask, drawing_of, factor_drawn, inputs_drawn
 from podsim.result.usage import copies_in_use
 from podsim.runs.generation import GenerationProbe, step_report
 from podsim.runs.serving import (
@@ -348,7 +348,7 @@ def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watc
     )
 
 
-def _drawn(served: Served, task: Task, sigma: float, seed: int, number: int) -> DrawnService | None:
+def _drawn(served: Served, task: DrawTask, sigma: float, seed: int, number: int) -> DrawnService | None:
     """The requests with the inputs of a draw; None if it is impossible."""
     steps = served.service.steps
     assert isinstance(steps, PlannedSteps)

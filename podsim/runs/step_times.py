@@ -257,7 +257,7 @@ def _around(grid: _Grid, values: Ints) -> tuple[Ints, Ints, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _BatchRun:
     """One batch through all stages.
 
     Attributes:
@@ -283,8 +283,8 @@ class _Runs:
         more: Such layers, as a fraction with the number of stages below.
     """
 
-    base: _Run
-    longer: _Run | None = None
+    base: _BatchRun
+    longer: _BatchRun | None = None
     more: tuple[int, int] = (0, 1)
 
     def step_ps(self, in_flight: int) -> int:
@@ -310,11 +310,11 @@ def _simulated(asked: Generation, planned: Callable[[Generation], Plan], pieces:
     return _Runs(few, longer, (asked.shape.layer_count - stages * _SETTLED_LAYERS, stages))
 
 
-def _run(plan: Plan, pieces: Pieces) -> _Run:
+def _run(plan: Plan, pieces: Pieces) -> _BatchRun:
     program = compile_step(plan)
     # The compiled engine runs a program in less time than it takes to cut it.
     trace = (None if is_available() else pieces.trace(program)) or execute(program, explicit=False)
-    return _Run(trace.makespan_ps, longest_stage_ps(plan, trace))
+    return _BatchRun(trace.makespan_ps, longest_stage_ps(plan, trace))
 
 
 def service_steps(asked: Generation) -> tuple[PlannedSteps, ...]:

@@ -10,7 +10,7 @@ from podsim.deferred import Deferred
 from podsim.engine import Trace, execute
 from podsim.metrics import THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
-from podsim.placement import Job, Plan, make_plan
+from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model, shared_cost_model
 from podsim.placement.stage_cost import StageCost
@@ -186,7 +186,7 @@ class TrainingProbe(BaseProbe):
 
     def __init__(
         self,
-        job: Job,
+        job: PlanInput,
         model: CostModel,
         outcome: TrainingOutcome,
         known: tuple[Program, Trace] | None = None,

@@ -19,7 +19,7 @@ _Cycles = Annotated[Real, Quantity("cycles", ("0", "1e9"), usual=("0", "20000"))
 _PerPosition = Annotated[Whole, Quantity("count", ("1", "1000000"), usual=("1", "64"))]
 
 
-class Tile(HardwareSpec):
+class TileSpec(HardwareSpec):
     """A tile: a core with its own memory."""
 
     count: Annotated[Whole, Quantity("count", ("1", "1000000"), usual=("100", "20000"))]
@@ -96,7 +96,7 @@ class Amp(HardwareSpec):
         return self.fp8
 
 
-class Exchange(HardwareSpec):
+class ExchangeSpec(HardwareSpec):
     """The on-chip exchange."""
 
     bytes_per_cycle: Annotated[Whole, Quantity("bytes", ("1 B", "1 KiB"), usual=("2 B", "64 B"), step="1 B")]
@@ -125,11 +125,11 @@ class Ipu(HardwareSpec):
     """Its name."""
     clock_hz: Annotated[Real, Quantity("hz", ("1 MHz", "100 GHz"), usual=("500 MHz", "5 GHz"))]
     """Clock of all tiles."""
-    tile: Tile
+    tile: TileSpec
     """The tiles."""
     amp: Amp
     """The matrix unit."""
-    exchange: Exchange
+    exchange: ExchangeSpec
     """The on-chip exchange."""
     superstep: Superstep
     """Fixed costs of a superstep."""

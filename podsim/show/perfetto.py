@@ -35,7 +35,7 @@ _PROCESSES: Final = {_PHASES: "phases", _IPUS: "IPUs", _LINKS: "links"}
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class ViewerTrace:
     """A trace made ready for the viewer.
 
     Attributes:
@@ -51,7 +51,7 @@ class Timeline:
     is_detailed: bool = True
 
 
-def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes: Passes | None = None) -> Timeline:
+def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes: Passes | None = None) -> ViewerTrace:
     """Turn a trace into events.
 
     Repeated cycles are all shown as long as they make no more than `event_limit` events. Beyond it, each is
@@ -77,10 +77,10 @@ def build_timeline(trace: Trace, event_limit: int = DEFAULT_EVENT_LIMIT, passes:
     _add_phases(trace.phases, metadata, slices)
     for process, lanes in ((_IPUS, trace.lanes), (_LINKS, trace.channels)):
         _add_lanes(process, sorted(lanes, key=natural_key), by_lane, metadata, slices)
-    return Timeline((*metadata, *slices), len(slices), is_folded, is_detailed)
+    return ViewerTrace((*metadata, *slices), len(slices), is_folded, is_detailed)
 
 
-def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> Timeline:
+def write_trace(result: Result, path: str | Path, event_limit: int = DEFAULT_EVENT_LIMIT) -> ViewerTrace:
     """Write the timeline of a result as a file that ui.perfetto.dev opens.
 
     Args:

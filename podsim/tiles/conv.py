@@ -23,7 +23,7 @@ from podsim.errors import NoPlanError
 from podsim.scenario.hardware import given
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
-from podsim.tiles.conv_cost import KINDS, Candidates, cost_of, splits_of
+from podsim.tiles.conv_cost import KINDS, SplitArrays, cost_of, splits_of
 from podsim.tiles.conv_method import Method, copy_cycles, methods
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.plans import ConvPlan
@@ -41,7 +41,7 @@ class _Costed:
     """A method with its splits, their cycles by kind and in all, and their temporaries."""
 
     method: Method
-    candidates: Candidates
+    candidates: SplitArrays
     parts: NDArray[Any]
     cycles: NDArray[Any]
     temporary: NDArray[Any]

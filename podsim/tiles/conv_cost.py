@@ -39,7 +39,7 @@ KINDS = ("matmul", "reduction", "exchange", "rearrange", "superstep")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class SplitArrays:
     """Splits of one method; every field is an integer array of the same length but the first."""
 
     rows: Rows
@@ -56,11 +56,11 @@ class Candidates:
     kernel_share: NDArray[Any]
 
 
-def splits_of(ipu: Ipu, method: Method, dtype: str, partials: str, slices: Sequence[tuple[int, int]]) -> Candidates:
+def splits_of(ipu: Ipu, method: Method, dtype: str, partials: str, slices: Sequence[tuple[int, int]]) -> SplitArrays:
     """All splits of a method worth costing."""
     rows = row_splits(ipu, method, dtype, partials)
     splits = [_splits_of_slice(ipu, method, rows, *pair) for pair in slices]
-    return Candidates(rows, *np.concatenate(splits, axis=1))
+    return SplitArrays(rows, *np.concatenate(splits, axis=1))
 
 
 def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_slices: int) -> NDArray[Any]:
@@ -85,7 +85,7 @@ def _splits_of_slice(ipu: Ipu, method: Method, rows: Rows, out_slices: int, in_s
 
 
 def cost_of(
-    ipu: Ipu, method: Method, c: Candidates, dtype: str, partials: str, copy_cycles_per_byte: float | None
+    ipu: Ipu, method: Method, c: SplitArrays, dtype: str, partials: str, copy_cycles_per_byte: float | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Cycles of every candidate by kind, in the order of `KINDS`, and its temporaries. [cycles], [B]"""
     shape, rows, operand = method.shape, c.rows, DTYPE_BYTES[dtype]
@@ -122,7 +122,7 @@ def cost_of(
 
 
 def _vertex_cycles(
-    ipu: Ipu, method: Method, c: Candidates, first: Any, positions: Any, dtype: str, partials: str
+    ipu: Ipu, method: Method, c: SplitArrays, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
     """Cycles of the fullest tile's vertex, none faster than the peak of the tiles in use."""
     tiles = c.groups * c.rows.tiles[c.index] * c.kernel * c.inner * c.out * c.out_slices * c.in_slices
@@ -132,7 +132,7 @@ def _vertex_cycles(
 
 
 def _estimate(
-    ipu: Ipu, method: Method, c: Candidates, first: Any, positions: Any, dtype: str, partials: str
+    ipu: Ipu, method: Method, c: SplitArrays, first: Any, positions: Any, dtype: str, partials: str
 ) -> NDArray[Any]:
     """What the library estimates for the vertex."""
     share = _tile_share(method, c, first, positions)
@@ -155,7 +155,7 @@ def _estimate(
     return np.where(undilated & (share.kernel_rows * share.kernel_width == 1), pointwise, spatial)
 
 
-def _tile_share(method: Method, c: Candidates, first: Any, positions: Any) -> TileShare:
+def _tile_share(method: Method, c: SplitArrays, first: Any, positions: Any) -> TileShare:
     """The fullest tile's share; kernel positions are those that one output meets, for `amp` and `slic` all."""
     shape, one = method.shape, np.ones_like(c.index)
     if method.vertex in ("vmac", "hmac"):

@@ -1,6 +1,6 @@
 """Predicted against published, calibration and hold-out apart."""
 
 from podsim.validation.compare import validate
-from podsim.validation.comparison import Comparison
+from podsim.validation.comparison import RowComparison
 
-__all__ = ["Comparison", "validate"]
+__all__ = ["RowComparison", "validate"]

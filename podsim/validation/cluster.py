@@ -76,7 +76,7 @@ class Modelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedMeasurement:
     """A measurement beside its prediction.
 
     Attributes:
@@ -111,7 +111,7 @@ class Cluster:
     loaded: LoadedScenario
     inputs: tuple[Assumption, ...]
     fits: tuple[Fit, ...]
-    rows: tuple[Compared, ...]
+    rows: tuple[ComparedMeasurement, ...]
 
 
 def fit_cluster(measurements: Sequence[Measurement], progress: Watch) -> Cluster:
@@ -246,12 +246,13 @@ def _fits(
 
 def _rows(
     models: Sequence[Modelled], committed: Mapping[str, float], values: Mapping[str, float]
-) -> tuple[Compared, ...]:
+) -> tuple[ComparedMeasurement, ...]:
     def misses(model: Modelled, constants: Mapping[str, float]) -> float:
         return model.value(constants) / model.measured.value - 1
 
     return tuple(
-        Compared(model.measured, misses(model, committed), misses(model, values), model.error) for model in models
+        ComparedMeasurement(model.measured, misses(model, committed), misses(model, values), model.error)
+        for model in models
     )
 
 

@@ -12,7 +12,7 @@ from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.amp import amp_vertex_cycles
-from podsim.validation.comparison import Comparison, NotRun, Validation, same_runs
+from podsim.validation.comparison import NotRun, RowComparison, Validation, same_runs
 from podsim.validation.microbenchmarks import compare_microbenchmarks
 from podsim.validation.reference_data import (
     CALIBRATION,
@@ -41,7 +41,7 @@ def _logged(uncertainty: float) -> dict[str, str]:
     return {"role": HOLD_OUT, "source": "mlperf_logs", "uncertainty": f"{uncertainty:%}"}
 
 
-def _named(row: Comparison | NotRun) -> Comparison | NotRun:
+def _named(row: RowComparison | NotRun) -> RowComparison | NotRun:
     """A comparison with the name of its configuration, that of the first of all rows that runs the same."""
     if isinstance(row, NotRun):
         return row
@@ -50,7 +50,7 @@ def _named(row: Comparison | NotRun) -> Comparison | NotRun:
     return replace(row, configuration=configuration)
 
 
-def validate(progress: Progress = list) -> tuple[Comparison, ...]:
+def validate(progress: Progress = list) -> tuple[RowComparison, ...]:
     """All comparisons, in order from a vertex to a run.
 
     Args:
@@ -71,7 +71,7 @@ def validation(progress: Progress = list) -> Validation:
     alone = (*_amp(bow), *compare_gemms(bow), *compare_microbenchmarks())
     tried = tuple(map(_named, (*alone, *of_runs)))
     return Validation(
-        tuple(row for row in tried if isinstance(row, Comparison)),
+        tuple(row for row in tried if isinstance(row, RowComparison)),
         tuple(row for row in tried if isinstance(row, NotRun)),
     )
 
@@ -83,7 +83,7 @@ def titles() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*submitted, *published_titles(), *_PODS)))
 
 
-def compared(runs: Results) -> Iterator[Comparison | NotRun]:
+def compared(runs: Results) -> Iterator[RowComparison | NotRun]:
     """Every figure of a run beside its prediction.
 
     Args:
@@ -99,10 +99,10 @@ def compared(runs: Results) -> Iterator[Comparison | NotRun]:
     yield _more_ipus(runs)
 
 
-def _amp(bow: Ipu) -> Iterator[Comparison]:
+def _amp(bow: Ipu) -> Iterator[RowComparison]:
     for row in rows("amp_measurements"):
         predicted = float(amp_vertex_cycles(bow, int(row["rows"]), 1, 1))
-        yield Comparison(
+        yield RowComparison(
             "AMP vertex",
             f"{row['rows']}x16x16",
             predicted,
@@ -114,7 +114,7 @@ def _amp(bow: Ipu) -> Iterator[Comparison]:
         )
 
 
-def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
+def compare_gemms(bow: Ipu) -> Iterator[RowComparison]:
     """Matrix products measured on one Bow IPU."""
     for row in rows("gemm_measurements"):
         shape = MatMulShape(int(row["batch_n"]), int(row["in_features_k"]), int(row["out_features_m"]))
@@ -122,11 +122,13 @@ def compare_gemms(bow: Ipu) -> Iterator[Comparison]:
         rate = shape.flop * bow.clock_hz / plan.account.cycles
         name = f"{shape.rows}x{shape.inner}x{shape.columns}"
         published = float(row["measured_tflops_digitised"])
-        made = Comparison(f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"])
+        made = RowComparison(
+            f"GEMM {row['dtype']}", name, rate / _TERA, published, "TFLOP/s", row["role"], row["source"]
+        )
         yield replace(made, uncertainty=uncertainty_of(row))
 
 
-def _submitted(what: str, quantity: str, runs: Results) -> Iterator[Comparison | NotRun]:
+def _submitted(what: str, quantity: str, runs: Results) -> Iterator[RowComparison | NotRun]:
     """Weight updates, or times to train, of every submission."""
     for benchmark, (label, column) in _BENCHMARKS.items():
         for row in (*submissions(benchmark), *submissions(benchmark, paddle=True)):
@@ -154,7 +156,7 @@ def _minutes(runs: Results, name: str) -> float:
     return (runs.training(name).time_to_train_s or 0.0) / _S_PER_MIN
 
 
-def _throughputs(runs: Results) -> Iterator[Comparison | NotRun]:
+def _throughputs(runs: Results) -> Iterator[RowComparison | NotRun]:
     """Images over the time of training with its checkpoints."""
     for row in submissions("resnet"):
         name, published = scenario_name(row), float(row["throughput_samples_s"])
@@ -168,7 +170,7 @@ def _images_per_s(runs: Results, name: str) -> float:
     return result.throughput_samples_per_s * parts["training"] / (parts["training"] + parts["checkpoint"])
 
 
-def _evaluations(runs: Results) -> Iterator[Comparison | NotRun]:
+def _evaluations(runs: Results) -> Iterator[RowComparison | NotRun]:
     """One evaluation of a BERT run."""
     for row in (*submissions("bert"), *submissions("bert", paddle=True)):
         name, count = scenario_name(row), float(row["n_evals_mean"])
@@ -183,7 +185,7 @@ def _evaluation_s(runs: Results, name: str, count: float) -> float:
     return runs.training(name).run_breakdown["evaluation"] / count
 
 
-def _effects(runs: Results) -> Iterator[Comparison | NotRun]:
+def _effects(runs: Results) -> Iterator[RowComparison | NotRun]:
     """Published differences between runs, which totals hide."""
     known = {scenario_name(row): row for row in submissions("bert")}
     measured = {name: float(row["step_ms_median"]) for name, row in known.items()}
@@ -203,7 +205,7 @@ def _added_ms(runs: Results, before: str, after: str) -> float:
     return (runs.training(after).weight_update_s - runs.training(before).weight_update_s) * _MS_PER_S
 
 
-def _scaling(runs: Results) -> Iterator[Comparison | NotRun]:
+def _scaling(runs: Results) -> Iterator[RowComparison | NotRun]:
     """Gain of ResNet-50 from larger pods, and how it stands beside another machine."""
     group = "ResNet-50 scaling"
     measured = {int(row["ipus"]): row for row in submissions("resnet") if row["round"] == "v1.1"}
@@ -249,7 +251,7 @@ def _rate(row: dict[str, str]) -> float:
     return float(row["samples_per_step_actual"]) / float(row["step_ms_pure"])
 
 
-def _more_ipus(runs: Results) -> Comparison | NotRun:
+def _more_ipus(runs: Results) -> RowComparison | NotRun:
     """Text generation on four times the IPUs: "throughput grows linearly", taken as proportional."""
     small, large = _PODS
     name, published = "LLaMa2-7B, POD4 to POD16: throughput", 16 / 4

@@ -32,7 +32,7 @@ class Blind:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RowComparison:
     """A prediction and the figure it is held against.
 
     Attributes:
@@ -127,11 +127,11 @@ class Validation:
         not_run: The others.
     """
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[RowComparison, ...]
     not_run: tuple[NotRun, ...]
 
     @property
-    def rows(self) -> tuple[Comparison | NotRun, ...]:
+    def rows(self) -> tuple[RowComparison | NotRun, ...]:
         """All rows: those with a prediction, then those without."""
         return (*self.comparisons, *self.not_run)
 
@@ -139,7 +139,7 @@ class Validation:
         """Rows of one role, and of groups whose name holds one of these texts; all if left out."""
         texts = [text.casefold() for text in groups]
 
-        def asked(row: Comparison | NotRun) -> bool:
+        def asked(row: RowComparison | NotRun) -> bool:
             of_group = not texts or any(text in row.group.casefold() for text in texts)
             return of_group and (role is None or row.role == role)
 
@@ -173,15 +173,15 @@ class Summary:
     worst: float
 
 
-def summarize(comparisons: Sequence[Comparison]) -> tuple[Summary, ...]:
+def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
     """One summary per group and role, in order of first appearance."""
-    groups: dict[tuple[str, str], list[Comparison]] = {}
+    groups: dict[tuple[str, str], list[RowComparison]] = {}
     for comparison in comparisons:
         groups.setdefault((comparison.group, comparison.role), []).append(comparison)
     return tuple(_summary(group, role, rows) for (group, role), rows in groups.items())
 
 
-def _summary(group: str, role: str, rows: Sequence[Comparison]) -> Summary:
+def _summary(group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
     errors = [row.error for row in rows]
     return Summary(
         group=group,
@@ -221,7 +221,7 @@ class Described:
     ipus: int
 
 
-def described(row: Comparison) -> Described | None:
+def described(row: RowComparison) -> Described | None:
     """Configuration of the first scenario of a row; None for a vertex or a product."""
     return _described(row.scenarios[0]) if row.scenarios else None
 
@@ -295,7 +295,7 @@ class LimitVerdict:
         return f"{self.what} {value} ({self.rows}): {verdict} {100 * self.limit:g}%"
 
 
-def verdicts_on(rows: Sequence[Comparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
+def verdicts_on(rows: Sequence[RowComparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
     """Limits on the errors of all rows together.
 
     Args:

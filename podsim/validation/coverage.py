@@ -18,10 +18,10 @@ from podsim.draws import Draws, percentiles
 from podsim.errors import InfeasibleError
 from podsim.metrics import OUTPUT_TOKEN, THROUGHPUT, TIME, TOKENS, UPDATE, metric_of
 from podsim.result.influence import StandsOn
-from podsim.result.uncertainty import Drawn, draw, drawing_of
+from podsim.result.uncertainty import DrawnRun, draw, drawing_of
 from podsim.runs import run
 from podsim.validation.compare import compared
-from podsim.validation.comparison import Comparison, NotRun
+from podsim.validation.comparison import NotRun, RowComparison
 from podsim.validation.left_out import Held, held_by, shipped
 from podsim.validation.runs import WHOLE_RUNS
 from podsim.watch import Watch
@@ -33,7 +33,7 @@ _PUBLISHED = "published"
 """Name of all groups of rows that are not MLPerf's."""
 _TENTH = statistics.NormalDist().inv_cdf(0.9)
 """Standard deviations from the middle to the tenth and the nine tenths of a normal distribution."""
-_Draws = Sequence[Drawn | None]
+_Draws = Sequence[DrawnRun | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class PredictedRange:
         draws: Draws in which every run of the row is possible.
     """
 
-    row: Comparison
+    row: RowComparison
     low: float
     high: float
     bare: tuple[float, float]
@@ -142,7 +142,7 @@ def _share(group: str, ranges: Sequence[PredictedRange]) -> GroupShare:
     return GroupShare(group, len(ranges), inside, bare, sum(each.is_beyond is True for each in ranges))
 
 
-def coverage(comparisons: Sequence[Comparison], draws: Draws, watch: Watch) -> Coverage:
+def coverage(comparisons: Sequence[RowComparison], draws: Draws, watch: Watch) -> Coverage:
     """Draw the scenarios of comparisons, on all cores.
 
     Args:
@@ -188,13 +188,13 @@ def _predicted(
     found: Mapping[str, _Draws], number: int, wanted: Iterable[tuple[str, str]], *, with_form: bool
 ) -> dict[tuple[str, str], float]:
     """Predictions of a draw for each row whose runs are possible in it."""
-    rows: Iterator[Comparison | NotRun] = compared(_OfDraw(found, number, with_form=with_form))
-    made = {(row.group, row.name): row.predicted for row in rows if isinstance(row, Comparison)}
+    rows: Iterator[RowComparison | NotRun] = compared(_OfDraw(found, number, with_form=with_form))
+    made = {(row.group, row.name): row.predicted for row in rows if isinstance(row, RowComparison)}
     return {key: made[key] for key in wanted if key in made}
 
 
 def _range(
-    row: Comparison, full: Sequence[Mapping[tuple[str, str], float]], bare: Sequence[Mapping[tuple[str, str], float]]
+    row: RowComparison, full: Sequence[Mapping[tuple[str, str], float]], bare: Sequence[Mapping[tuple[str, str], float]]
 ) -> PredictedRange:
     key = row.group, row.name
     ends = []
@@ -209,7 +209,7 @@ def _range(
 class _Figures:
     """Figures of one run in one draw, of whichever kind it is."""
 
-    drawn: Drawn
+    drawn: DrawnRun
     factor: float
 
     def _of(self, name: str) -> float:

@@ -16,7 +16,7 @@ from podsim.scenario.assumptions import Assumption, assumptions
 from podsim.scenario.base import keys_of
 from podsim.scenario.quantity import quantities
 from podsim.scenario.software import Software
-from podsim.validation.comparison import Comparison, configuration, loaded
+from podsim.validation.comparison import RowComparison, configuration, loaded
 
 MOST_FITTED = 14
 """More constants than these are not fitted in all of podsim, but those of noise."""
@@ -47,7 +47,7 @@ class Freedom:
     of_noise: tuple[str, ...]
 
 
-def freedom(comparisons: Sequence[Comparison]) -> Freedom:
+def freedom(comparisons: Sequence[RowComparison]) -> Freedom:
     """Count what was chosen for rows.
 
     Args:
@@ -101,5 +101,5 @@ def _is_choice(declared: FieldInfo) -> bool:
     return any(kind is bool or get_origin(kind) is Literal for kind in kinds)
 
 
-def _configurations(comparisons: Sequence[Comparison], role: str, known: Mapping[str, str]) -> set[str]:
+def _configurations(comparisons: Sequence[RowComparison], role: str, known: Mapping[str, str]) -> set[str]:
     return {known[title] for row in comparisons if row.role == role for title in row.scenarios}

@@ -45,7 +45,7 @@ from podsim.result.scatter import (
 from podsim.runs import run
 from podsim.scenario import data_file, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
-from podsim.validation.comparison import Comparison
+from podsim.validation.comparison import RowComparison
 from podsim.validation.reference_data import CALIBRATION
 from podsim.watch import Watch
 
@@ -70,7 +70,7 @@ _GROUPS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FittedConstant:
     """A fitted constant, and what could be said of it without the rows that it was fitted to.
 
     Attributes:
@@ -93,7 +93,7 @@ class Parameter:
     fitted_with: str
     inverse: bool = False
 
-    def acts_on(self, point: Point) -> bool:
+    def acts_on(self, point: LeftOutRun) -> bool:
         """Whether a run's time depends on it."""
         is_meant = self.activity in (None, point.activity)
         return is_meant and (not self.frameworks or point.framework in self.frameworks)
@@ -103,24 +103,26 @@ _MACHINE_MEMORY: Final = "system.machine.streaming_memory.bandwidth_per_machine"
 _COPIES: Final = "software.layout_change_cycles_per_byte"
 PARAMETERS: Final = (
     # Library estimates of the rate of layout changes run from 0.44 to 5.15 cycles per byte: their geometric mean.
-    Parameter("layout changes", _COPIES, None, (), 1.5, 1.0, "PopART"),
+    FittedConstant("layout changes", _COPIES, None, (), 1.5, 1.0, "PopART"),
     # Session calls of frameworks are 30 to 140 ms apart: their mean.
-    Parameter(
+    FittedConstant(
         "session call of PopART", "software.host_call", _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06, "PopART"
     ),
-    Parameter("session call of TensorFlow", "software.host_call", _TRAINING, ("TensorFlow",), 0.08, 0.06, "TensorFlow"),
-    Parameter("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06, "PyTorch"),
-    Parameter("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
+    FittedConstant(
+        "session call of TensorFlow", "software.host_call", _TRAINING, ("TensorFlow",), 0.08, 0.06, "TensorFlow"
+    ),
+    FittedConstant("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06, "PyTorch"),
+    FittedConstant("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
     # What version 0.1 assumed of the memory of a machine, before a run that streams was known.
-    Parameter("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, "PopXL", inverse=True),
-    Parameter("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL"),
-    Parameter("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART"),
-    Parameter("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART"),
+    FittedConstant("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, "PopXL", inverse=True),
+    FittedConstant("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL"),
+    FittedConstant("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART"),
+    FittedConstant("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LeftOutRun:
     """A published run and what moves its prediction.
 
     Attributes:
@@ -173,7 +175,7 @@ class Point:
 # Measuring
 
 
-def points_of(comparisons: Sequence[Comparison], progress: Watch) -> tuple[Point, ...]:
+def points_of(comparisons: Sequence[RowComparison], progress: Watch) -> tuple[LeftOutRun, ...]:
     """The rows that stand for a run, each with what moves its prediction.
 
     Args:
@@ -185,14 +187,14 @@ def points_of(comparisons: Sequence[Comparison], progress: Watch) -> tuple[Point
     return tuple(_point(row, moved[row.scenarios[0]]) for row in chosen)
 
 
-def _point(row: Comparison, moved: Point) -> Point:
+def _point(row: RowComparison, moved: LeftOutRun) -> LeftOutRun:
     late = math.log(row.predicted / row.published)
     error = -late if row.unit.endswith("/s") else late
     name = row.name.partition(":")[0]
     return replace(moved, name=name, role=row.role, error=error, data_sigma=row.uncertainty or 0.0)
 
 
-def _moved(title: str) -> Point:
+def _moved(title: str) -> LeftOutRun:
     """A run with all that moves it; its error and measurement are left open."""
     name, _, variant = title.partition("@")
     result = run(name, variant=variant or None)
@@ -215,7 +217,7 @@ def _moved(title: str) -> Point:
     size = "-".join(str(number) for number in numbers_of(spec).values())
     formats = getattr(spec, "precision", None)
     size += f" {getattr(formats, 'weights', None) or 'fp16'}"
-    point = Point(
+    point = LeftOutRun(
         "",
         title,
         f"{framework} {sdk} {spec.model.kind} {size} {spec.system.machine.ipu.name}",
@@ -238,7 +240,7 @@ def _moved(title: str) -> Point:
     return replace(point, input_sigma=math.sqrt(variance), slopes=slopes, switches=switches)
 
 
-def _switched(title: str, point: Point, base: float, sign: int, metric: str) -> Iterator[tuple[str, float]]:
+def _switched(title: str, point: LeftOutRun, base: float, sign: int, metric: str) -> Iterator[tuple[str, float]]:
     """What a run's time does without each switch of its stack."""
     name, _, variant = title.partition("@")
     for row in rows("switches"):
@@ -259,7 +261,7 @@ class LeftOut:
 
     def __init__(
         self,
-        points: Sequence[Point],
+        points: Sequence[LeftOutRun],
         committed: Mapping[str, float],
         products: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
@@ -277,7 +279,7 @@ class LeftOut:
         self._switches = {row["key"]: frozenset(row["rows"].split()) for row in rows("switches")}
         self._all = self._fitted(frozenset())
 
-    def errors(self, chosen: Iterable[Point], without: Iterable[Point] = ()) -> dict[str, float]:
+    def errors(self, chosen: Iterable[LeftOutRun], without: Iterable[LeftOutRun] = ()) -> dict[str, float]:
         """Errors of points that are left out together, by name; others may be left out with them."""
         left = tuple(chosen)
         gone = frozenset(point.name for point in (*left, *without))
@@ -309,7 +311,7 @@ class LeftOut:
 
     # What the errors say
 
-    def table(self, remaining: Sequence[Point]) -> Table:
+    def table(self, remaining: Sequence[LeftOutRun]) -> Table:
         """What scatter follows from the points that remain; the others are as if nobody had measured them.
 
         Args:
@@ -347,10 +349,10 @@ class LeftOut:
 _BY_ACTIVITY: Final = ("framework", "family")
 
 
-def _distances(points: Sequence[Point]) -> dict[str, list[tuple[str, list[Point]]]]:
+def _distances(points: Sequence[LeftOutRun]) -> dict[str, list[tuple[str, list[LeftOutRun]]]]:
     """By kind of distance, groups to leave out, with their activity; each leaves something of its activity."""
     by_activity = _by(points, lambda point: point.activity)
-    found: dict[str, list[tuple[str, list[Point]]]] = {
+    found: dict[str, list[tuple[str, list[LeftOutRun]]]] = {
         "activity": list(by_activity.items()) if len(by_activity) > 1 else [],
         "framework": [],
         "family": [],
@@ -359,7 +361,7 @@ def _distances(points: Sequence[Point]) -> dict[str, list[tuple[str, list[Point]
     }
     for activity, each in by_activity.items():
         sizes = sorted({point.ipu_count for point in each})
-        parts: tuple[tuple[str, Iterable[list[Point]]], ...] = (
+        parts: tuple[tuple[str, Iterable[list[LeftOutRun]]], ...] = (
             ("framework", _by(each, lambda point: point.framework).values()),
             ("family", _by(each, lambda point: point.family).values()),
             ("size", ([p for p in each if p.ipu_count > size] for size in sizes[1:-1])),
@@ -371,7 +373,11 @@ def _distances(points: Sequence[Point]) -> dict[str, list[tuple[str, list[Point]
 
 
 def _step(
-    kind: str, group: Sequence[Point], rest: Sequence[Point], errors: Mapping[str, float], alone: Mapping[str, float]
+    kind: str,
+    group: Sequence[LeftOutRun],
+    rest: Sequence[LeftOutRun],
+    errors: Mapping[str, float],
+    alone: Mapping[str, float],
 ) -> float | None:
     """What one unit of a distance adds, as a standard deviation, to hold `SHARE` of a group that is left out.
 
@@ -398,7 +404,7 @@ def _step(
     return math.sqrt(max(0.0, _quantile(excess))) if excess else None
 
 
-def _units(kind: str, point: Point, covered: Covered | None) -> float:
+def _units(kind: str, point: LeftOutRun, covered: Covered | None) -> float:
     """Units of variance that a distance has."""
     if kind in ("activity", "framework", "family") or covered is None:
         return 1.0
@@ -412,7 +418,7 @@ def _units(kind: str, point: Point, covered: Covered | None) -> float:
 _ONLY_HARDWARE: Final = {"framework": {ALL: 0.0}, "family": {ALL: 0.0}, "size": {ALL: 0.0}, "hardware": {ALL: 1.0}}
 
 
-def _covered(points: Sequence[Point], alone: Mapping[str, float]) -> Covered:
+def _covered(points: Sequence[LeftOutRun], alone: Mapping[str, float]) -> Covered:
     """What the points of one activity cover."""
     base = {
         framework: _base(each, points, alone) for framework, each in sorted(_by(points, lambda p: p.framework).items())
@@ -427,13 +433,13 @@ def _covered(points: Sequence[Point], alone: Mapping[str, float]) -> Covered:
     return Covered({ALL: _sigma(points, alone), **base}, families, most, dict(sorted(hardware.items())))
 
 
-def _base(own: Sequence[Point], pool: Sequence[Point], alone: Mapping[str, float]) -> float:
+def _base(own: Sequence[LeftOutRun], pool: Sequence[LeftOutRun], alone: Mapping[str, float]) -> float:
     """Of a framework: its own where it has enough configurations, otherwise no less than that of all."""
     few = len({point.configuration for point in own}) < _ENOUGH
     return max(_sigma(own, alone), _sigma(pool, alone)) if few else _sigma(own, alone)
 
 
-def _sigma(points: Iterable[Point], errors: Mapping[str, float]) -> float:
+def _sigma(points: Iterable[LeftOutRun], errors: Mapping[str, float]) -> float:
     """What it takes beside inputs and measurement to hold `SHARE` of the configurations."""
     excess = [
         fmean((errors[point.name] / Z) ** 2 - point.known_variance for point in same)
@@ -456,8 +462,8 @@ def _quantile(values: Sequence[float]) -> float:
     return ranked[below] + (max(0.0, place) - below) * (ranked[below + 1] - ranked[below])
 
 
-def _by(points: Iterable[Point], key: Callable[[Point], str]) -> dict[str, list[Point]]:
-    found: dict[str, list[Point]] = {}
+def _by(points: Iterable[LeftOutRun], key: Callable[[LeftOutRun], str]) -> dict[str, list[LeftOutRun]]:
+    found: dict[str, list[LeftOutRun]] = {}
     for point in points:
         found.setdefault(key(point), []).append(point)
     return found
@@ -488,7 +494,7 @@ class Held:
 
 
 _IMAGES: Final = ("resnet", "efficientnet")
-WHOLE: Final[Mapping[str, Callable[[Point], bool]]] = {
+WHOLE: Final[Mapping[str, Callable[[LeftOutRun], bool]]] = {
     "all of PyTorch": lambda point: point.framework == "PyTorch",
     "all of MLPerf v2.0": lambda point: "_v2.0_" in point.name,
     "all Bow": lambda point: point.chip == "Bow",
@@ -496,7 +502,7 @@ WHOLE: Final[Mapping[str, Callable[[Point], bool]]] = {
     "all on more than 64 IPUs": lambda point: point.ipu_count > 64,
 }
 """Groups that are left out whole."""
-_ONE_BY_ONE: Final[Mapping[str, Callable[[Point], str]]] = {
+_ONE_BY_ONE: Final[Mapping[str, Callable[[LeftOutRun], str]]] = {
     "configuration": lambda point: point.configuration,
     "stack": lambda point: point.framework,
     "family": lambda point: point.family,
@@ -508,7 +514,7 @@ GROUPS: Final = "groups"
 """The groups of `WHOLE`, each left out whole, with the ranges that the rest gives them."""
 
 
-def held_by(points: LeftOut, chosen: Mapping[str, Callable[[Point], bool]] = WHOLE) -> tuple[Held, ...]:
+def held_by(points: LeftOut, chosen: Mapping[str, Callable[[LeftOutRun], bool]] = WHOLE) -> tuple[Held, ...]:
     """How many rows of each group lie in ranges that were made without it.
 
     Args:
@@ -518,7 +524,7 @@ def held_by(points: LeftOut, chosen: Mapping[str, Callable[[Point], bool]] = WHO
     return tuple(_held(points, name, [p for p in points.points if is_in(p)]) for name, is_in in chosen.items())
 
 
-def _held(points: LeftOut, name: str, group: Sequence[Point]) -> Held:
+def _held(points: LeftOut, name: str, group: Sequence[LeftOutRun]) -> Held:
     inside = {point.name for point in group}
     table = points.table([point for point in points.points if point.name not in inside])
     errors = points.errors(group)
@@ -530,7 +536,7 @@ def _held(points: LeftOut, name: str, group: Sequence[Point]) -> Held:
     return Held(name, len(group), len(flags), sum(flags), *sizes)
 
 
-def _is_inside(error: float, point: Point, scatter: Scatter) -> bool:
+def _is_inside(error: float, point: LeftOutRun, scatter: Scatter) -> bool:
     return abs(error) <= Z * math.sqrt(scatter.sigma**2 + point.known_variance)
 
 
@@ -611,7 +617,7 @@ def freedom_left(points: LeftOut) -> tuple[FreedomLeft, ...]:
 # The file
 
 
-def products_of(comparisons: Sequence[Comparison]) -> dict[str, list[float]]:
+def products_of(comparisons: Sequence[RowComparison]) -> dict[str, list[float]]:
     """Errors of measured matrix products, by format, and of convolutions and transfers.
 
     Args:
@@ -646,7 +652,7 @@ def shipped() -> LeftOut:
     """The points that ship, as they were when the file was made."""
     plain = json.loads(data_file(FILE).read_text(encoding="utf-8"))
     machines = plain["machines"]
-    points = [Point(**(each | {"machine": machines[each["machine"]]})) for each in plain["points"]]
+    points = [LeftOutRun(**(each | {"machine": machines[each["machine"]]})) for each in plain["points"]]
     return LeftOut(points, plain["committed"], plain["products"])
 
 

@@ -11,7 +11,7 @@ from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows
 from podsim.scenario import System, load_hardware
 from podsim.tiles import Chip, MatMulShape, planned_matmul
-from podsim.validation.comparison import Comparison
+from podsim.validation.comparison import RowComparison
 from podsim.validation.reference_data import uncertainty_of
 
 _SECONDS: Final = {"us": 1e-6}
@@ -74,7 +74,7 @@ def _argument(text: str) -> tuple[str, Any]:
     return key, int(value) if value.isdecimal() else value == "true" or value
 
 
-def compare_microbenchmarks() -> Iterator[Comparison]:
+def compare_microbenchmarks() -> Iterator[RowComparison]:
     """Every row beside what the function of its kind says."""
     pod = mk1()
     for each in measured():
@@ -82,7 +82,7 @@ def compare_microbenchmarks() -> Iterator[Comparison]:
         row = each.row
         unit = row["unit"]
         predicted = time_s / _SECONDS[unit] if unit in _SECONDS else rate_per_s / _PER_SECOND[unit]
-        yield Comparison(
+        yield RowComparison(
             *(row["group"], row["name"], predicted, float(row["value"]), unit, row["role"], row["source"]),
             uncertainty=uncertainty_of(row),
         )

@@ -21,7 +21,7 @@ from podsim.result.forward import ForwardResult
 from podsim.result.generation import GenerationResult
 from podsim.result.result import RunResult
 from podsim.scenario import data_file, shipped_names, variant_names
-from podsim.validation.comparison import Comparison, Validation
+from podsim.validation.comparison import RowComparison, Validation
 from podsim.validation.runs import Result, Runs
 from podsim.watch import Watch
 
@@ -91,12 +91,12 @@ def score(path: Path) -> Score:
     return Score(str(version), Validation(comparisons, ()), tuple(changed))
 
 
-def _comparison(path: Path, row: Mapping[str, Any]) -> Comparison:
+def _comparison(path: Path, row: Mapping[str, Any]) -> RowComparison:
     measured = row["measured"]
     if isinstance(measured, bool) or not isinstance(measured, int | float) or not 0 < measured < math.inf:
         where, do = f"{path} [{row['row']}, {row['quantity']}]", f"write a number above 0, in {row['unit']}, or null"
         raise PodsimError(f"`{json.dumps(measured)}` is no measurement", where=where, do=do)
-    return Comparison(row["quantity"], row["row"], row["predicted"], measured, row["unit"], _HELD_APART, str(path))
+    return RowComparison(row["quantity"], row["row"], row["predicted"], measured, row["unit"], _HELD_APART, str(path))
 
 
 def _shipped() -> list[str]:

@@ -16,7 +16,7 @@ from podsim.result.generation import GenerationResult
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
 from podsim.runs import run
-from podsim.validation.comparison import Blind, Comparison, NotRun
+from podsim.validation.comparison import Blind, NotRun, RowComparison
 from podsim.validation.reference_data import blind_predictions, later_blind, uncertainty_of
 from podsim.watch import Watch
 
@@ -158,7 +158,7 @@ def held_against(
     row: dict[str, str],
     blind: float | None = None,
     later: tuple[Blind, ...] = (),
-) -> Comparison | NotRun:
+) -> RowComparison | NotRun:
     """A published figure with its prediction, or why there is none.
 
     Args:
@@ -173,7 +173,7 @@ def held_against(
     """
     role, source = row["role"], row.get("source") or row["source_url"]
     try:
-        found: Comparison | NotRun = Comparison(group, name, predict(), published, unit, role, source, blind)
+        found: RowComparison | NotRun = RowComparison(group, name, predict(), published, unit, role, source, blind)
     except InfeasibleError as error:
         found = NotRun(group, name, published, unit, role, source, error.message, blind)
     return replace(found, uncertainty=uncertainty_of(row), later_blind=later)
@@ -208,7 +208,7 @@ def published_titles() -> tuple[str, ...]:
     return tuple(title for row in rows("published_throughput") for title in row["scenario"].split())
 
 
-def published_rows(runs: Results) -> Iterator[Comparison | NotRun]:
+def published_rows(runs: Results) -> Iterator[RowComparison | NotRun]:
     """Every row; several scenarios are phases of one run."""
     for row in rows("published_throughput"):
         group = _GROUPS.get(row["metric"]) or _THROUGHPUT.get(row["scope"], "")

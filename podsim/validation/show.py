@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from podsim.draws import SHARE
 from podsim.result.reference_data import rows as reference_rows
 from podsim.show.table import Block, Cell, Cells, Passage, Table, columns, to_csv, to_markdown, to_text
-from podsim.validation.comparison import BEYOND, Comparison, LimitVerdict, NotRun, Summary, Validation, summarize
+from podsim.validation.comparison import BEYOND, LimitVerdict, NotRun, RowComparison, Summary, Validation, summarize
 from podsim.validation.coverage import TARGET, Coverage, GroupShare, PredictedRange, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.left_out import FreedomLeft, Held, freedom_left, shipped
@@ -20,7 +20,7 @@ from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 
 _MS_PER_S: Final = 1000
-_Row = TypeVar("_Row", bound=Comparison | NotRun)
+_Row = TypeVar("_Row", bound=RowComparison | NotRun)
 _ROLES: Final = {
     "calibration": "Calibration: rows that a constant is fitted to",
     "hold-out": "Hold-out: rows that nothing is fitted to",
@@ -140,10 +140,10 @@ def _tables(found: Validation) -> Iterator[Table]:
         yield Table(heads, list(rows_of), "Published figures without a prediction")
 
 
-def _rows_table(rows: Sequence[Comparison], title: str = "", *, roles: bool = False) -> Table:
+def _rows_table(rows: Sequence[RowComparison], title: str = "", *, roles: bool = False) -> Table:
     """Predictions beside published figures, with their role if a table holds several."""
 
-    def cells(c: Comparison) -> Cells:
+    def cells(c: RowComparison) -> Cells:
         data = "" if c.uncertainty is None else _share(BEYOND * c.uncertainty)
         explained = {None: "", True: "no", False: "yes"}[c.is_beyond()]
         known = (c.name, figure(c.predicted), figure(c.published), c.unit, _share(c.error, "+.1%"), data, explained)
@@ -160,14 +160,16 @@ def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], Cells]) -> Iterator[
         yield from (cells(row) for row in rows if row.group == group)
 
 
-def _blind_row(row: Comparison | NotRun) -> Cells:
+def _blind_row(row: RowComparison | NotRun) -> Cells:
     blind = row.blind or math.nan
-    now: Cells = (figure(row.predicted), _share(row.error, "+.1%")) if isinstance(row, Comparison) else ("not run", "")
+    now: Cells = (
+        (figure(row.predicted), _share(row.error, "+.1%")) if isinstance(row, RowComparison) else ("not run", "")
+    )
     error = _share(blind / row.published - 1, "+.1%")
     return row.name.partition(":")[0], figure(blind), now[0], figure(row.published), row.unit, error, now[1]
 
 
-def summary_table(comparisons: Sequence[Comparison], title: str = "Summary") -> Table:
+def summary_table(comparisons: Sequence[RowComparison], title: str = "Summary") -> Table:
     """Errors by group and role: what is fitted first, then what is not."""
 
     def cells(s: Summary) -> Cells:

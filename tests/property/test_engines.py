@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from podsim.engine import Trace, execute
 from podsim.engine.compiled import is_available, run_compiled
-from podsim.engine.sharing import Channel, Load, Sharer, fair_times, weight_of
+from podsim.engine.sharing import ChannelLoad, SharedChannel, Sharer, fair_times, weight_of
 from podsim.errors import DeadlockError
 from podsim.program.task import (
     Acquire,
@@ -411,9 +411,9 @@ def test_a_ring_that_is_disturbed_is_stepped_through(disturbed: Program) -> None
 class Flow(Sharer):
     """A transfer of a size, with its time on each of some channels."""
 
-    def __init__(self, size: int, times: dict[Channel, int]) -> None:
+    def __init__(self, size: int, times: dict[SharedChannel, int]) -> None:
         self.size = size
-        self.loads = tuple(Load(channel, time, weight_of(time, size)) for channel, time in times.items())
+        self.loads = tuple(ChannelLoad(channel, time, weight_of(time, size)) for channel, time in times.items())
         for channel in times:
             channel.users.add(self)
 
@@ -449,7 +449,7 @@ def speeds_by_hand(flows: list[tuple[int, dict[int, int]]]) -> list[Fraction]:
 @settings(max_examples=100, deadline=None)
 @given(sharers())
 def test_speeds_are_max_min_fair(drawn: list[tuple[int, dict[int, int]]]) -> None:
-    channels = [Channel() for _ in range(4)]
+    channels = [SharedChannel() for _ in range(4)]
     flows = [Flow(size, {channels[place]: time for place, time in times.items()}) for size, times in drawn]
     times = fair_times(flows)
     for flow, speed in zip(flows, speeds_by_hand(drawn), strict=True):

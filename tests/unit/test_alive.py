@@ -9,7 +9,7 @@ import pytest
 from podsim.models import Workload
 from podsim.models.block import Block, Parameter
 from podsim.models.op import Elementwise, MatMul, Op, Reduce
-from podsim.placement.alive import Task, needs
+from podsim.placement.alive import LiveOp, needs
 from podsim.placement.alive import tasks as tasks_of
 from podsim.tiles.account import Account
 from podsim.tiles.model import OpCost
@@ -38,11 +38,11 @@ def model(*forward: Op, backward: tuple[Op, ...] = (), kept: int = 0) -> Workloa
 
 def tasks(
     workload: Workload, temporary_bytes: dict[str, int], last_bytes: dict[str, int] | None = None
-) -> tuple[list[Task], list[Task]]:
+) -> tuple[list[LiveOp], list[LiveOp]]:
     """Temporaries live as long as their operation, unless it is said how many do."""
     block, last = workload.blocks["block"], temporary_bytes | (last_bytes or {})
     first, second = (
-        [Task(op, temporary_bytes.get(op.name, 0), last.get(op.name, 0)) for op in ops]
+        [LiveOp(op, temporary_bytes.get(op.name, 0), last.get(op.name, 0)) for op in ops]
         for ops in (block.forward, block.backward)
     )
     return first, second
@@ -80,7 +80,7 @@ def test_a_result_counts_beside_the_temporaries_that_are_left_when_it_is_made(la
     assert found.forward.byte_count == needed
 
 
-def task_of(parts: dict[str, int], partials: str = "fp16") -> Task:
+def task_of(parts: dict[str, int], partials: str = "fp16") -> LiveOp:
     """A result of 200 B on two tiles, with 25,000 B of temporaries on the fullest."""
     one = ("group_parts", "row_parts", "inner_parts", "column_parts", "column_slices", "inner_slices")
     fields: dict[str, Any] = dict.fromkeys(one, 1) | parts
@@ -175,5 +175,5 @@ def test_a_block_that_knows_what_is_alive_is_believed(live: int) -> None:
     """As those of files are, whose operations do not name each other."""
     block = Block("block", (named("gelu", "a", "@input"),), (), (), ROW, 0, live)
     workload = Workload("model", {"block": block}, ("block",), 1, host_input_bytes=2 * ROW)
-    found = needs(workload, "block", [Task(block.forward[0], 70, 70)], [])
+    found = needs(workload, "block", [LiveOp(block.forward[0], 70, 70)], [])
     assert (found.forward.tensors, found.forward.temporaries) == (2 * ROW + 2 * live, 70)

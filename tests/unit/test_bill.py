@@ -11,7 +11,7 @@ import pytest
 import podsim
 from podsim.errors import SpecError
 from podsim.result.bill import Cost, price_warnings, today
-from podsim.result.power import Energy, Meter, Work
+from podsim.result.power import Energy, Meter, WorkDone
 from podsim.scenario import load_scenario
 from podsim.scenario.costs import CostSpec
 from podsim.show.tables import spent_rows
@@ -19,13 +19,13 @@ from tests.unit.report_examples import make_result
 from tests.unit.test_power import system
 
 HOUR_S = 3600.0
-WORK = Work({"matmul": 1}, {"sample": 1000.0}, run_parts={"training": 7200.0}, run_s=7200.0)
+WORK = WorkDone({"matmul": 1}, {"sample": 1000.0}, run_parts={"training": 7200.0}, run_s=7200.0)
 """Two hours of matrix products: 220 W of each IPU."""
 BUSY_KW = (64 * 220 + 16 * 300 + 4 * 800 + 2 * 400) / 1000
 IDLE_KW = (64 * 20 + 16 * 300 + 4 * 250 + 2 * 400) / 1000
 
 
-def cost(ipus: int = 64, work: Work = WORK, **prices: Any) -> Cost:
+def cost(ipus: int = 64, work: WorkDone = WORK, **prices: Any) -> Cost:
     meter = Meter(system(), ipus)
     return Cost(CostSpec.model_validate(prices), meter, work, Energy(meter, work))
 
@@ -74,7 +74,7 @@ def test_whole_machines_are_paid_for() -> None:
 
 
 def test_without_an_end_there_is_no_cost_of_a_run() -> None:
-    found = cost(work=Work({"matmul": 1}, {"token": 10.0}), price_per_ipu_hour="2 USD").to_dict()
+    found = cost(work=WorkDone({"matmul": 1}, {"token": 10.0}), price_per_ipu_hour="2 USD").to_dict()
     assert (found["per_run"], found["run_ipu_hours"], found["per_hour"]) == (None, None, 128)
     assert found["per_million_tokens"] == pytest.approx(1e6 / 10 / HOUR_S * 128)
 

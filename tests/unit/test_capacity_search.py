@@ -13,7 +13,7 @@ import pytest
 from podsim import run
 from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.many.capacity import Answer, Goal, Option, find_systems, read_goal, simulate
-from podsim.many.capacity.candidates import Candidates
+from podsim.many.capacity.candidates import CandidateSystems
 from podsim.many.capacity.front import pareto_front
 from podsim.many.capacity.show import drawn
 
@@ -57,7 +57,7 @@ def test_every_combination_is_looked_at_and_the_best_is_that_of_all(tmp_path: Pa
 
 
 def test_a_candidate_has_a_number_and_a_number_its_candidate(tmp_path: Path) -> None:
-    candidates = Candidates(goal(tmp_path, 5))
+    candidates = CandidateSystems(goal(tmp_path, 5))
     assert candidates.axes == (2, 1, 1, 3, 5) and len(candidates) == 30
     for places in product(*map(range, candidates.axes)):
         number = candidates.number(places)

@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 
 from podsim.cli.app import main
 from podsim.draws import Draws
-from podsim.result.uncertainty import Drawn
+from podsim.result.uncertainty import DrawnRun
 from podsim.validation import compare, coverage
-from podsim.validation.comparison import Comparison, Validation
+from podsim.validation.comparison import RowComparison, Validation
 from podsim.validation.coverage import Coverage, PredictedRange, draw_all, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
 from podsim.validation.left_out import Held
@@ -23,22 +23,24 @@ from podsim.validation.runs import WHOLE_RUNS
 from podsim.validation.show import show_coverage
 
 POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
-UPDATE = Comparison("BERT weight update", POD64, 980.0, 1000.0, "ms", "hold-out", "logs", None, (POD64,))
-ADDED = Comparison(
+UPDATE = RowComparison("BERT weight update", POD64, 980.0, 1000.0, "ms", "hold-out", "logs", None, (POD64,))
+ADDED = RowComparison(
     "BERT effect of a change", "POD64 to POD128, open", 9.0, 15.0, "ms", "hold-out", "logs", None, (POD128, POD64)
 )
-VERTEX = Comparison("AMP vertex", "16x16x16", 1.0, 1.0, "cycles", "hold-out", "logs")
+VERTEX = RowComparison("AMP vertex", "16x16x16", 1.0, 1.0, "cycles", "hold-out", "logs")
 
 
-def drawn_times(*times_s: float | None, factor: float = 1.0) -> list[Drawn | None]:
-    return [None if each is None else Drawn({"weight_update_s": each}, {"evaluation": 1.0}, factor) for each in times_s]
+def drawn_times(*times_s: float | None, factor: float = 1.0) -> list[DrawnRun | None]:
+    return [
+        None if each is None else DrawnRun({"weight_update_s": each}, {"evaluation": 1.0}, factor) for each in times_s
+    ]
 
 
 @pytest.fixture
-def draws(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[Drawn | None]]], Coverage]:
+def draws(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[DrawnRun | None]]], Coverage]:
     """The coverage of two rows by draws that are given."""
 
-    def made(found: dict[str, list[Drawn | None]]) -> Coverage:
+    def made(found: dict[str, list[DrawnRun | None]]) -> Coverage:
         monkeypatch.setattr(coverage, "draw_all", lambda titles, draws, watch: {each: found[each] for each in titles})
         return coverage.coverage([UPDATE, ADDED, VERTEX], Draws(len(found[POD64])), list)
 
@@ -46,7 +48,7 @@ def draws(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[Drawn | N
 
 
 def test_a_row_takes_all_its_runs_from_the_same_draw(
-    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+    draws: Callable[[dict[str, list[DrawnRun | None]]], Coverage],
 ) -> None:
     """Ten updates of 0.991 to 1 s, each 10 ms longer on the larger pod: the difference is 10 ms in every draw."""
     times_s = [0.99 + tenth / 1000 for tenth in range(1, 11)]
@@ -60,7 +62,7 @@ def test_a_row_takes_all_its_runs_from_the_same_draw(
 
 
 def test_what_the_model_gets_wrong_widens_ranges_and_its_lack_is_shown(
-    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+    draws: Callable[[dict[str, list[DrawnRun | None]]], Coverage],
 ) -> None:
     """One draw as it is, one a tenth slower: 980 to 1078 ms, the differences 10 to 11 ms."""
     one, other = ({POD64: drawn_times(0.98, factor=f), POD128: drawn_times(0.99, factor=f)} for f in (1.0, 1.1))
@@ -71,13 +73,13 @@ def test_what_the_model_gets_wrong_widens_ranges_and_its_lack_is_shown(
     assert (added.low, added.high) == pytest.approx((10, 11))
 
 
-def test_draws_without_a_run_are_left_out(draws: Callable[[dict[str, list[Drawn | None]]], Coverage]) -> None:
+def test_draws_without_a_run_are_left_out(draws: Callable[[dict[str, list[DrawnRun | None]]], Coverage]) -> None:
     found = draws({POD64: drawn_times(0.9, 1.1, None), POD128: drawn_times(0.9, None, None)})
     assert [each.draws for each in found.ranges] == [2, 1]
 
 
 def test_rows_without_any_draw_are_not_counted_but_told(
-    draws: Callable[[dict[str, list[Drawn | None]]], Coverage],
+    draws: Callable[[dict[str, list[DrawnRun | None]]], Coverage],
 ) -> None:
     found = draws({POD64: drawn_times(0.9, 1.1), POD128: drawn_times(None, None)})
     assert [each.row.name for each in found.ranges] == [POD64]
@@ -90,7 +92,9 @@ HELD = (Held("all of X", 4, 3, 2.5, 0.1, 0.05), Held("all of Y", 2, 1, 1.0, 0.2,
 
 
 def of(group: str, published: float) -> PredictedRange:
-    return PredictedRange(Comparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40)
+    return PredictedRange(
+        RowComparison(group, "row", 1.0, published, "s", "hold-out", "logs"), 0.9, 1.1, (0.99, 1.01), 40
+    )
 
 
 def test_rows_outside_of_mlperf_have_a_total_of_their_own() -> None:
@@ -127,16 +131,16 @@ def test_configurations_that_differ_in_name_alone_count_once(tmp_path: Path) -> 
         path = tmp_path / f"{name}.yaml"
         path.write_text(f"base: e5_large_pod4\ndescription: {name}\nsystem: {system}\n", encoding="utf-8")
         titles.append(str(path))
-    rows = [Comparison("A", title, 1.0, 1.0, "s", "hold-out", "logs", None, (title,)) for title in titles]
-    both = [*rows, Comparison("B", "two", 1.0, 1.0, "s", "calibration", "logs", None, (titles[1],))]
+    rows = [RowComparison("A", title, 1.0, 1.0, "s", "hold-out", "logs", None, (title,)) for title in titles]
+    both = [*rows, RowComparison("B", "two", 1.0, 1.0, "s", "calibration", "logs", None, (titles[1],))]
     found = freedom(both)
     assert found.configurations == {"hold-out": 2, "calibration": 1}
     assert found.shared == 1
 
 
 def test_what_was_chosen_for_one_stack_is_no_switch() -> None:
-    row = Comparison("A", POD64, 1.0, 1.0, "s", "hold-out", "logs", None, (POD64,))
-    other = Comparison("A", "b", 1.0, 1.0, "s", "hold-out", "logs", None, ("bert_v2.0_pod64_closed",))
+    row = RowComparison("A", POD64, 1.0, 1.0, "s", "hold-out", "logs", None, (POD64,))
+    other = RowComparison("A", "b", 1.0, 1.0, "s", "hold-out", "logs", None, ("bert_v2.0_pod64_closed",))
     assert freedom([row]).switches == ()
     assert freedom([row, other]).switches == ("software.gateway_hops", "software.evaluation")
     assert "software.host_call = 136 ms" in freedom([row]).fitted
@@ -186,7 +190,7 @@ def test_an_error_is_explained_by_data_and_inputs_together() -> None:
     """Inputs: ln(1.02 / 0.98) / (2 * 1.2816) = 1.561 %; with 1 % of data 1.854 %, of which twice is 3.71 %."""
 
     def beyond(published: float, uncertainty: float | None = 0.01) -> bool | None:
-        row = Comparison("A", "row", 1.0, published, "s", "hold-out", "logs", uncertainty=uncertainty)
+        row = RowComparison("A", "row", 1.0, published, "s", "hold-out", "logs", uncertainty=uncertainty)
         return PredictedRange(row, 0.9, 1.1, (0.98, 1.02), 40).is_beyond
 
     assert PredictedRange(UPDATE, 0.9, 1.1, (0.98, 1.02), 40).of_inputs == pytest.approx(0.01561, abs=1e-5)
@@ -201,7 +205,7 @@ def test_averages_of_whole_runs_that_came_later_are_apart_from_the_total_too() -
 
 
 def test_how_many_errors_are_beyond_data_and_inputs_is_shown() -> None:
-    row = Comparison("A", "row", 1.0, 0.9, "s", "hold-out", "logs", uncertainty=0.01)
+    row = RowComparison("A", "row", 1.0, 0.9, "s", "hold-out", "logs", uncertainty=0.01)
     found = Coverage(Draws(40), (PredictedRange(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), HELD)
     report = json.loads(show_coverage(found, "json"))
     assert report["total"]["beyond_data_and_inputs"] == 1

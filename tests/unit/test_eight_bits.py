@@ -18,7 +18,7 @@ from podsim.models.block import Block, Parameter
 from podsim.models.eight_bits import with_products_in_fp8
 from podsim.models.layers import GraphBuilder, linear
 from podsim.models.op import Conv, MatMul
-from podsim.placement.alive import Task, needs
+from podsim.placement.alive import LiveOp, needs
 from podsim.scenario import ForwardScenario, load_ipu, load_scenario
 from podsim.show.perfetto import build_timeline
 from podsim.tiles import MatMulShape
@@ -213,7 +213,7 @@ def test_a_cast_takes_room_beside_what_it_reads() -> None:
     weights = (Parameter("up/weight", (1, 100)), Parameter("down/weight", (100, 1)))
     block = Block("block", g.ops(), (), weights, 1, 0)
     workload = with_products_in_fp8(Workload("model", {"block": block}, ("block",), 1, host_input_bytes=2))
-    without_temporaries = [Task(op) for op in workload.blocks["block"].forward]
+    without_temporaries = [LiveOp(op) for op in workload.blocks["block"].forward]
     assert needs(workload, "block", without_temporaries, []).forward.byte_count == 300
 
 

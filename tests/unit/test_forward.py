@@ -14,7 +14,7 @@ from podsim.engine import execute
 from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, PodsimError, SpecError
 from podsim.models import Block, Parameter, Workload
 from podsim.models.layers import GraphBuilder
-from podsim.placement import Job, Plan, make_plan
+from podsim.placement import Plan, PlanInput, make_plan
 from podsim.placement.even_cuts import Piece, even_cuts
 from podsim.placement.layout import Layout, Precision, longer_pipelines, smaller_temporaries
 from podsim.program.forward import compile_calls, compile_one_batch
@@ -49,7 +49,7 @@ def chain(count: int, rows: int = 64, width: int = 1024) -> Workload:
     )
 
 
-def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8, pod: str = "ipu_pod16") -> Job:
+def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8, pod: str = "ipu_pod16") -> PlanInput:
     system = load_hardware(pod, "pod")[0]  # type: ignore[arg-type]
     software = load_hardware("popart_sdk_2.3", "software")[0]  # type: ignore[arg-type]
     layout = Layout(
@@ -61,7 +61,7 @@ def job(workload: Workload, stages: int = 1, replicas: int = 1, batches: int = 8
         available_memory_proportion=(0.4,) * stages,
     )
     changes = (*smaller_temporaries(layout), *longer_pipelines(layout, system, len(workload.order)))
-    return Job(system, software, lambda _: workload, layout, Precision(16), changes=changes)
+    return PlanInput(system, software, lambda _: workload, layout, Precision(16), changes=changes)
 
 
 def seconds(plan: Plan, stage: int) -> float:

@@ -13,17 +13,17 @@ from podsim.cli.app import main
 from podsim.result.ranges import NORMAL_P90 as Z
 from podsim.result.scatter import ALL, Covered, Table, Traits, scatter_of, table
 from podsim.scenario import load_scenario
-from podsim.validation.left_out import PARAMETERS, LeftOut, Point, as_plain, held_by, one_by_one, shipped
+from podsim.validation.left_out import PARAMETERS, LeftOut, LeftOutRun, as_plain, held_by, one_by_one, shipped
 
 COMMITTED = {each.name: each.without for each in PARAMETERS}
 CALL = "session call of TensorFlow"
-POINT = Point(
+POINT = LeftOutRun(
     *("a", "a", "configuration a", "hold-out", "training", "TensorFlow", "2.3", "resnet", "GC200", 16),
     *({"ipu.clock": 1e9}, 0.0, 0.0, 0.0, {}, {}),
 )
 
 
-def points(*errors: float, **changes: object) -> list[Point]:
+def points(*errors: float, **changes: object) -> list[LeftOutRun]:
     """One configuration for each error."""
     letters = "abcdefghijkl"[: len(errors)]
     return [

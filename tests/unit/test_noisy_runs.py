@@ -20,7 +20,7 @@ from podsim.errors import PodsimError
 from podsim.program.compile import in_turns
 from podsim.program.task import Jitter, Program
 from podsim.runs.training import noise
-from podsim.runs.training.noisy_runs import Floats, Job, Updates, all_runs, job_of, run_updates
+from podsim.runs.training.noisy_runs import Floats, RunSeries, Updates, all_runs, job_of, run_updates
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.show.tables import noise_table
 from tests.examples import plan_of
@@ -34,7 +34,7 @@ EVEN, LATE = (
 )
 
 
-def job(name: str, *overrides: str, updates: int = 100, explicit: bool = False, engine: Engine = "auto") -> Job:
+def job(name: str, *overrides: str, updates: int = 100, explicit: bool = False, engine: Engine = "auto") -> RunSeries:
     spec = load_scenario(name, overrides=overrides).spec.of(TrainingScenario)
     return job_of(spec, plan_of(name, *overrides), updates, seed=7, explicit=explicit, engine=engine)
 
@@ -140,7 +140,7 @@ def test_what_is_drawn_follows_from_seed_and_number_alone() -> None:
     assert other.times_s.tolist() != alone[0].times_s.tolist()
 
 
-def job_of_seed(seed: int) -> Job:
+def job_of_seed(seed: int) -> RunSeries:
     spec = load_scenario(POD16, overrides=[LATE]).spec.of(TrainingScenario)
     return job_of(spec, plan_of(POD16, LATE), 3, seed=seed)
 

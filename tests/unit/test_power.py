@@ -10,7 +10,7 @@ import pytest
 import podsim
 from podsim.errors import SpecError
 from podsim.format import format_energy_j
-from podsim.result.power import Energy, Meter, Work
+from podsim.result.power import Energy, Meter, WorkDone
 from podsim.result.rows import Reference
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions, numbers, with_value
@@ -45,7 +45,7 @@ def system(name: str = "ipu_pod64", **pod: Any) -> System:
     return found.model_copy(update={"machine": machine, "host": host, "power": switches, "host_count": 4, **pod})
 
 
-WORK = Work(
+WORK = WorkDone(
     {"matmul": 400, "vector": 100, "optimizer": 100, "exchange": 50, "sync": 50, "all_reduce": 100, "bubble": 200},
     {"sample": 100.0},
 )

@@ -15,7 +15,7 @@ from podsim.errors import OutputError
 from podsim.result.base import Result
 from podsim.result.generation import GenerationResult
 from podsim.result.rows import IpuAccount
-from podsim.result.windows import Part, Window, parts_of, windows_of
+from podsim.result.windows import UpdatePart, Window, parts_of, windows_of
 from podsim.scenario.resolve import Change
 from podsim.show.chart import Sheet
 from podsim.show.matplotlib_charts import check_plot_path, figure_of, write_sheet
@@ -104,7 +104,7 @@ def test_parts_join_phases_of_one_first_word() -> None:
         PhaseRecord("replica0", "main", 2, 20, 20),
         PhaseRecord("replica0", "update IPU 0: optimizer", 1, 20, 25),
     ]
-    assert parts_of(phases) == (Part("fill", 0, 20), Part("update", 20, 25))
+    assert parts_of(phases) == (UpdatePart("fill", 0, 20), UpdatePart("update", 20, 25))
 
 
 def test_windows_are_the_start_two_cycles_and_the_end() -> None:

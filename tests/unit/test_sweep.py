@@ -26,7 +26,7 @@ from podsim.many.sweeps import sweep
 from podsim.many.sweeps.expression import Expression, filled_in
 from podsim.many.sweeps.plot import check_metric
 from podsim.many.sweeps.rows import RowMaker
-from podsim.many.sweeps.space import Space, read_study, space_of
+from podsim.many.sweeps.space import StudySpace, read_study, space_of
 from podsim.many.sweeps.spec import MOST_POINTS
 from podsim.scenario.document import Document
 
@@ -38,11 +38,11 @@ SMALL: Mapping[str, Any] = {
 }
 
 
-def space(**keys: Any) -> Space:
+def space(**keys: Any) -> StudySpace:
     return space_of(Document({"kind": "study", "scenario": "template"} | keys))
 
 
-def values(found: Space) -> list[tuple[object, ...]]:
+def values(found: StudySpace) -> list[tuple[object, ...]]:
     return [tuple(point.values.values()) for point in found.points()]
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from podsim.many.sweeps import answer as module
 from podsim.many.sweeps import sweep
-from podsim.many.sweeps.answer import Answer, answer, answer_tables, place
+from podsim.many.sweeps.answer import StudyAnswer, answer, answer_tables, place
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
 from podsim.pages.sweep_page import sweep_page
@@ -23,7 +23,7 @@ FEW = "8 replicas of 8 IPUs need 64 IPUs; IPU-POD16 has {}"
 
 def answered(
     monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], metric: str | None = None, **study: Any
-) -> Answer:
+) -> StudyAnswer:
     """What is made of a table that is given, instead of simulated."""
     usual = {"scenario": "template", "variant": None, "status": "done", "reason": None}
     table = [{"point": number} | usual | row for number, row in enumerate(rows)]
@@ -32,7 +32,7 @@ def answered(
     return answer(Swept(space, Path("t.csv"), len(rows), {}, ()), metric)
 
 
-def lines(found: Answer, width: int = 100) -> list[str]:
+def lines(found: StudyAnswer, width: int = 100) -> list[str]:
     """As a terminal shows it."""
     console = Console(width=width, color_system=None)
     with console.capture() as capture:

@@ -10,7 +10,7 @@ import pytest
 from podsim.models import Workload
 from podsim.models.block import Block, Parameter
 from podsim.models.op import DType
-from podsim.placement import Job
+from podsim.placement import PlanInput
 from podsim.placement.cuts import cuts_before, stages_of
 from podsim.placement.job import training_job
 from podsim.placement.layout import Optimizer
@@ -39,11 +39,13 @@ SCALE = vector_cycles(26, 3, 2)
 
 
 @pytest.fixture(scope="module")
-def job() -> Job:
+def job() -> PlanInput:
     return training_job(load_scenario(small_cnn(small_pod(), replicas=4)).spec)
 
 
-def update(job: Job, sizes: Sequence[int], kind: str = "sgd", dtype: DType = "fp16", merged: int = 0) -> UpdateCost:
+def update(
+    job: PlanInput, sizes: Sequence[int], kind: str = "sgd", dtype: DType = "fp16", merged: int = 0
+) -> UpdateCost:
     """The update of tensors of some sizes on one IPU, which are reduced together up to so many bytes."""
     parameters = tuple(Parameter(f"w{number}", (size,)) for number, size in enumerate(sizes))
     block = Block("only", (), (), parameters, 0, 0, 0)
@@ -57,12 +59,12 @@ def update(job: Job, sizes: Sequence[int], kind: str = "sgd", dtype: DType = "fp
 # Optimizers
 
 
-def test_sgd_decays_weights_adds_momentum_and_steps(job: Job) -> None:
+def test_sgd_decays_weights_adds_momentum_and_steps(job: PlanInput) -> None:
     cost = update(job, [TENSOR]).optimizer
     assert cost == Account(vector=3 * SCALED_ADD, superstep=3 * OVERHEAD)
 
 
-def test_lars_is_sgd_and_two_norms(job: Job) -> None:
+def test_lars_is_sgd_and_two_norms(job: PlanInput) -> None:
     """Of weights and gradient: a square, then a sum of 12 vectors and 660 cycles in two supersteps."""
     cost = update(job, [TENSOR], "lars").optimizer
     assert cost.vector == 3 * SCALED_ADD + 2 * SQUARE
@@ -70,18 +72,18 @@ def test_lars_is_sgd_and_two_norms(job: Job) -> None:
     assert cost.superstep == (3 + 2 * (1 + 2)) * OVERHEAD
 
 
-def test_rmsprop_keeps_a_mean_of_squares_and_divides_by_its_root(job: Job) -> None:
+def test_rmsprop_keeps_a_mean_of_squares_and_divides_by_its_root(job: PlanInput) -> None:
     cost = update(job, [TENSOR], "rmsprop").optimizer
     mean = SQUARE + SCALE + SCALED_ADD
     assert cost == Account(vector=mean + SQRT + DIVIDE + 3 * SCALED_ADD, superstep=8 * OVERHEAD)
 
 
-def test_single_precision_has_half_the_vector(job: Job) -> None:
+def test_single_precision_has_half_the_vector(job: PlanInput) -> None:
     cost = update(job, [TENSOR], dtype="fp32").optimizer
     assert cost.vector == 3 * vector_cycles(36, 3, 4)
 
 
-def test_every_tensor_is_updated_for_itself(job: Job) -> None:
+def test_every_tensor_is_updated_for_itself(job: PlanInput) -> None:
     """A small one of 10 elements costs a vector on each worker and its supersteps all the same."""
     one, both = (update(job, sizes).optimizer for sizes in ([TENSOR], [TENSOR, 10]))
     assert both.vector - one.vector == 3 * vector_cycles(36, 3, 1)
@@ -113,12 +115,12 @@ def test_state_of_an_optimizer(kind: str, tensors: int, state: str, size_bytes: 
         (100_000, 3, 0),
     ],
 )
-def test_gradients_are_reduced_together_up_to_a_size(job: Job, merged: int, collectives: int, small: int) -> None:
+def test_gradients_are_reduced_together_up_to_a_size(job: PlanInput, merged: int, collectives: int, small: int) -> None:
     cost = update(job, [TENSOR, TENSOR, 10], merged=merged)
     assert (cost.collective_count, cost.small_tensor_count) == (collectives, small)
 
 
-def test_merging_moves_every_gradient_into_the_buffer(job: Job) -> None:
+def test_merging_moves_every_gradient_into_the_buffer(job: PlanInput) -> None:
     """288 cycles and 1.59 + 1/4 per byte on a tile for each, small ones as well; the large have 96 bytes."""
     merged, single = (update(job, [TENSOR, 10], merged=size) for size in (2**20, 0))
     large, small = 288 + (RATE + 0.25) * 96, 288 + (RATE + 0.25) * 20 / TILES
@@ -127,7 +129,7 @@ def test_merging_moves_every_gradient_into_the_buffer(job: Job) -> None:
     assert merged.gather.superstep == 2 * 2 * OVERHEAD
 
 
-def test_weights_move_back_and_accumulators_are_cleared(job: Job) -> None:
+def test_weights_move_back_and_accumulators_are_cleared(job: PlanInput) -> None:
     """48 elements per tile and 10 more on some: 9 per worker, three vectors."""
     cost = update(job, [TENSOR, 10], merged=2**20)
     assert cost.scatter.rearrange == cost.gather.rearrange

@@ -13,12 +13,12 @@ import pytest
 from podsim.cli.app import main
 from podsim.show.table import WIDTH, Table, columns, to_text
 from podsim.validation import compare
-from podsim.validation.comparison import Blind, Comparison, NotRun, Validation, summarize, verdicts_on
+from podsim.validation.comparison import Blind, NotRun, RowComparison, Validation, summarize, verdicts_on
 from podsim.validation.show import figure
 
-FITTED = Comparison("weight update of A", "fitted", 101.0, 100.0, "ms", "calibration", "logs")
-CLOSE = Comparison("weight update of A", "close", 104.0, 100.0, "ms", "hold-out", "logs")
-FAR = Comparison("throughput of B", "far", 80.0, 100.0, "1/s", "hold-out", "logs", blind=70.0)
+FITTED = RowComparison("weight update of A", "fitted", 101.0, 100.0, "ms", "calibration", "logs")
+CLOSE = RowComparison("weight update of A", "close", 104.0, 100.0, "ms", "hold-out", "logs")
+FAR = RowComparison("throughput of B", "far", 80.0, 100.0, "1/s", "hold-out", "logs", blind=70.0)
 MISSING = NotRun("throughput of B", "missing", 100.0, "1/s", "hold-out", "logs", "it does not fit")
 FOUND = Validation((FITTED, CLOSE, FAR), (MISSING,))
 
@@ -29,7 +29,7 @@ Validate = Callable[..., tuple[int, str, str]]
 def validate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Validate:
     """The command on four rows: exit code, output and what is said beside it."""
 
-    def run(*arguments: str, rows: Sequence[Comparison] = ()) -> tuple[int, str, str]:
+    def run(*arguments: str, rows: Sequence[RowComparison] = ()) -> tuple[int, str, str]:
         found = Validation(tuple(rows), ()) if rows else FOUND
         monkeypatch.setattr(compare, "validation", lambda progress: found)
         monkeypatch.setattr(sys, "argv", ["podsim", "validate", *arguments])

@@ -12,7 +12,7 @@ from podsim.placement.job import training_job
 from podsim.program.compile import compile_evaluation
 from podsim.result.reference_data import rows
 from podsim.scenario import TrainingScenario, load_scenario
-from podsim.validation import Comparison
+from podsim.validation import RowComparison
 from podsim.validation.calibrate import calibrate
 from podsim.validation.comparison import Described, Validation, described, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
@@ -20,17 +20,17 @@ from podsim.validation.left_out import shipped
 
 
 @pytest.fixture(scope="module")
-def comparisons(everything: Validation) -> Sequence[Comparison]:
+def comparisons(everything: Validation) -> Sequence[RowComparison]:
     return everything.comparisons
 
 
-def errors(comparisons: Sequence[Comparison], group: str) -> list[float]:
+def errors(comparisons: Sequence[RowComparison], group: str) -> list[float]:
     found = [abs(c.error) for c in comparisons if c.group == group]
     assert found, group
     return found
 
 
-def test_matrix_vertex_is_within_five_percent_at_every_point(comparisons: Sequence[Comparison]) -> None:
+def test_matrix_vertex_is_within_five_percent_at_every_point(comparisons: Sequence[RowComparison]) -> None:
     found = errors(comparisons, "AMP vertex")
     assert len(found) == 8
     assert max(found) <= 0.05
@@ -38,7 +38,7 @@ def test_matrix_vertex_is_within_five_percent_at_every_point(comparisons: Sequen
 
 @pytest.mark.parametrize(("group", "count"), [("GEMM fp16", 27), ("GEMM fp32", 45)])
 def test_products_are_within_seven_and_a_half_percent_rms(
-    comparisons: Sequence[Comparison], group: str, count: int
+    comparisons: Sequence[RowComparison], group: str, count: int
 ) -> None:
     (summary,) = (s for s in summarize(comparisons) if s.group == group)
     assert summary.count == count
@@ -62,7 +62,7 @@ def test_products_are_within_seven_and_a_half_percent_rms(
     ],
 )
 def test_groups_of_published_figures(
-    comparisons: Sequence[Comparison], group: str, count: int, mean: float, worst: float
+    comparisons: Sequence[RowComparison], group: str, count: int, mean: float, worst: float
 ) -> None:
     """All rows of a group, calibration and hold-out alike."""
     found = errors(comparisons, group)
@@ -81,7 +81,7 @@ def test_groups_of_published_figures(
     ],
 )
 def test_rows_that_were_kept_aside_are_as_far_off_as_is_said(
-    comparisons: Sequence[Comparison], group: str, count: int, mean: float, worst: float
+    comparisons: Sequence[RowComparison], group: str, count: int, mean: float, worst: float
 ) -> None:
     """Rows that no version before 0.7 had seen, with what is wrong about them: limits to be lowered, not raised."""
     found = [c for c in comparisons if c.group == group]
@@ -104,7 +104,7 @@ def test_rows_described_as_for_version_0_6_are_predicted_as_then(everything: Val
         assert now == pytest.approx(then, rel=0.02 if row == "ALCF-013" else 0.01), row
 
 
-def test_rows_of_one_configuration_are_known_as_such(comparisons: Sequence[Comparison]) -> None:
+def test_rows_of_one_configuration_are_known_as_such(comparisons: Sequence[RowComparison]) -> None:
     of = {(c.group, c.name.partition(":")[0]): c for c in comparisons}
     updates = {
         name: of["BERT weight update", name].configuration
@@ -129,7 +129,7 @@ def test_every_figure_that_is_compared_has_an_uncertainty(everything: Validation
     assert added.uncertainty == pytest.approx(2.48 / 22.9, rel=0.01)
 
 
-def test_forward_passes_of_one_card(comparisons: Sequence[Comparison]) -> None:
+def test_forward_passes_of_one_card(comparisons: Sequence[RowComparison]) -> None:
     found = [abs(c.error) for c in comparisons if c.group == "published forward passes" and c.name.startswith("POPRT-")]
     assert len(found) >= 5
     assert sum(found) / len(found) <= 0.08
@@ -186,7 +186,7 @@ def test_constants_of_resnet50_do_not_act_on_its_weight_update() -> None:
     assert changed.time_to_train_s != plain.time_to_train_s
 
 
-def test_crossing_link_domains_costs_what_was_seen(comparisons: Sequence[Comparison]) -> None:
+def test_crossing_link_domains_costs_what_was_seen(comparisons: Sequence[RowComparison]) -> None:
     """17 to 35 ms per weight update between POD64 and POD128 at equal accumulation (medians and best runs)."""
     added = [c.predicted for c in comparisons if c.name.startswith("POD64 to POD128")]
     assert len(added) == 2
@@ -213,9 +213,9 @@ def test_calibration_reproduces_the_committed_constants() -> None:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
 
 
-def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: Sequence[Comparison]) -> None:
+def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: Sequence[RowComparison]) -> None:
     """The file of errors was made with these predictions; `python tools/make_scatter.py` makes it anew."""
-    now: dict[str, Comparison] = {}
+    now: dict[str, RowComparison] = {}
     for row in comparisons:
         if row.scenarios:
             now.setdefault(row.name.partition(":")[0], row)  # weight updates stand before what is made of them
@@ -228,7 +228,7 @@ def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: S
         assert point.data_sigma == pytest.approx(row.uncertainty or 0.0, rel=1e-3)
 
 
-def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[Comparison]) -> None:
+def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[RowComparison]) -> None:
     chosen = freedom(comparisons)
     assert len(chosen.fitted) == MOST_FITTED == 14
     assert len(chosen.of_noise) == MOST_OF_NOISE == 6

@@ -10,11 +10,11 @@ import pytest
 
 import podsim
 from notebooks.llama2_7b import RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
-from podsim.validation.comparison import Comparison, Validation
+from podsim.validation.comparison import RowComparison, Validation
 from podsim.validation.sensitivity import Sensitivity, published_rates, sensitivity
 from podsim.validation.show import show
 
-COMPARISON = Comparison("group", "row", 1.0, 1.0, "x", "hold-out", "source")
+COMPARISON = RowComparison("group", "row", 1.0, 1.0, "x", "hold-out", "source")
 
 AWAITED_B = 2 * (31 * (4 * 4096**2 + 3 * 4096 * 11008) + 32000 * 4096)
 """Weights of 31 layers and the head; those of embedding and first layer are read while the host chooses. [B]"""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from podsim.errors import PodsimError
 from podsim.format import format_percent
-from podsim.many.capacity.candidates import Candidates
+from podsim.many.capacity.candidates import CandidateSystems
 from podsim.many.capacity.figures import SERVED, TOTALS, names_of, second_of
 from podsim.many.capacity.front import Doubling, doublings, pareto_front, value
 from podsim.many.capacity.goal import Goal, Job
@@ -146,7 +146,7 @@ def find_systems(
     """
     for limits in (goal.limits, *(job.limits for job in goal.work)):
         check_limits(limits)
-    candidates = Candidates(goal)
+    candidates = CandidateSystems(goal)
     candidates.check()
     loaded = [_read(goal, job) for job in goal.work]
     _check_wanted(goal, [each.spec for each in loaded])

@@ -9,14 +9,14 @@ from typing import Final
 
 from podsim.errors import PodsimError
 from podsim.many.capacity.goal import Goal
-from podsim.many.capacity.option import Candidate
+from podsim.many.capacity.option import SystemCandidate
 from podsim.many.capacity.systems import place_named
 
 _NAMED: Final = ("system", "system.base")
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidateSystems:
     """All that a goal can look at.
 
     Attributes:
@@ -48,22 +48,22 @@ class Candidates:
             number = number * count + place
         return number
 
-    def candidate(self, number: int) -> Candidate | None:
+    def candidate(self, number: int) -> SystemCandidate | None:
         """A candidate by its number; None if `where` leaves it out."""
         _, divisions, points = self.sizes
         rest, place = divmod(number, points)
         system, division = divmod(rest, divisions)
         where, how = self.goal.candidates[system], self.goal.divisions[division]
         if self.goal.space is None:
-            return Candidate(number, where, how)
+            return SystemCandidate(number, where, how)
         point = self.goal.space.point(place)
         if point is None:
             return None
         derived, problem = self.goal.space.study.derived, point.problem.message if point.problem else ""
         values = {key: value for key, value in point.values.items() if key not in derived}
-        return Candidate(number, where, how, values, point.overrides, problem)
+        return SystemCandidate(number, where, how, values, point.overrides, problem)
 
-    def all(self) -> Iterator[Candidate]:
+    def all(self) -> Iterator[SystemCandidate]:
         """Those that `where` lets through."""
         found = map(self.candidate, range(len(self)))
         return (each for each in found if each is not None)

@@ -12,7 +12,7 @@ from podsim.many.capacity.figures import SERVED, figure_named
 from podsim.many.capacity.limits import Limit, at_most, check_limits, limits_of
 from podsim.many.capacity.spec import CHOSEN, DRAWS, GIVEN, SEQUENCE, SERVED_DRAWS, TRIALS, GoalSpec, JobSpec
 from podsim.many.capacity.systems import place_named, shipped_places
-from podsim.many.sweeps.space import Space, space_of
+from podsim.many.sweeps.space import StudySpace, space_of
 from podsim.many.sweeps.spec import CombinedSpec
 from podsim.metrics import metric_of
 from podsim.scenario.document import Document, KeyPath, read_yaml
@@ -79,7 +79,7 @@ class Goal:
     second: str | None = None
     request_rate: float | None = None
     divisions: tuple[str, ...] = (GIVEN, CHOSEN)
-    space: Space | None = field(default=None, compare=False)
+    space: StudySpace | None = field(default=None, compare=False)
     trials: int = TRIALS
     draws: int | None = None
     seed: int = 0
@@ -251,7 +251,7 @@ def _wrong(spec: GoalSpec, document: Document) -> Iterator[Problem]:
             yield problem(key, f"`{key}` is there, and nothing varies", "add `vary:`")
 
 
-def _space(goal: Goal, spec: GoalSpec, document: Document, folder: Path) -> Space | None:
+def _space(goal: Goal, spec: GoalSpec, document: Document, folder: Path) -> StudySpace | None:
     """What varies, as the points of a study."""
     if not spec.vary:
         return None

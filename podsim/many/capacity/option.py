@@ -14,7 +14,7 @@ _LONGEST: Final = 120
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SystemCandidate:
     """What is to be looked at.
 
     Attributes:

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any, Final
 
 from podsim.errors import PodsimError
-from podsim.many.capacity.candidates import Candidates
+from podsim.many.capacity.candidates import CandidateSystems
 from podsim.many.capacity.figures import second_of
 from podsim.many.capacity.front import value
 from podsim.many.capacity.goal import Goal
@@ -32,7 +32,7 @@ _MANY: Final = 64
 """Of more values neighbours are taken to be alike."""
 
 
-def searched(candidates: Candidates, options: Options) -> list[Option]:
+def searched(candidates: CandidateSystems, options: Options) -> list[Option]:
     """The options that a search looks at.
 
     Args:
@@ -88,7 +88,7 @@ def _constraints(trial: Any) -> Sequence[float]:
     return (trial.user_attrs.get(_EXCESS, _IMPOSSIBLE),)
 
 
-def _first(candidates: Candidates) -> Iterator[tuple[int, ...]]:
+def _first(candidates: CandidateSystems) -> Iterator[tuple[int, ...]]:
     """Every system and division, with the first and the last value of all that varies."""
     systems, divisions, *varied = candidates.axes
     ends = dict.fromkeys((tuple(0 for _ in varied), tuple(count - 1 for count in varied)))
@@ -100,7 +100,7 @@ def _first(candidates: Candidates) -> Iterator[tuple[int, ...]]:
             yield each
 
 
-def _axis(optuna: Any, candidates: Candidates, place: int) -> Any:
+def _axis(optuna: Any, candidates: CandidateSystems, place: int) -> Any:
     """Places on an axis: in order where its values are numbers, else without."""
     count = candidates.axes[place]
     if place >= 2 and (count > _MANY or _is_ordered(candidates, place - 2)):
@@ -108,7 +108,7 @@ def _axis(optuna: Any, candidates: Candidates, place: int) -> Any:
     return optuna.distributions.CategoricalDistribution(tuple(range(count)))
 
 
-def _is_ordered(candidates: Candidates, place: int) -> bool:
+def _is_ordered(candidates: CandidateSystems, place: int) -> bool:
     from podsim.many.sweeps.expression import number_of
 
     assert candidates.goal.space is not None

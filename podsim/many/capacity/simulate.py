@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from podsim.disk import digest, simulator, source
 from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
-from podsim.many.capacity.candidates import Candidates
+from podsim.many.capacity.candidates import CandidateSystems
 from podsim.many.capacity.figures import figures, served_figures
 from podsim.many.capacity.goal import Goal, Job
-from podsim.many.capacity.option import Candidate, Option, Part, option_of
+from podsim.many.capacity.option import Option, Part, SystemCandidate, option_of
 from podsim.many.capacity.spec import CHOSEN, TOGETHER
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
@@ -51,7 +51,7 @@ class Options:
 
     def __init__(
         self,
-        candidates: Candidates,
+        candidates: CandidateSystems,
         journal: Path | None,
         inputs: Sequence[tuple[str, str]],
         tell: Tell,
@@ -115,7 +115,7 @@ class Options:
         self._tell(min(len(self._store), self._most), self._most)
 
 
-def _row(candidates: Candidates, number: int) -> Row:
+def _row(candidates: CandidateSystems, number: int) -> Row:
     candidate = candidates.candidate(number)
     assert candidate is not None
     option = option_for(candidates.goal, candidate)
@@ -136,7 +136,7 @@ def fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
     return digest([simulator().encode(), shipped, repr(asked).encode(), study.encode(), repr(sorted(inputs)).encode()])
 
 
-def option_for(goal: Goal, candidate: Candidate) -> Option:
+def option_for(goal: Goal, candidate: SystemCandidate) -> Option:
     """Simulate a candidate; one that cannot be simulated is an option with its reason."""
     option = Option(
         candidate.system,
@@ -169,7 +169,7 @@ def option_for(goal: Goal, candidate: Candidate) -> Option:
     )
 
 
-def _parts(goal: Goal, whole: Place, candidate: Candidate) -> list[Part]:
+def _parts(goal: Goal, whole: Place, candidate: SystemCandidate) -> list[Part]:
     """All jobs; equal ones are simulated once."""
     known: dict[tuple[Job, Place], Part] = {}
     parts = []
@@ -205,13 +205,13 @@ def _places(goal: Goal, whole: Place) -> tuple[Place, ...]:
     return tuple(whole.within(size) for size in sizes)
 
 
-def overrides_for(goal: Goal, job: Job, place: Place, candidate: Candidate) -> tuple[str, ...]:
+def overrides_for(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> tuple[str, ...]:
     """What is laid over a scenario for a candidate, in this order; what varies can pin a part of a chosen division."""
     division = (AUTO,) if candidate.division == CHOSEN else ()
     return (*place.overrides(), *goal.overrides, *job.overrides, *division, *candidate.overrides)
 
 
-def _part(goal: Goal, job: Job, place: Place, candidate: Candidate) -> Part:
+def _part(goal: Goal, job: Job, place: Place, candidate: SystemCandidate) -> Part:
     overrides = overrides_for(goal, job, place, candidate)
     loaded = load_scenario(job.scenario, job.variant, overrides)
     if goal.is_served:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, Compared
+from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, ComparedMetric
 from podsim.many.compare.subject import Range, Subject
 from podsim.metrics import BYTES
 from podsim.result.kinds import in_kind_order
@@ -105,7 +105,7 @@ class Row:
         cause: What of it moved most.
     """
 
-    metric: Compared
+    metric: ComparedMetric
     a: float | None
     b: float | None
     a_range: Range | None
@@ -220,7 +220,7 @@ def _rank(row: Row) -> int:
     return 2 if row.verdict == SAME else int(row.within_ranges)
 
 
-def _row(metric: Compared, a: Subject, b: Subject, *, other_batch: bool) -> Row | None:
+def _row(metric: ComparedMetric, a: Subject, b: Subject, *, other_batch: bool) -> Row | None:
     first, second = (each.metrics.get(metric.figure.key) for each in (a, b))
     if first is None and second is None:
         return None
@@ -233,7 +233,7 @@ def _row(metric: Compared, a: Subject, b: Subject, *, other_batch: bool) -> Row 
     return Row(metric, first, second, metric.range_in(a), metric.range_in(b), verdict, cause)
 
 
-def _verdict(metric: Compared, first: float | None, second: float | None) -> str:
+def _verdict(metric: ComparedMetric, first: float | None, second: float | None) -> str:
     if first is None or second is None:
         return NEITHER
     if _same(first, second):
@@ -241,7 +241,7 @@ def _verdict(metric: Compared, first: float | None, second: float | None) -> str
     return BETTER if (second - first) * metric.figure.better > 0 else WORSE
 
 
-def _cause(metric: Compared, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
+def _cause(metric: ComparedMetric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
     costs = metric.cost(first), metric.cost(second)
     before, after = (metric.parts(subject, cost) for subject, cost in zip((a, b), costs, strict=True))
     rising = 1 if costs[1] > costs[0] else -1

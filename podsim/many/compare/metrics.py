@@ -29,7 +29,7 @@ Parts = Callable[[Subject, float], Mapping[Part, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedMetric:
     """A metric of a kind of result, as it is compared.
 
     Attributes:
@@ -96,33 +96,33 @@ def _of_memory(where: str, subject: Subject, _cost: float) -> Mapping[Part, floa
 
 _update, _prefill, _decode = (partial(_of_span, each) for each in (UPDATE, PREFILL, DECODE))
 _batch, _call = (partial(_of_span, each) for each in (BATCH, CALL))
-_MEMORY: Final = tuple(Compared(METRICS[each], partial(_of_memory, each)) for each in (IN_PROCESSOR, STREAMING))
-COMPARED: Final[Mapping[str, tuple[Compared, ...]]] = {
+_MEMORY: Final = tuple(ComparedMetric(METRICS[each], partial(_of_memory, each)) for each in (IN_PROCESSOR, STREAMING))
+COMPARED: Final[Mapping[str, tuple[ComparedMetric, ...]]] = {
     TRAINING: (
-        Compared(METRICS[metrics.THROUGHPUT], _update, per="sample"),
-        Compared(METRICS[metrics.UPDATE], _update, of_batch=True),
-        Compared(METRICS[metrics.TIME], _of_run),
-        *(Compared(METRICS[f"{metrics.PERCENTILES}.{share}"], _of_run) for share in ("p50", "p10", "p90")),
-        *(Compared(METRICS[name], _update) for name in ("mfu", "mfu_of_pod")),
+        ComparedMetric(METRICS[metrics.THROUGHPUT], _update, per="sample"),
+        ComparedMetric(METRICS[metrics.UPDATE], _update, of_batch=True),
+        ComparedMetric(METRICS[metrics.TIME], _of_run),
+        *(ComparedMetric(METRICS[f"{metrics.PERCENTILES}.{share}"], _of_run) for share in ("p50", "p10", "p90")),
+        *(ComparedMetric(METRICS[name], _update) for name in ("mfu", "mfu_of_pod")),
         *_MEMORY,
     ),
     GENERATION: (
-        Compared(METRICS[metrics.TOKENS], _decode, per="token"),
-        Compared(METRICS[metrics.STEPS], _decode, per="step"),
-        Compared(METRICS[metrics.OUTPUT_TOKEN], _decode),
-        Compared(METRICS[metrics.FIRST_TOKEN], _prefill),
-        Compared(METRICS[metrics.LATENCY], _of_answer),
+        ComparedMetric(METRICS[metrics.TOKENS], _decode, per="token"),
+        ComparedMetric(METRICS[metrics.STEPS], _decode, per="step"),
+        ComparedMetric(METRICS[metrics.OUTPUT_TOKEN], _decode),
+        ComparedMetric(METRICS[metrics.FIRST_TOKEN], _prefill),
+        ComparedMetric(METRICS[metrics.LATENCY], _of_answer),
         *_MEMORY,
     ),
     FORWARD: (
-        Compared(METRICS[metrics.THROUGHPUT], _call, per="sample"),
-        Compared(METRICS[metrics.BATCHES], _call, per="batch"),
-        Compared(METRICS[metrics.LATENCY], _batch),
-        *(Compared(METRICS[name], _call) for name in ("utilization", "utilization_of_pod")),
+        ComparedMetric(METRICS[metrics.THROUGHPUT], _call, per="sample"),
+        ComparedMetric(METRICS[metrics.BATCHES], _call, per="batch"),
+        ComparedMetric(METRICS[metrics.LATENCY], _batch),
+        *(ComparedMetric(METRICS[name], _call) for name in ("utilization", "utilization_of_pod")),
         *_MEMORY,
     ),
     SERVING: tuple(
-        Compared(METRICS[name], _of_nothing)
+        ComparedMetric(METRICS[name], _of_nothing)
         for name in (
             *(f"{wait}_{share}_s" for wait in metrics.WAITS for share in ("p50", "p95", "p99")),
             *(metrics.REQUESTS, metrics.SERVED_TOKENS, metrics.SATURATION),

@@ -11,7 +11,7 @@ from podsim import harmless
 from podsim.format import format_bytes, format_duration_s, format_significant
 from podsim.many.compare.comparison import Comparison
 from podsim.many.compare.difference import SAME, Cause, Difference, Differing, Row, Step, Waterfall
-from podsim.many.compare.metrics import DECODE, PREFILL, Compared
+from podsim.many.compare.metrics import DECODE, PREFILL, ComparedMetric
 from podsim.metrics import BYTES, LATENCY, PER_SECOND, SECONDS, SHARE
 from podsim.result.kinds import kind_of
 from podsim.show.table import WIDTH, Block, Cell, Cells, Column, Passage, Table, columns, to_markdown, to_text
@@ -189,7 +189,7 @@ def _texts(differing: Differing) -> list[str]:
 # In words
 
 
-def value_of(metric: Compared, value: float | None, precision: int) -> str:
+def value_of(metric: ComparedMetric, value: float | None, precision: int) -> str:
     """A metric with its unit."""
     return "not given" if value is None else _FORMATS[metric.figure.unit](value, precision)
 
@@ -243,6 +243,6 @@ def duration_of_ps(time_ps: int, precision: int) -> str:
     return format_duration_s(ps_to_seconds(time_ps), precision)
 
 
-def _name(cause: Cause, metric: Compared) -> str:
+def _name(cause: Cause, metric: ComparedMetric) -> str:
     label = kind_of(cause.kind).label
     return f"{label} of {cause.span}" if metric.figure.key == LATENCY and cause.span in (PREFILL, DECODE) else label

@@ -48,7 +48,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StudyAnswer:
     """The answer of a study.
 
     Attributes:
@@ -77,7 +77,7 @@ class Answer:
         return (*self.same, *_lines(self.warnings, "warning at {points}: ", "warnings"))
 
 
-def answer(swept: Swept, metric: str | None = None) -> Answer:
+def answer(swept: Swept, metric: str | None = None) -> StudyAnswer:
     """The answer of a study, from its table, which is read once and row by row.
 
     Args:
@@ -121,7 +121,7 @@ def answer(swept: Swept, metric: str | None = None) -> Answer:
     crossed = [axis for keys_of in axes if (axis := tuple(key for key in keys_of if key in keys))]
     same = list(_without_effect(compared or [], crossed, metric))[:_MOST_SAID] if metric else []
     ordered = [row for *_, row in sorted(best, key=lambda each: each[:2], reverse=True)]
-    return Answer(metric, keys, count, ordered, worst and worst[2], found["reasons"], found["warnings"], same)
+    return StudyAnswer(metric, keys, count, ordered, worst and worst[2], found["reasons"], found["warnings"], same)
 
 
 def _first_figure(row: Row, swept: Swept) -> str | None:
@@ -174,7 +174,7 @@ def _lines(said: Sequence[Said], begin: str, column: str) -> Iterator[str]:
         yield f"{left:,} more say something else: see the column `{column}` of the table"
 
 
-def place(answer: Answer, row: Row) -> str:
+def place(answer: StudyAnswer, row: Row) -> str:
     """Where a point stands: its values of the keys that vary."""
     return ", ".join(f"{words(key)} {_value(key, row.get(key))}" for key in answer.keys) or "the only point"
 
@@ -183,7 +183,7 @@ def _value(key: str, value: object) -> str:
     return "none" if value is None and key == VARIANT else short(value)
 
 
-def answer_tables(answer: Answer) -> Iterator[Block]:
+def answer_tables(answer: StudyAnswer) -> Iterator[Block]:
     """The best point, the worst and a few between them, then what to mind, and why points have no figures."""
     metric = answer.metric
     if metric is not None and answer.worst is not None:
@@ -204,7 +204,7 @@ def answer_tables(answer: Answer) -> Iterator[Block]:
         yield Passage(line, style="yellow")
 
 
-def _table(answer: Answer, metric: str) -> Table:
+def _table(answer: StudyAnswer, metric: str) -> Table:
     found = [*answer.best, *([] if answer.worst in answer.best or answer.worst is None else [answer.worst])]
     shown = quantity(metric, max(abs(row[metric]) for row in found))
     rows: list[Cells] = []

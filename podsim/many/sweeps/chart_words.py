@@ -23,7 +23,7 @@ _MOST_LISTED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class AxisFigure:
     """A figure on an axis.
 
     Attributes:
@@ -42,7 +42,7 @@ class Quantity:
         return f"{self.name} [{self.unit}]" if self.unit else self.name
 
 
-def quantity(metric: str, most: float) -> Quantity:
+def quantity(metric: str, most: float) -> AxisFigure:
     """How a figure is shown whose largest value is given.
 
     >>> quantity("time_to_train_s", 1200.0)
@@ -52,16 +52,16 @@ def quantity(metric: str, most: float) -> Quantity:
     """
     known = find_metric(metric)
     if known is None:
-        return Quantity(words(metric))
+        return AxisFigure(words(metric))
     if known.unit == PER_SECOND:
         large = most >= _THOUSANDS_FROM
         name = "rate" if known.label == known.counted else known.label
-        return Quantity(name, f"{'1,000 ' * large}{known.counted}/s", 1000.0 if large else 1.0)
+        return AxisFigure(name, f"{'1,000 ' * large}{known.counted}/s", 1000.0 if large else 1.0)
     if known.unit in (SECONDS, BYTES):
         choices = _TIMES if known.unit == SECONDS else _SIZES
         divisor, shown = next((size, text) for least, size, text in choices if most >= least)
-        return Quantity(known.label, shown, divisor)
-    return Quantity(known.label, known.unit if known.unit in (WATTS, JOULES) else "")
+        return AxisFigure(known.label, shown, divisor)
+    return AxisFigure(known.label, known.unit if known.unit in (WATTS, JOULES) else "")
 
 
 def told(metric: str, value: float) -> str:

@@ -13,7 +13,7 @@ from podsim.many.sweeps.measured import measured_points
 from podsim.many.sweeps.names import COLUMNS, POINT, SCENARIO, VARIANT
 from podsim.many.sweeps.rows import DONE, RowMaker
 from podsim.many.sweeps.run import Swept
-from podsim.many.sweeps.space import Space
+from podsim.many.sweeps.space import StudySpace
 from podsim.metrics import HEADLINES, metric_of
 from podsim.scenario.wording import known_here
 from podsim.show.chart import Axis, Chart, Key, Over, Sheet, Shown, Study, is_wide
@@ -68,7 +68,7 @@ def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
-def check_metric(space: Space, metric: str) -> None:
+def check_metric(space: StudySpace, metric: str) -> None:
     """Refuse a column that will not be there, before the whole study is simulated.
 
     Args:
@@ -89,7 +89,7 @@ def check_metric(space: Space, metric: str) -> None:
         raise no_column(metric, [name for name in known if any(row.get(name) is not None for row in rows)])
 
 
-def _first_done(space: Space, numbers: Iterable[int]) -> Row | None:
+def _first_done(space: StudySpace, numbers: Iterable[int]) -> Row | None:
     rows = map(RowMaker(space), (number for number in numbers if space.point(number)))
     return next((row for row in rows if row[STATUS] == DONE), None)
 
@@ -99,7 +99,7 @@ def _may_be_number(value: object) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
-def crossed_keys(space: Space, frame: DataFrame) -> list[str]:
+def crossed_keys(space: StudySpace, frame: DataFrame) -> list[str]:
     """Keys that vary on their own, one of each group of those that vary together."""
     follow = {key for group in space.study.zipped for key in group[1:]}
     given = (*space.study.keys, *space.study.names)
@@ -107,7 +107,7 @@ def crossed_keys(space: Space, frame: DataFrame) -> list[str]:
     return [key for key in keys if frame[key].nunique(dropna=False) > 1]
 
 
-def study_chart(space: Space, frame: DataFrame, figures: Sequence[str], notes: Sequence[str] = ()) -> Chart | None:
+def study_chart(space: StudySpace, frame: DataFrame, figures: Sequence[str], notes: Sequence[str] = ()) -> Chart | None:
     """Figures over the keys that vary; None where none does.
 
     Args:
@@ -182,7 +182,7 @@ def _drawn_over(keys: list[Key], count: int) -> tuple[Over, list[Key]]:
     return Over.PARALLEL, keys
 
 
-def _shown(space: Space, frame: DataFrame, key: Key, figure: str, over: Over) -> Shown:
+def _shown(space: StudySpace, frame: DataFrame, key: Key, figure: str, over: Over) -> Shown:
     """A figure of each point in the unit of its axis, and what was measured of it."""
     is_line = over is Over.LINES
     measured = list(measured_points(space.study.measured, figure)) if is_line else []

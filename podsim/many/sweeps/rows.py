@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
 from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.names import POINT, REASON
-from podsim.many.sweeps.space import Point, Space
+from podsim.many.sweeps.space import Point, StudySpace
 from podsim.metrics import FULLEST, METRICS
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
@@ -31,7 +31,7 @@ class RowMaker:
         space: The points.
     """
 
-    space: Space
+    space: StudySpace
     _loaded: dict[tuple[str, str | None], LoadedScenario] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, number: int) -> Row:

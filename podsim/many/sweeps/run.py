@@ -16,7 +16,7 @@ from podsim.errors import OutputError, Problem, SpecError
 from podsim.many.store import STATUS, Row, Store, Tell
 from podsim.many.sweeps.names import SCENARIO
 from podsim.many.sweeps.rows import DONE, RowMaker
-from podsim.many.sweeps.space import Space, read_study, space_of
+from podsim.many.sweeps.space import StudySpace, read_study, space_of
 from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, write_table
 from podsim.memo import files_held
 from podsim.result.files import check_outputs, check_writable, files_read
@@ -46,7 +46,7 @@ class Swept:
         simulated: Whether anything had to be; not if the table held the study already.
     """
 
-    space: Space
+    space: StudySpace
     output: Path
     count: int
     by_status: Mapping[str, int]
@@ -126,13 +126,13 @@ def sweep(
     return Swept(space, target, len(numbers), by_status, inputs)
 
 
-def _space(study: str | Path | Mapping[str, Any], scenario: str | None) -> Space:
+def _space(study: str | Path | Mapping[str, Any], scenario: str | None) -> StudySpace:
     if isinstance(study, Mapping):
         return space_of(Document(plain_data(study)), scenario=scenario)
     return read_study(study, scenario)
 
 
-def _check_runs(space: Space, numbers: Sequence[int]) -> None:
+def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
     """Refuse a study of which no point is let through, or none of the first can be loaded."""
     if not numbers:
         what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))
@@ -165,14 +165,14 @@ def _place(where: str, document: Document) -> str:
     return found or where
 
 
-def _inputs(space: Space) -> tuple[tuple[str, str], ...]:
+def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
     """Every file that the scenarios of a study read."""
     names = next(axis for axis in space.axes if SCENARIO in axis.keys)
     found = (load_scenario(str(values[0])).inputs for values in names.values)
     return tuple(dict.fromkeys(each for inputs in found for each in inputs))
 
 
-def _fingerprint(space: Space, inputs: Iterable[tuple[str, str]]) -> str:
+def _fingerprint(space: StudySpace, inputs: Iterable[tuple[str, str]]) -> str:
     """Of all that rows depend on: the study, the files it reads, and the code that simulates."""
     study = space.study.model_dump_json().encode()
     return digest([simulator().encode(), study, *(f"{path} {sha}".encode() for path, sha in inputs)])

@@ -51,7 +51,7 @@ def _written(value: Value) -> str:
 
 
 @dataclass(frozen=True)
-class Space:
+class StudySpace:
     """The points of a study.
 
     Attributes:
@@ -144,7 +144,7 @@ class Space:
         return (each for each in found if each is not None)
 
 
-def read_study(path: str | Path, scenario: str | None = None) -> Space:
+def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
     """Read a study file, or a shipped study by its name.
 
     Args:
@@ -158,7 +158,7 @@ def read_study(path: str | Path, scenario: str | None = None) -> Space:
     return space_of(read_yaml(place, display_path(place)), place.parent, scenario)
 
 
-def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> Space:
+def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> StudySpace:
     """The points of a study that has been read.
 
     Args:
@@ -183,7 +183,7 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
     if problems:
         raise SpecError(problems)
     try:
-        space = Space(study, (*_scenarios(study, folder, document), *axes_of(study)), folder, document)
+        space = StudySpace(study, (*_scenarios(study, folder, document), *axes_of(study)), folder, document)
     except AxisError as error:
         key = ".".join(map(str, error.path))
         raise SpecError([Problem(document.where(error.path), key, str(error), error.do)]) from None

@@ -7,7 +7,7 @@ from typing import Final
 
 from podsim.models.block import Block, Parameter
 from podsim.models.convnet.features import Features, check_groups
-from podsim.models.convnet.layers import Activate, Chain, Convolution, Dense, Layer
+from podsim.models.convnet.layers import Activate, Convolution, Dense, Layer, LayerChain
 from podsim.models.convnet.norm import Norm
 from podsim.models.convnet.pooling import GlobalAverage
 from podsim.models.layers import Formats, GraphBuilder, softmax
@@ -55,7 +55,7 @@ def conv_norm(
     return (*layers, Activate(f"{name}/{activation}", conv.out, "swish" if activation == "swish" else "relu"))
 
 
-def chain_block(name: str, source: Features, chain: Chain, formats: Formats) -> Block:
+def chain_block(name: str, source: Features, chain: LayerChain, formats: Formats) -> Block:
     """A block without a way around it."""
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
     chain.forward(forward, "@input")
@@ -66,7 +66,7 @@ def chain_block(name: str, source: Features, chain: Chain, formats: Formats) -> 
 
 
 def residual_block(
-    name: str, source: Features, main: Chain, shortcut: Chain, formats: Formats, *, activation: str = ""
+    name: str, source: Features, main: LayerChain, shortcut: LayerChain, formats: Formats, *, activation: str = ""
 ) -> Block:
     """A block whose result is the sum of two ways; the shortcut may be empty."""
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
@@ -80,14 +80,14 @@ def residual_block(
     grads = (main.backward(backward, gradient), shortcut.backward(backward, gradient))
     backward.elementwise("add", source.shape, grads, name="residual")
     kept = main.kept_elements + shortcut.kept_elements + out.element_count
-    both = Chain(main.layers + shortcut.layers)
+    both = LayerChain(main.layers + shortcut.layers)
     return _block(name, source, both, forward, backward, kept, out)
 
 
 def _block(
     name: str,
     source: Features,
-    layers: Chain,
+    layers: LayerChain,
     forward: GraphBuilder,
     backward: GraphBuilder,
     kept: int,
@@ -106,7 +106,7 @@ def _block(
 def classifier_block(name: str, layers: tuple[Layer, ...], source: Features, classes: int, formats: Formats) -> Block:
     """Mean over positions, one dense layer, cross entropy with smoothed labels."""
     average = GlobalAverage("average", layers[-1].out if layers else source)
-    chain = Chain((*layers, average, Dense("classifier", average.out, classes)))
+    chain = LayerChain((*layers, average, Dense("classifier", average.out, classes)))
     forward, backward = formats.builder(name), formats.builder(f"{name}_backward")
     logits = chain.forward(forward, "@input")
     shape = (source.batch, classes)
@@ -141,11 +141,11 @@ class SqueezeExcite:
         return self.source
 
     @property
-    def _gate(self) -> Chain:
+    def _gate(self) -> LayerChain:
         average = GlobalAverage(f"{self.name}/average", self.source)
         squeeze = Dense(f"{self.name}/squeeze", average.out, self.squeezed)
         swish = Activate(f"{self.name}/swish", squeeze.out, "swish")
-        return Chain((average, squeeze, swish, Dense(f"{self.name}/excite", swish.out, self.source.channels)))
+        return LayerChain((average, squeeze, swish, Dense(f"{self.name}/excite", swish.out, self.source.channels)))
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from podsim.models.block import Block
 from podsim.models.convnet.blocks import chain_block
 from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Activate, Chain, Convolution, Dense, Layer
+from podsim.models.convnet.layers import Activate, Convolution, Dense, Layer, LayerChain
 from podsim.models.convnet.pooling import Pooling
 from podsim.models.convnet.stem import image
 from podsim.models.layers import HALF, Formats
@@ -51,13 +51,13 @@ def conductivity_cnn(shape: ConductivityShape, batch: int, formats: Formats = HA
     blocks = []
     for number, channels in enumerate(shape.channels, start=1):
         conv = Convolution("conv", features, channels, _WINDOW, needs_input_gradient=number > 1, result_is_read=False)
-        chain = Chain((conv, Activate("relu", conv.out), Pooling("pool", conv.out, _POOL, _POOL)))
+        chain = LayerChain((conv, Activate("relu", conv.out), Pooling("pool", conv.out, _POOL, _POOL)))
         blocks.append(chain_block(f"conv{number}", features, chain, formats))
         features = chain.out
-    return (*blocks, _head(features, Chain(_dense(shape, features)), formats))
+    return (*blocks, _head(features, LayerChain(_dense(shape, features)), formats))
 
 
-def _head(source: Features, chain: Chain, formats: Formats) -> Block:
+def _head(source: Features, chain: LayerChain, formats: Formats) -> Block:
     """The dense layers and a squared error, whose few operations per image count as supersteps do."""
     block = chain_block("head", source, chain, formats)
     loss, gradient = formats.builder("loss"), formats.builder("loss_backward")

@@ -20,7 +20,7 @@ from podsim.models.convnet.blocks import (
     residual_block,
 )
 from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Chain, Layer
+from podsim.models.convnet.layers import Layer, LayerChain
 from podsim.models.convnet.stem import image, stem_block
 from podsim.models.layers import HALF, Formats
 
@@ -94,10 +94,10 @@ def efficientnet(shape: EfficientNetShape, batch: int, formats: Formats = HALF) 
         for unit in range(shape.repeats(count)):
             stride = first_stride if unit == 0 else 1
             ratio = shape.expand_ratio if expands else 1
-            main = Chain(tuple(_unit(shape, features, shape.channels(base), ratio, stride, window)))
+            main = LayerChain(tuple(_unit(shape, features, shape.channels(base), ratio, stride, window)))
             name = f"block{stage}{chr(ord('a') + unit)}"
             if main.out == features:
-                blocks.append(residual_block(name, features, main, Chain(), formats))
+                blocks.append(residual_block(name, features, main, LayerChain(), formats))
             else:
                 blocks.append(chain_block(name, features, main, formats))
             features = main.out

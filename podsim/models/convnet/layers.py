@@ -210,7 +210,7 @@ class Dense:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class LayerChain:
     """Layers one after the other.
 
     Attributes:

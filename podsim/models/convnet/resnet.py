@@ -18,7 +18,7 @@ from podsim.models.convnet.blocks import (
     residual_block,
 )
 from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Chain, Layer
+from podsim.models.convnet.layers import Layer, LayerChain
 from podsim.models.convnet.pooling import Pooling
 from podsim.models.convnet.stem import image, stem_block
 from podsim.models.layers import HALF, Formats
@@ -70,10 +70,10 @@ def resnet(shape: ResNetShape, batch: int, formats: Formats = HALF) -> tuple[Blo
     for stage, count in enumerate(_UNITS[shape.depth], start=1):
         for unit in range(1, count + 1):
             stride = 2 if unit == 1 and stage > 1 else 1
-            main = Chain(tuple(_unit(shape, features, _WIDTH << stage - 1, stride)))
-            shortcut = Chain()
+            main = LayerChain(tuple(_unit(shape, features, _WIDTH << stage - 1, stride)))
+            shortcut = LayerChain()
             if stride > 1 or main.out.channels != features.channels:
-                shortcut = Chain(conv_norm("shortcut", features, main.out.channels, 1, shape.norm, stride=stride))
+                shortcut = LayerChain(conv_norm("shortcut", features, main.out.channels, 1, shape.norm, stride=stride))
             name = f"stage{stage}/unit{unit}"
             blocks.append(residual_block(name, features, main, shortcut, formats, activation="relu"))
             features = main.out

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from podsim.models.block import Block
 from podsim.models.convnet.blocks import NormStyle
 from podsim.models.convnet.features import Features
-from podsim.models.convnet.layers import Activate, Chain, Convolution, Layer
+from podsim.models.convnet.layers import Activate, Convolution, Layer, LayerChain
 from podsim.models.layers import Formats
 
 _COLOURS = 3
@@ -35,7 +35,7 @@ def stem_block(
     source.check_window("conv", window)
     conv = Convolution("conv", source, channels, window, 2, needs_input_gradient=False)
     behind = Activate(activation, conv.out, "swish" if activation == "swish" else "relu")
-    chain = Chain((conv, norm.after("norm", conv.out), behind, *more(conv.out)))
+    chain = LayerChain((conv, norm.after("norm", conv.out), behind, *more(conv.out)))
     forward, backward = formats.builder("stem"), formats.builder("stem_backward")
     images = forward.elementwise("cast", source.shape, ("@images",))
     for name in ("shift", "scale"):

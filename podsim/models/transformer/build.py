@@ -11,7 +11,7 @@ from podsim.models.transformer.feed_forward import feed_forward
 from podsim.models.transformer.shape import LayerShape
 
 
-class Chain(TypedDict):
+class RunOrder(TypedDict):
     """The part of a workload that says what runs in which order."""
 
     blocks: Mapping[str, Block]
@@ -19,7 +19,7 @@ class Chain(TypedDict):
     layers: Mapping[str, tuple[str, ...]]
 
 
-def layered(layer: LayerShape, embedding: Block, head: Block) -> Chain:
+def layered(layer: LayerShape, embedding: Block, head: Block) -> RunOrder:
     """Embedding, layers of attention and feed-forward block, head."""
     blocks = (embedding, attention(Attention(layer)), feed_forward(layer), head)
     names = (blocks[1].name, blocks[2].name)

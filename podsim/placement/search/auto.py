@@ -15,7 +15,7 @@ from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slo
 from podsim.placement.search.decoder import choose_decoder
 from podsim.placement.search.families import keys
 from podsim.placement.search.search import Found, Search, nearest_miss
-from podsim.placement.search.space import Space
+from podsim.placement.search.space import LayoutSpace
 from podsim.program.compile import compile_program, passes_one_by_one
 from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario
 from podsim.scenario.wording import counted
@@ -98,7 +98,7 @@ def _words(group: Layout) -> str:
     return f"{counted(group.ipus_per_replica, 'IPU')} per replica"
 
 
-def _undivided(space: Space) -> NoPlanError:
+def _undivided(space: LayoutSpace) -> NoPlanError:
     names = ("micro_batch_size", "replication_factor", "ipus_per_replica")
     pins = [f"{name} {getattr(space.auto, name)}" for name in names if getattr(space.auto, name)]
     what = f"batch_size {space.batch_size} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")

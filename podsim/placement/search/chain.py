@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.models import Workload
-from podsim.placement.alive import Needs, Task, needs
+from podsim.placement.alive import LiveOp, Needs, needs
 from podsim.placement.cuts import Segment, kept_elements
-from podsim.placement.layout import ON_CHIP, Job
+from podsim.placement.layout import ON_CHIP, PlanInput
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.stage_cost import BlockCost, block_cost, state_bytes
 from podsim.tiles.model import CostModel
@@ -96,7 +96,7 @@ def _best(parts: Sequence[Costs], ends: Costs, join: Any) -> Split | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class CostedChain:
     """Blocks in order, costed for several shares of memory for temporaries.
 
     Attributes:
@@ -137,7 +137,7 @@ class Chain:
         """What is kept of that for the backward pass. [B]"""
         return self.per_block(self.workload.input_elements) * self.workload.stash_bytes
 
-    def held_bytes(self, job: Job) -> Costs:
+    def held_bytes(self, job: PlanInput) -> Costs:
         """Weights, accumulators and optimizer state on chip of every range of blocks. [B]"""
         one = job.precision.weight_bytes(1) + job.precision.accumulator_bytes
 
@@ -171,7 +171,7 @@ def ranges(values: Costs) -> Costs:
     return np.asarray(total[..., None, :] - total[..., :, None])
 
 
-def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float]) -> Chain:
+def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float]) -> CostedChain:
     """Cost every block with every share of memory.
 
     A share that the fastest plans do not use up costs what the next larger one does, and is left out.
@@ -183,7 +183,7 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
             continue
         costed.append((proportion, {name: block_cost(name, workload, model, proportion) for name in workload.blocks}))
     costed.reverse()
-    return Chain(
+    return CostedChain(
         workload=workload,
         proportions=tuple(proportion for proportion, _ in costed),
         forward=np.array([[costs[name].forward_account.cycles for name in workload.order] for _, costs in costed]),
@@ -192,14 +192,14 @@ def chain_of(workload: Workload, model: CostModel, proportions: Sequence[float])
     )
 
 
-def bare_chain(workload: Workload) -> Chain:
+def bare_chain(workload: Workload) -> CostedChain:
     """Blocks whose operations take no time and need no temporaries."""
     nothing = np.zeros((1, len(workload.order)))
     bare = {
-        name: needs(workload, name, *([Task(op) for op in ops] for ops in (block.forward, block.backward)))
+        name: needs(workload, name, *([LiveOp(op) for op in ops] for ops in (block.forward, block.backward)))
         for name, block in workload.blocks.items()
     }
-    return Chain(workload, (1.0,), nothing, nothing, (bare,))
+    return CostedChain(workload, (1.0,), nothing, nothing, (bare,))
 
 
 def _largest(costs: dict[str, BlockCost]) -> int:
@@ -238,7 +238,7 @@ def partition_of(segments_of: SegmentsOf, size: int) -> Partition:
 class Slices:
     """Parts whose segments are given."""
 
-    def __init__(self, chain: Chain, segments_of: SegmentsOf, *, recompute: bool, recompute_last: bool) -> None:
+    def __init__(self, chain: CostedChain, segments_of: SegmentsOf, *, recompute: bool, recompute_last: bool) -> None:
         """Keep the chain; everything is found when it is asked for."""
         self.chain, self._segments_of = chain, segments_of
         self._recompute, self._recompute_last = recompute, recompute_last

@@ -14,7 +14,7 @@ import numpy as np
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.placement.cuts import Segment, layer_segments
 from podsim.placement.layout import Layout
-from podsim.placement.search.chain import Chain, Costs, SegmentsOf, Slices
+from podsim.placement.search.chain import CostedChain, Costs, SegmentsOf, Slices
 from podsim.scenario import TrainingScenario
 from podsim.scenario.convnet_training import AutoImageSpec, ImageParallelismSpec
 from podsim.scenario.quantity import Sourced
@@ -136,7 +136,7 @@ class TransformerFamily:
     auto: AutoTextSpec
     recomputation = "layer"
 
-    def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
+    def slices(self, chain: CostedChain, *, recompute: bool, recompute_last: bool) -> Slices:
         """Memory and cycles of every part of the model."""
         return Slices(
             chain, _segments_of(chain.order, chain.workload.units), recompute=recompute, recompute_last=recompute_last
@@ -176,7 +176,7 @@ class ConvnetFamily:
     auto: AutoImageSpec
     recomputation = "segment"
 
-    def slices(self, chain: Chain, *, recompute: bool, recompute_last: bool) -> Slices:
+    def slices(self, chain: CostedChain, *, recompute: bool, recompute_last: bool) -> Slices:
         """Memory and cycles of every part of the network."""
         make = CheckpointedSlices if recompute else Slices
         return make(

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from podsim.placement.cuts import Cuts, stash_depth
-from podsim.placement.layout import Job, Layout
+from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 from podsim.scenario.hardware import System
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class CutChain:
     """A chain that has been cut.
 
     Attributes:
@@ -53,12 +53,12 @@ class Prices:
     allowed: Sequence[Sequence[int]]
     pinned: Sequence[float]
 
-    def fastest(self) -> Pipeline | None:
+    def fastest(self) -> CutChain | None:
         """The division with the least longest stage among those that fit, or None."""
         priced = [np.where(used <= self.capacity_bytes, cycles, np.inf) for cycles, used in self._by_part()]
         return self._pipeline(priced, most_even(*self._least(priced)))
 
-    def leanest(self) -> Pipeline | None:
+    def leanest(self) -> CutChain | None:
         """The division whose fullest IPU needs least memory, whether or not it fits."""
         priced = [np.where(np.isfinite(used), used, np.inf) for _, used in self._by_part()]
         return self._pipeline(priced, least_maximum(*self._least(priced)))
@@ -77,7 +77,7 @@ class Prices:
         least = [costs[list(self.allowed[ipu])].min(axis=0) for ipu, costs in zip(self._ipus, priced, strict=True)]
         return least[:-1], least[-1]
 
-    def _pipeline(self, priced: Sequence[Costs], split: Split | None) -> Pipeline | None:
+    def _pipeline(self, priced: Sequence[Costs], split: Split | None) -> CutChain | None:
         if split is None:
             return None
         cuts, size = split.cuts, self.slices.size
@@ -90,7 +90,7 @@ class Prices:
         proportions = tuple(self.pinned) or tuple(self.slices.chain.proportions[share] for share in shares)
         groups = tuple(range(ipu, ipu + 1) for ipu in ipus)
         made = Cuts(tuple(stages[:-1]), groups, self._checkpoints(stages, shares))
-        return Pipeline(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
+        return CutChain(replace(self.layout, cuts=made, available_memory_proportion=proportions), split.cost)
 
     def _checkpoints(self, stages: Sequence[int], shares: Sequence[int]) -> tuple[int, ...] | None:
         """Where segments start inside stages; None where they are layers."""
@@ -104,7 +104,7 @@ class Prices:
         return tuple(chosen)
 
 
-def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
+def price(slices: Slices, job: PlanInput, pinned: Sequence[float] = ()) -> Prices:
     """Price every stage of a layout.
 
     Args:

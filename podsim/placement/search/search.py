@@ -19,9 +19,9 @@ from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
-from podsim.placement.search.chain import Chain, Slices, bare_chain, chain_of
+from podsim.placement.search.chain import CostedChain, Slices, bare_chain, chain_of
 from podsim.placement.search.prices import Prices, price
-from podsim.placement.search.space import Space
+from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
@@ -160,7 +160,7 @@ class Search:
             tight: Whether operations get hardly any memory for temporaries.
         """
         workload_of = training_job(spec).workload_of
-        self.space = Space(loaded, spec, workload_of(1), pinned=pinned)
+        self.space = LayoutSpace(loaded, spec, workload_of(1), pinned=pinned)
         whole = training_job(self.space.whole(), workload_of)
         # What fits only with hardly any temporaries is not to be refused for the sake of a margin.
         margin = spec.memory.reserve if tight or spec.memory.reserve is not None else whole.software.memory_reserve
@@ -291,18 +291,18 @@ class Search:
         pinned = () if bare else self.space.proportion_per_ipu
         return price(slices, replace(self._job, layout=setting), pinned)
 
-    def _make_chain(self, micro_batch_size: int) -> Chain:
+    def _make_chain(self, micro_batch_size: int) -> CostedChain:
         return self._chain_of(micro_batch_size, self._proportions)
 
-    def _make_roomy_chain(self, micro_batch_size: int) -> Chain:
+    def _make_roomy_chain(self, micro_batch_size: int) -> CostedChain:
         return self._chain_of(micro_batch_size, (max(self._proportions),))
 
-    def _chain_of(self, micro_batch_size: int, proportions: tuple[float, ...]) -> Chain:
+    def _chain_of(self, micro_batch_size: int, proportions: tuple[float, ...]) -> CostedChain:
         """The same chain in every search with these costs, whatever pod they are of."""
         workload = self._job.workload_of(micro_batch_size)
         return self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
 
-    def _bare_chain(self, micro_batch_size: int) -> Chain:
+    def _bare_chain(self, micro_batch_size: int) -> CostedChain:
         workload = self._job.workload_of(micro_batch_size)
         return self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
 

@@ -47,7 +47,7 @@ _MOST_SAMPLES = 1024
 _HARDLY_FEWER = 0.9
 
 
-class Space:
+class LayoutSpace:
     """Layouts of one scenario without their cuts.
 
     Attributes:

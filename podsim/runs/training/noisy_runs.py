@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class RunSeries:
     """What all runs have in common.
 
     Attributes:
@@ -88,7 +88,7 @@ def job_of(
     *,
     explicit: bool = False,
     engine: Engine = "auto",
-) -> Job:
+) -> RunSeries:
     """Prepare runs.
 
     Args:
@@ -110,10 +110,10 @@ def job_of(
     machines = machines_of(plan)
     call = NoisyCall(noise, seconds_to_ps(call_s(plan)), layout.updates_per_session_call, machines, apart=explicit)
     program = compile_noisy(plan, call.works, explicit=explicit)
-    return Job(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
+    return RunSeries(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
 
 
-def run_updates(job: Job, number: int) -> Updates:
+def run_updates(job: RunSeries, number: int) -> Updates:
     """The weight updates of one run.
 
     Args:
@@ -144,7 +144,9 @@ def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
     return np.random.default_rng((seed, number, purpose))
 
 
-def all_runs(job: Job, count: int, event_count: int, follow: Follow = unseen, processes: int = 0) -> list[Updates]:
+def all_runs(
+    job: RunSeries, count: int, event_count: int, follow: Follow = unseen, processes: int = 0
+) -> list[Updates]:
     """The weight updates of all runs, in order.
 
     Args:

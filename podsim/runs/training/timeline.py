@@ -10,7 +10,7 @@ from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunPart:
     """A part of a run.
 
     Attributes:
@@ -26,37 +26,37 @@ class Part:
     epoch: int = 0
 
 
-def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[Part]:
+def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[RunPart]:
     """Set-up, then training up to each evaluation's mark, and each evaluation; their times add up to the run's."""
-    yield Part("setup", run.setup_s, 0)
+    yield RunPart("setup", run.setup_s, 0)
     done = 0
     for mark in range(1, run.evaluation_count + 1):
         reached = math.ceil(mark * (schedule.evaluation_every_samples or 0) / schedule.samples_per_update)
-        yield Part("training", (reached - done) * schedule.update_s, reached)
-        yield Part("evaluation", schedule.evaluation_s, reached)
+        yield RunPart("training", (reached - done) * schedule.update_s, reached)
+        yield RunPart("evaluation", schedule.evaluation_s, reached)
         done = reached
     if run.update_count > done:
-        yield Part("training", (run.update_count - done) * schedule.update_s, run.update_count)
+        yield RunPart("training", (run.update_count - done) * schedule.update_s, run.update_count)
 
 
-def parts_of_epochs(run: EpochRun) -> Iterator[Part]:
+def parts_of_epochs(run: EpochRun) -> Iterator[RunPart]:
     """Set-up, epochs with their checkpoints, and the validation of each; their times add up to the run's.
 
     The last epoch has a checkpoint, so that the first may not. Source: [mlperf_logs].
     """
-    yield Part("setup", run.setup_s, 0)
+    yield RunPart("setup", run.setup_s, 0)
     saved, done = _saved_epochs(run), 0
     for epoch in range(1, epochs_of(run) + 1):
         reached = run.updates_after(epoch)
-        yield Part("training", (reached - done) * run.update_s, reached, epoch)
+        yield RunPart("training", (reached - done) * run.update_s, reached, epoch)
         if epoch in saved:
-            yield Part("checkpoint", run.checkpoint_s, reached, epoch)
+            yield RunPart("checkpoint", run.checkpoint_s, reached, epoch)
         done = reached
     if not run.breakdown["evaluation"]:
         return
     for index, epoch in enumerate(saved):
-        yield Part("load", run.restore_s if index else run.validation_setup_s, done, epoch)
-        yield Part("evaluation", run.evaluation_s, done, epoch)
+        yield RunPart("load", run.restore_s if index else run.validation_setup_s, done, epoch)
+        yield RunPart("evaluation", run.evaluation_s, done, epoch)
 
 
 def epochs_of(run: EpochRun) -> int:

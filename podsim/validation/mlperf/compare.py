@@ -17,7 +17,7 @@ from podsim.result.reference_data import PADDLE, rows, scenario_name
 from podsim.result.result import RunResult
 from podsim.runs import simulate
 from podsim.runs.training.outcome import EpochRun, mlperf_score, run_of_updates, runs_to_convergence
-from podsim.runs.training.timeline import Part, parts_of_epochs, parts_of_samples
+from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.scenario import Activity, LoadedScenario, TrainingScenario, load_scenario
 from podsim.validation.mlperf.benchmark import batch_size, nominal_batch, nominal_sequences_per_pack, section
 from podsim.validation.mlperf.logged import Logged, logged, read_log
@@ -200,7 +200,7 @@ def _check_batch(run: Logged, result: RunResult) -> None:
     raise PodsimError(what, where=run.name, do=cure)
 
 
-def _predicted(run: Logged, result: RunResult) -> tuple[Part, ...]:
+def _predicted(run: Logged, result: RunResult) -> tuple[RunPart, ...]:
     """The predicted run, as long as the logged one."""
     outcome = result.outcome
     if outcome is None or not outcome.runs:
@@ -233,7 +233,7 @@ def _counted(run: Logged, samples_per_update: float, predicted: int) -> int | No
     return counted if predicted / 2 <= counted <= predicted * 2 else None
 
 
-def _phases(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
+def _phases(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
     yield LoggedPhase("initialisation", run.init_s, None)
     yield LoggedPhase("set-up", run.setup_s, sum(_times_s(parts, "setup")))
     training = _training(parts)
@@ -250,7 +250,7 @@ def _phases(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
     yield LoggedPhase("between phases", run.other_s, 0.0)
 
 
-def _validation(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
+def _validation(run: Logged, parts: Sequence[RunPart]) -> Iterator[LoggedPhase]:
     """The first evaluation together with its set-up, since it loads the program; then load and evaluation in turn."""
     sides = ((run.load_s, run.evaluation_s), (_times_s(parts, "load"), _times_s(parts, "evaluation")))
     first = [loads[0] + evaluations[0] if loads and evaluations else None for loads, evaluations in sides]
@@ -261,7 +261,7 @@ def _validation(run: Logged, parts: Sequence[Part]) -> Iterator[LoggedPhase]:
         yield from _at(index, "evaluation", evaluation_s, predicted_s)
 
 
-def _training(parts: Sequence[Part]) -> list[float]:
+def _training(parts: Sequence[RunPart]) -> list[float]:
     """Time of each block or epoch; a checkpoint is part of its epoch. [s]"""
     times: list[float] = []
     for part in parts:
@@ -279,7 +279,7 @@ def _at(index: int, name: str, logged_s: Sequence[float], predicted_s: Sequence[
         yield LoggedPhase(f"{name} {index + 1}", *pair)
 
 
-def _totals(run: Logged, parts: Sequence[Part], counted: int, updates: int) -> Iterator[LoggedPhase]:
+def _totals(run: Logged, parts: Sequence[RunPart], counted: int, updates: int) -> Iterator[LoggedPhase]:
     """The time of training over its weight updates, checkpoints included, and the whole run."""
     yield LoggedPhase(UPDATE, sum(run.training_s) / counted, sum(_training(parts)) / updates)
     total_s = sum(part.time_s for part in parts)
@@ -292,7 +292,7 @@ def _ends_late(run: Logged) -> bool:
     return run.after_s > run.total_s / _PERCENT
 
 
-def _times_s(parts: Sequence[Part], kind: str) -> list[float]:
+def _times_s(parts: Sequence[RunPart], kind: str) -> list[float]:
     return [part.time_s for part in parts if part.kind == kind]
 
 

@@ -20,7 +20,7 @@ from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
 from podsim.runs.training import TrainingOutcome
 from podsim.runs.training.outcome import EpochRun, mlperf_score
-from podsim.runs.training.timeline import Part, parts_of_epochs, parts_of_samples
+from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
 from podsim.validation.mlperf.events import Event
 from podsim.validation.mlperf.folder import write_folder
@@ -87,7 +87,7 @@ def write_result_files(
     return ResultFiles(write_folder(Path(folder), texts), tuple(_notes(submission, logs)))
 
 
-def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[Part, ...]]:
+def _timelines(result: RunResult, benchmark: Benchmark) -> Iterator[tuple[RunPart, ...]]:
     """The first runs that the time to train is made of, part by part; again from the first if there are too few."""
     outcome = _converging(result, benchmark)
     for run in islice(cycle(outcome.runs), benchmark.run_count):
@@ -306,7 +306,7 @@ _MS_PER_S: Final = 1000
 class _Placed:
     """A part of a run with the times at which it begins and ends. [ms]"""
 
-    part: Part
+    part: RunPart
     start_ms: int
     stop_ms: int
 
@@ -323,7 +323,7 @@ class RunLog:
     """
 
     benchmark: Benchmark
-    parts: Sequence[Part]
+    parts: Sequence[RunPart]
     samples_per_update: float
     start_ms: int
 
