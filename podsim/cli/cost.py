@@ -86,7 +86,7 @@ class SumFormat(StrEnum):
     FP32 = "fp32"
 
 
-class Over(StrEnum):
+class JoinedTiles(StrEnum):
     """What takes part in a collective."""
 
     TILES = "tiles"
@@ -212,7 +212,7 @@ def _add_collective(name: Collective, meaning: str) -> None:
         ipus: _Ipus = 1,
         tiles: Annotated[int | None, typer.Option(help="Tiles of each chip; all if left out.")] = None,
         over: Annotated[
-            Over | None, typer.Option(help="All tiles with all, or with those of their number on other chips.")
+            JoinedTiles | None, typer.Option(help="All tiles with all, or with those of their number on other chips.")
         ] = None,
         dtype: Annotated[SumFormat, typer.Option(help="Format of what is summed.")] = SumFormat.FP32,
         system: _System = "ipu_pod16",
@@ -248,11 +248,11 @@ def _bytes(text: str) -> int:
         raise PodsimError(str(error), where="--bytes", do="write for example `4` or `40 kB`") from None
 
 
-class _Costed(Protocol):
+class _CostedThing(Protocol):
     def to_dict(self) -> dict[str, object]: ...
     def to_text(self) -> str: ...
 
 
-def _show(found: _Costed, output_format: Format, *, as_json: bool) -> None:
+def _show(found: _CostedThing, output_format: Format, *, as_json: bool) -> None:
     as_json = as_json or output_format is Format.JSON
     echo(json.dumps(found.to_dict(), indent=2) + "\n" if as_json else found.to_text(), as_json)

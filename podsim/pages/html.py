@@ -18,7 +18,7 @@ from typing import Final
 from podsim.harmless import html
 from podsim.pages.library import script
 from podsim.pages.parts import Block, Folded, Page, Section, Tile
-from podsim.show.chart import Chart, Fill, Stretch, Timeline
+from podsim.show.chart import Chart, Fill, TimelineChart, TimelineStretch
 from podsim.show.table import Passage, Table, linked, to_html
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 
@@ -124,7 +124,7 @@ def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
 
 def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
     name, choices = f"chart-{number}", choices_of(chart)
-    stretches = chart.drawn.stretches if isinstance(chart.drawn, Timeline) else ()
+    stretches = chart.drawn.stretches if isinstance(chart.drawn, TimelineChart) else ()
     zoom = ' data-zoom="yes"' if stretches else ""
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
     yield f'<figcaption><h3 id="{name}-title">{html(chart.title)}</h3></figcaption>'
@@ -149,7 +149,7 @@ def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
     yield "</figure>"
 
 
-def _zoom(stretches: Sequence[Stretch]) -> str:
+def _zoom(stretches: Sequence[TimelineStretch]) -> str:
     parts = "".join(
         f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">'
         f"{html(each.title.partition(':')[0])}</button>"

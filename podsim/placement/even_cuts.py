@@ -16,7 +16,7 @@ _HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class UncutPart:
     """A part of the chain that is not cut.
 
     Attributes:
@@ -42,9 +42,9 @@ def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
         raise NoPlanError(what, do=f"use at most {1 << len(workload.order).bit_length() - 1} pipeline stages")
     costs = {name: block_cost(name, workload, model, proportion) for name in workload.blocks}
 
-    def piece(name: str) -> Piece:
+    def piece(name: str) -> UncutPart:
         stored_bytes, cost = job.precision.stored_bytes(workload.blocks[name].parameters), costs[name]
-        return Piece(cost.forward_account.cycles, stored_bytes, cost.needs.forward.byte_count)
+        return UncutPart(cost.forward_account.cycles, stored_bytes, cost.needs.forward.byte_count)
 
     pieces = [piece(name) for name in workload.order]
     held_free = round(job.layout.reserve * model.ipu.memory_bytes)
@@ -52,7 +52,7 @@ def cuts_of_even_time(job: PlanInput, model: CostModel) -> Cuts:
     return cuts_at((0, *even_cuts(pieces, count, room_bytes)), len(pieces))
 
 
-def even_cuts(pieces: Sequence[Piece], stage_count: int, room_bytes: int) -> tuple[int, ...]:
+def even_cuts(pieces: Sequence[UncutPart], stage_count: int, room_bytes: int) -> tuple[int, ...]:
     """Places before which the chain is cut, so that the longest stage is as short as can be.
 
     If no cuts keep every stage within the room, it is the memory that is evened out.
@@ -87,7 +87,7 @@ def _least(cuts_within: Callable[[float], list[int] | None], most: float) -> lis
     return found
 
 
-def _cut(pieces: Sequence[Piece], stage_count: int, cycles: float, room_bytes: float) -> list[int] | None:
+def _cut(pieces: Sequence[UncutPart], stage_count: int, cycles: float, room_bytes: float) -> list[int] | None:
     """Fill stage after stage up to the limits; None if more stages would be needed."""
     cuts: list[int] = []
     time, kept, running = 0.0, 0, 0

@@ -80,7 +80,7 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ScatterTable:
     """What left-out errors say.
 
     Attributes:
@@ -217,12 +217,12 @@ def scatter_of(spec: Scenario) -> Scatter:
 
 
 @lru_cache
-def table() -> Table:
+def table() -> ScatterTable:
     """What ships."""
     return table_of(json.loads(data_file(FILE).read_text(encoding="utf-8"))["table"])
 
 
-def table_of(plain: Mapping[str, Any]) -> Table:
+def table_of(plain: Mapping[str, Any]) -> ScatterTable:
     """A table from plain data.
 
     Args:
@@ -237,10 +237,10 @@ def table_of(plain: Mapping[str, Any]) -> Table:
         )
         for activity, each in plain["covered"].items()
     }
-    return Table(covered, plain["base"], plain["steps"], plain["products"])
+    return ScatterTable(covered, plain["base"], plain["steps"], plain["products"])
 
 
-def plain_table(found: Table) -> dict[str, Any]:
+def plain_table(found: ScatterTable) -> dict[str, Any]:
     """A table as plain data.
 
     Args:

@@ -130,7 +130,7 @@ class Axis:
         return f"{self.label} [{self.unit}]" if self.unit else self.label
 
 
-class Place(StrEnum):
+class TextPlace(StrEnum):
     """The place of the text of a bar: on it if it is wide enough, on a side with room, or beyond its end."""
 
     INSIDE = "inside"
@@ -157,14 +157,14 @@ class Bar:
     end: float
     fill: Fill
     text: str = ""
-    place: Place = Place.BESIDE
+    place: TextPlace = TextPlace.BESIDE
     tip: Mapping[str, str] = field(default_factory=dict)
 
     def side(self, ends: tuple[float, float]) -> str:
         """`inside`, `left` or `right`: where its text stands on an axis with these ends; empty without a text."""
-        if not self.text or self.place is Place.INSIDE:
+        if not self.text or self.place is TextPlace.INSIDE:
             return "inside" if self.text else ""
-        if self.place is Place.BEYOND:
+        if self.place is TextPlace.BEYOND:
             return "right" if self.end >= self.start else "left"
         whole = (ends[1] - ends[0]) or 1.0
         low, high = ((end - ends[0]) / whole for end in sorted((self.start, self.end)))
@@ -265,7 +265,7 @@ class Curves:
     rules: Mapping[str, float] = field(default_factory=dict)
 
 
-class Piece(NamedTuple):
+class TimelineBar(NamedTuple):
     """A bar of a timeline; there are many thousands, and a tuple is made fastest.
 
     Attributes:
@@ -287,7 +287,7 @@ class Piece(NamedTuple):
     time: str
 
 
-class Stretch(NamedTuple):
+class TimelineStretch(NamedTuple):
     """A part of a timeline.
 
     Attributes:
@@ -302,7 +302,7 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelineChart:
     """Rows of stretches of time, each with what went on.
 
     Attributes:
@@ -316,10 +316,10 @@ class Timeline:
 
     what: str
     rows: Sequence[str]
-    pieces: Sequence[Piece]
+    pieces: Sequence[TimelineBar]
     x: Axis
-    parts: Sequence[Stretch]
-    stretches: Sequence[Stretch]
+    parts: Sequence[TimelineStretch]
+    stretches: Sequence[TimelineStretch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +365,7 @@ class Shown:
         return [each for each in self.values if each is not None]
 
 
-class Over(StrEnum):
+class WayOver(StrEnum):
     """The ways to draw a figure over keys."""
 
     LINES = "line"
@@ -393,7 +393,7 @@ class Study:
         more_is_better: Whether the best of points that meet is the largest.
     """
 
-    over: Over
+    over: WayOver
     keys: Sequence[Key]
     figures: Sequence[Shown]
     points: Sequence[int]
@@ -442,7 +442,7 @@ class Chart:
 
     title: str
     description: str
-    drawn: Bars | Curves | Timeline | Study
+    drawn: Bars | Curves | TimelineChart | Study
     legend: Mapping[str, Fill] = field(default_factory=dict)
     legend_title: str = ""
     numbers: Table | None = None

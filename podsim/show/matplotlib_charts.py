@@ -38,14 +38,14 @@ from podsim.show.chart import (
     Fill,
     Key,
     Mark,
-    Over,
     Series,
     Shape,
     Sheet,
     Shown,
-    Stretch,
     Study,
-    Timeline,
+    TimelineChart,
+    TimelineStretch,
+    WayOver,
 )
 
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
@@ -203,7 +203,7 @@ def _height_inches(chart: Chart) -> float:
         case Bars():
             lines = sum(max(1, 0.62 * len(_label(row).splitlines())) for row in drawn.rows)
             return max(_FRAME_INCHES + _ROW_INCHES * lines + notes, legend)
-        case Timeline():
+        case TimelineChart():
             return max(_TIMELINE_INCHES + _ROW_INCHES * len(drawn.rows), legend)
         case Curves():
             is_low = any(each.mark is Mark.AREA for each in drawn.series)
@@ -229,7 +229,7 @@ def draw(chart: Chart, place: Figure | SubFigure, *, titled: bool = True, is_fir
         case Curves():
             axes = place.subplots()
             _draw_curves(axes, chart.drawn, with_legend=is_first)
-        case Timeline():
+        case TimelineChart():
             _draw_timeline(place, chart.drawn)
         case Study():
             _draw_study(place, chart.drawn)
@@ -379,9 +379,9 @@ def _write_texts(axes: Axes, series: Series) -> None:
         axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", ha=aligned, fontsize=8, color="#333333")
 
 
-def _draw_timeline(place: Figure | SubFigure, drawn: Timeline) -> None:
+def _draw_timeline(place: Figure | SubFigure, drawn: TimelineChart) -> None:
     """An overview of the whole, over windows in which every row is a bar."""
-    windows = list(drawn.stretches[1:]) or [Stretch(f"The whole {drawn.what}", *drawn.stretches[0][1:])]
+    windows = list(drawn.stretches[1:]) or [TimelineStretch(f"The whole {drawn.what}", *drawn.stretches[0][1:])]
     lengths = [window.end - window.start for window in windows]
     grid = place.add_gridspec(
         2,
@@ -400,7 +400,7 @@ def _draw_timeline(place: Figure | SubFigure, drawn: Timeline) -> None:
         first = first or axes
 
 
-def _draw_overview(axes: Axes, drawn: Timeline, windows: Sequence[Stretch]) -> None:
+def _draw_overview(axes: Axes, drawn: TimelineChart, windows: Sequence[TimelineStretch]) -> None:
     """The whole as a strip of its parts, with the windows below marked on it."""
     end = drawn.stretches[0].end
     for number, part in enumerate(drawn.parts):
@@ -420,7 +420,7 @@ def _draw_overview(axes: Axes, drawn: Timeline, windows: Sequence[Stretch]) -> N
     plain_frame(axes)
 
 
-def _draw_window(axes: Axes, drawn: Timeline, window: Stretch) -> None:
+def _draw_window(axes: Axes, drawn: TimelineChart, window: TimelineStretch) -> None:
     rows = {row: number for number, row in enumerate(drawn.rows)}
     shortest = _HATCHED_FROM * (window.end - window.start)
     groups: dict[tuple[int, Fill, bool], list[tuple[float, float]]] = {}
@@ -446,17 +446,17 @@ def _draw_study(place: Figure | SubFigure, drawn: Study) -> None:
     shown = drawn.figures[0]
     norm = Normalize(min(shown.known), max(shown.known))
     match drawn.over:
-        case Over.LINES:
+        case WayOver.LINES:
             _draw_lines(place.add_subplot(), drawn, shown)
             return
-        case Over.BARS:
+        case WayOver.BARS:
             _draw_bars_of_keys(place.add_subplot(), drawn, shown)
             return
-        case Over.HEAT_MAP:
+        case WayOver.HEAT_MAP:
             _draw_heat_maps(place, drawn, shown, norm)
-        case Over.DOTS:
+        case WayOver.DOTS:
             _draw_dots(place.add_subplot(), drawn, shown, norm)
-        case Over.PARALLEL:
+        case WayOver.PARALLEL:
             _draw_parallel(place.add_subplot(), drawn, shown, norm)
     # `figure.axes` of a part would be those of all parts.
     place.colorbar(ScalarMappable(norm, _COLOURS), ax=list(place.axes), label=shown.axis.title, format=PLAIN)

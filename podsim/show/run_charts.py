@@ -35,8 +35,8 @@ from podsim.show.chart import (
     Bars,
     Chart,
     Fill,
-    Place,
     Sheet,
+    TextPlace,
     fill_of_kind,
     fills_in_turn,
 )
@@ -202,7 +202,7 @@ def ipus_chart(what: str, accounts: Sequence[IpuAccount], mean_ps: Mapping[str, 
             }
             if times_s[kind]:
                 fill = fill_of_kind(kind)
-                bars.append(Bar(row, start / scale_s, end / scale_s, fill, share, Place.INSIDE, tip))
+                bars.append(Bar(row, start / scale_s, end / scale_s, fill, share, TextPlace.INSIDE, tip))
     pace = f"How the IPU spends one {what}"
     if len(accounts) > 1:
         slowest, idlest = max(accounts, key=lambda each: each.busy_s), min(accounts, key=lambda each: each.busy_s)
@@ -265,7 +265,7 @@ def _memory_chart(memory: MemoryReport, where: str, fills: Mapping[str, Fill]) -
             size = format_bytes(held[tenant])
             tip = {"IPU": str(ipu), "what": tenant.replace("_", " "), "size": size}
             bounds = (start / unit_bytes, end / unit_bytes)
-            bars.append(Bar(f"IPU {ipu}", *bounds, fills[tenant], size, Place.INSIDE, tip))
+            bars.append(Bar(f"IPU {ipu}", *bounds, fills[tenant], size, TextPlace.INSIDE, tip))
     whole = max(capacity, *(memory.used_bytes(ipu, where) for ipu in ipus)) / unit_bytes * _MEMORY_ROOM
     title, line = memory_title(memory, where), f"capacity, {format_bytes(capacity)}"
     inside = {row.tenant for row in memory.rows if row.where == where}
@@ -348,5 +348,7 @@ def _input_bars(row: Mapping[str, object], name: str, fills: Mapping[str, Fill])
         share = influence[end]
         change = "impossible" if share is None else format_error(share)
         shown = {"where": where, "change": change, **tip}
-        bars.append(Bar(f"{name} = {row['value']}", 0.0, _PERCENT * (share or 0.0), fill, change, Place.BEYOND, shown))
+        bars.append(
+            Bar(f"{name} = {row['value']}", 0.0, _PERCENT * (share or 0.0), fill, change, TextPlace.BEYOND, shown)
+        )
     return sorted(bars, key=lambda bar: -abs(bar.end))

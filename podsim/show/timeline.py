@@ -18,7 +18,16 @@ from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.rows import of_first_group
 from podsim.result.slices import PASS, REPEATED, Slice, slices_of
 from podsim.result.windows import Window, parts_of, windows_of
-from podsim.show.chart import FOLDED, Axis, Chart, Piece, Stretch, Timeline, fill_of_kind, legend_of_kinds
+from podsim.show.chart import (
+    FOLDED,
+    Axis,
+    Chart,
+    TimelineBar,
+    TimelineChart,
+    TimelineStretch,
+    fill_of_kind,
+    legend_of_kinds,
+)
 from podsim.show.table import Table, columns
 from podsim.units import ps_to_seconds
 
@@ -35,7 +44,7 @@ _FINEST: Final = 4000
 _STEP: Final = 1.1
 
 
-class Mark(NamedTuple):
+class OperationMark(NamedTuple):
     """An operation, or several that are drawn as one; there are many thousands, and a tuple is made fastest.
 
     Attributes:
@@ -62,7 +71,7 @@ class Mark(NamedTuple):
         return self.end_ps - self.start_ps
 
 
-def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[Mark]:
+def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[OperationMark]:
     """The marks of a stretch of a timeline.
 
     Args:
@@ -70,7 +79,7 @@ def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[Mark]:
         window: The stretch.
         most: Marks that are not too many; neighbours that are short become one until there are no more than that.
     """
-    by_lane: dict[str, list[Mark]] = {}
+    by_lane: dict[str, list[OperationMark]] = {}
     for one in slices:
         by_lane.setdefault(one.lane, []).extend(_pieces_in(one, window))
     lanes = [sorted(lane, key=lambda each: each.start_ps) for lane in by_lane.values()]
@@ -81,7 +90,7 @@ def marks_of(slices: Iterable[Slice], window: Window, most: int) -> list[Mark]:
     return [mark for lane in lanes for mark in merged(lane, shortest_ps)]
 
 
-def _pieces_in(one: Slice, window: Window) -> Iterator[Mark]:
+def _pieces_in(one: Slice, window: Window) -> Iterator[OperationMark]:
     """The pieces of all repetitions of a slice that show in a window, cut to it."""
     period_ps = one.repeat_period_ps
     numbers = range(1)
@@ -97,17 +106,17 @@ def _pieces_in(one: Slice, window: Window) -> Iterator[Mark]:
                 min(piece.end_ps + shift_ps, window.end_ps),
             )
             if start_ps < end_ps:
-                yield Mark(piece.lane, piece.name, piece.kind, start_ps, end_ps)
+                yield OperationMark(piece.lane, piece.name, piece.kind, start_ps, end_ps)
 
 
-def pieces_of(one: Slice) -> Iterator[Mark]:
+def pieces_of(one: Slice) -> Iterator[OperationMark]:
     """The stretches of one kind of time that a slice is made of, with the names of their operations.
 
     Operations of a pass that are repeated stand as often as they run.
     """
     if one.category != PASS:
         for leaf in one.leaves:
-            yield Mark(one.lane, one.name, leaf.category, leaf.start_ps, leaf.end_ps)
+            yield OperationMark(one.lane, one.name, leaf.category, leaf.start_ps, leaf.end_ps)
         return
     before: list[Slice] = []
     for part in one.inside:
@@ -121,7 +130,7 @@ def pieces_of(one: Slice) -> Iterator[Mark]:
             yield from pieces_of(part)
 
 
-def _repeated(part: Slice, count: int, once: Sequence[Mark]) -> Iterator[Mark]:
+def _repeated(part: Slice, count: int, once: Sequence[OperationMark]) -> Iterator[OperationMark]:
     """The pieces of so many repetitions in the time that they take together.
 
     Args:
@@ -134,10 +143,10 @@ def _repeated(part: Slice, count: int, once: Sequence[Mark]) -> Iterator[Mark]:
     for start_ps, end_ps in pairwise(edges):
         for lane, name, kind, from_ps, until_ps, _, _ in once:
             moved = [start_ps + (each - first_ps) * (end_ps - start_ps) // length_ps for each in (from_ps, until_ps)]
-            yield Mark(lane, name, kind, moved[0], moved[1])
+            yield OperationMark(lane, name, kind, moved[0], moved[1])
 
 
-def merged(pieces: Iterable[Mark], shortest_ps: int) -> Iterator[Mark]:
+def merged(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[OperationMark]:
     """Pieces of a lane in order, in which those that are too short are joined until they are long enough.
 
     What is joined is drawn as one of its kinds. Which one is chosen so that over a few marks the kinds are drawn for as
@@ -148,9 +157,9 @@ def merged(pieces: Iterable[Mark], shortest_ps: int) -> Iterator[Mark]:
         yield run[0] if len(run) == 1 else _joined(run, owed_ps)
 
 
-def _runs(pieces: Iterable[Mark], shortest_ps: int) -> Iterator[list[Mark]]:
+def _runs(pieces: Iterable[OperationMark], shortest_ps: int) -> Iterator[list[OperationMark]]:
     """Pieces that are long enough alone, the others in runs without gaps."""
-    run: list[Mark] = []
+    run: list[OperationMark] = []
     for piece in pieces:
         is_long = piece.end_ps - piece.start_ps >= shortest_ps
         if run and (is_long or run[-1].end_ps != piece.start_ps or run[-1].end_ps - run[0].start_ps >= shortest_ps):
@@ -164,7 +173,7 @@ def _runs(pieces: Iterable[Mark], shortest_ps: int) -> Iterator[list[Mark]]:
         yield run
 
 
-def _joined(run: Sequence[Mark], owed_ps: dict[str, int]) -> Mark:
+def _joined(run: Sequence[OperationMark], owed_ps: dict[str, int]) -> OperationMark:
     """One mark for a few; each kind is owed its time, and the one that is drawn gets all of it."""
     times_ps: dict[str, int] = {}
     for each in run:
@@ -178,7 +187,7 @@ def _joined(run: Sequence[Mark], owed_ps: dict[str, int]) -> Mark:
     name = names[0] if len(names) == 1 else f"{len(names)} short operations, {names[0]} to {names[-1]}"
     largest = sorted(times_ps.items(), key=lambda item: -item[1])
     mixture = ", ".join(f"{kind_of(kind).label} {format_percent(time / whole_ps, 0)}" for kind, time in largest)
-    return Mark(run[0].lane, name, drawn, run[0].start_ps, run[-1].end_ps, len(names), mixture)
+    return OperationMark(run[0].lane, name, drawn, run[0].start_ps, run[-1].end_ps, len(names), mixture)
 
 
 def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Chart | None:
@@ -204,19 +213,19 @@ def timeline_chart(trace: Trace | None, passes: Passes | None, what: str) -> Cha
         for mark in marks_of(slices, stretch, MOST_OF_CYCLES if stretch is cycles else MOST_MARKS)
     ]
     folded = list(_folded(shown, lanes, windows))
-    parts = [Stretch(part.name, _ms(part.start_ps), _ms(part.end_ps)) for part in parts_of(phases)]
+    parts = [TimelineStretch(part.name, _ms(part.start_ps), _ms(part.end_ps)) for part in parts_of(phases)]
     told = ", ".join(
         f"{part.name} {format_duration_s(ps_to_seconds(part.end_ps - part.start_ps))}" for part in parts_of(phases)
     )
-    stretches = [Stretch("All of it", 0.0, _ms(trace.makespan_ps))]
+    stretches = [TimelineStretch("All of it", 0.0, _ms(trace.makespan_ps))]
     if len(windows) > 1:
-        stretches += [Stretch(each.title, _ms(each.start_ps), _ms(each.end_ps)) for each in windows]
+        stretches += [TimelineStretch(each.title, _ms(each.start_ps), _ms(each.end_ps)) for each in windows]
     names = {lane: _lane_name(lane) for lane in lanes}
     pieces = [_piece(mark, names[mark.lane]) for mark in (*marks, *folded)]
     return Chart(
         title=f"One {what}, operation by operation",
         description=f"Timeline of one {what}: a row for each IPU, a bar for each operation. Parts in order: {told}.",
-        drawn=Timeline(what, list(names.values()), pieces, Axis("time", "ms"), parts, stretches),
+        drawn=TimelineChart(what, list(names.values()), pieces, Axis("time", "ms"), parts, stretches),
         legend=legend_of_kinds({each.kind for each in marks}),
         numbers=_numbers(marks),
         notes=[f"Parts in order: {told}.", *_notes(marks, folded), *left_out(len(all_lanes))],
@@ -250,7 +259,7 @@ def _cycles(windows: Sequence[Window]) -> Window | None:
     return next((each for each in windows if each.title[0].isdigit()), None)
 
 
-def _folded(shown: Sequence[Window], lanes: Sequence[str], windows: Sequence[Window]) -> Iterator[Mark]:
+def _folded(shown: Sequence[Window], lanes: Sequence[str], windows: Sequence[Window]) -> Iterator[OperationMark]:
     """The cycles in the middle, as one mark per lane."""
     cycles = _cycles(windows)
     if cycles is None or shown[-1].start_ps <= cycles.end_ps:
@@ -258,10 +267,10 @@ def _folded(shown: Sequence[Window], lanes: Sequence[str], windows: Sequence[Win
     start_ps, end_ps = cycles.end_ps, shown[-1].start_ps
     count = round((end_ps - start_ps) / ((cycles.end_ps - cycles.start_ps) / 2))
     for lane in lanes:
-        yield Mark(lane, f"{count:,} more cycles like those before", "", start_ps, end_ps, count)
+        yield OperationMark(lane, f"{count:,} more cycles like those before", "", start_ps, end_ps, count)
 
 
-def _notes(marks: Sequence[Mark], folded: Sequence[Mark]) -> list[str]:
+def _notes(marks: Sequence[OperationMark], folded: Sequence[OperationMark]) -> list[str]:
     joined = sum(mark.operations > 1 for mark in marks)
     notes = [f"Folded in the middle: {folded[0].name}."] if folded else []
     if joined:
@@ -281,8 +290,8 @@ def _lane_name(lane: str) -> str:
     return f"IPU {lane.removeprefix('ipu')}" if lane.removeprefix("ipu").isdecimal() else lane
 
 
-def _piece(mark: Mark, row: str) -> Piece:
-    return Piece(
+def _piece(mark: OperationMark, row: str) -> TimelineBar:
+    return TimelineBar(
         row,
         _ms(mark.start_ps),
         _ms(mark.end_ps),
@@ -293,7 +302,7 @@ def _piece(mark: Mark, row: str) -> Piece:
     )
 
 
-def _numbers(marks: Sequence[Mark]) -> Table:
+def _numbers(marks: Sequence[OperationMark]) -> Table:
     longest = sorted(marks, key=lambda mark: (-mark.length_ps, mark.start_ps, mark.lane))[:_LISTED]
     rows = [
         (

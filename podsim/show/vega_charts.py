@@ -23,10 +23,10 @@ from podsim.show.chart import (
     Fill,
     Key,
     Mark,
-    Over,
     Shape,
     Study,
-    Timeline,
+    TimelineChart,
+    WayOver,
     every_fill,
 )
 
@@ -92,7 +92,7 @@ def vega_spec(chart: Chart) -> Spec:
             return _bars(chart.drawn)
         case Curves():
             return _curves(chart.drawn)
-        case Timeline():
+        case TimelineChart():
             return _timeline(chart.drawn)
         case Study():
             return _study(chart.drawn)
@@ -237,7 +237,7 @@ def _curves(drawn: Curves) -> Spec:
     return _wide(height, values, [*layers, *_rules(drawn.rules)], encoding=axes)
 
 
-def _timeline(drawn: Timeline) -> Spec:
+def _timeline(drawn: TimelineChart) -> Spec:
     length = "(datum.end - datum.start) / (shown_to - shown_from) * width"
     seen = "(min(datum.end, shown_to) - max(datum.start, shown_from)) / (shown_to - shown_from) * width"
     scale = {"domain": [{"expr": "shown_from"}, {"expr": "shown_to"}], "nice": False, "zero": False}
@@ -295,15 +295,15 @@ def _study(drawn: Study) -> Spec:
             for key, each in enumerate(drawn.keys)]  # fmt: skip
     tips += [{"field": _COLUMN, "title": _LABEL, "format": ",.4~r"}, {"field": "point"}]
     match drawn.over:
-        case Over.LINES:
+        case WayOver.LINES:
             return _lines(drawn, values, tips)
-        case Over.BARS:
+        case WayOver.BARS:
             return _bars_of_keys(drawn, values, tips)
-        case Over.HEAT_MAP:
+        case WayOver.HEAT_MAP:
             return _heat_map(drawn, values, tips)
-        case Over.DOTS:
+        case WayOver.DOTS:
             return _dots(drawn, values, tips)
-        case Over.PARALLEL:
+        case WayOver.PARALLEL:
             return _parallel(drawn.keys, values, tips)
 
 

@@ -36,7 +36,7 @@ from podsim.result.scatter import (
     KERNELS,
     Covered,
     Scatter,
-    Table,
+    ScatterTable,
     Traits,
     framework_of,
     plain_table,
@@ -311,7 +311,7 @@ class LeftOut:
 
     # What the errors say
 
-    def table(self, remaining: Sequence[LeftOutRun]) -> Table:
+    def table(self, remaining: Sequence[LeftOutRun]) -> ScatterTable:
         """What scatter follows from the points that remain; the others are as if nobody had measured them.
 
         Args:
@@ -326,7 +326,7 @@ class LeftOut:
             activity: _covered(points, alone) for activity, points in _by(remaining, lambda p: p.activity).items()
         }
         products = {dtype: _quantile([abs(each) for each in errors]) / Z for dtype, errors in self.products.items()}
-        table = Table(covered, _sigma(remaining, alone), {}, products)
+        table = ScatterTable(covered, _sigma(remaining, alone), {}, products)
         steps: dict[str, dict[str, float]] = {}
         for kind, groups in _distances(remaining).items():
             found: dict[str, list[float]] = {}
@@ -410,7 +410,7 @@ def _units(kind: str, point: LeftOutRun, covered: Covered | None) -> float:
         return 1.0
     if kind == "size":
         return max(0.0, math.log2(point.ipu_count / covered.ipu_count))
-    alone = Table({point.activity: replace(covered, ipu_count=point.ipu_count)}, 0.0, _ONLY_HARDWARE)
+    alone = ScatterTable({point.activity: replace(covered, ipu_count=point.ipu_count)}, 0.0, _ONLY_HARDWARE)
     framework = replace(point.traits, framework=ALL, family=(covered.families or ("",))[0])
     return alone.of(framework).sigma ** 2 - covered.base[ALL] ** 2
 

@@ -22,36 +22,36 @@ from podsim.show.chart import (
     Curves,
     Key,
     Mark,
-    Over,
-    Piece,
-    Place,
     Series,
     Sheet,
     Shown,
-    Stretch,
     Study,
-    Timeline,
+    TextPlace,
+    TimelineBar,
+    TimelineChart,
+    TimelineStretch,
+    WayOver,
     fill_of_kind,
 )
 from podsim.show.matplotlib_charts import figure_of
 from podsim.show.vega_charts import choices_of, vega_spec
 
 
-def axes_of(drawn: Bars | Curves | Timeline | Study, **more: Any) -> list[Axes]:
+def axes_of(drawn: Bars | Curves | TimelineChart | Study, **more: Any) -> list[Axes]:
     """The axes of a chart in a file, laid out."""
     figure = figure_of(Sheet("A title", [[Chart("One of them", "A chart by hand.", drawn, **more)]]))
     FigureCanvasAgg(figure).draw()
     return list(figure.axes)
 
 
-def values_of(drawn: Bars | Curves | Timeline | Study) -> list[dict[str, Any]]:
+def values_of(drawn: Bars | Curves | TimelineChart | Study) -> list[dict[str, Any]]:
     """The data of a chart on a page."""
     values: list[dict[str, Any]] = vega_spec(Chart("One of them", "A chart by hand.", drawn))["data"]["values"]
     return values
 
 
 def test_bars_begin_and_end_alike() -> None:
-    bars = [Bar("a", 1, 4, FASTER), Bar("a", 4, 6, SLOWER), Bar("b", 8, 5, FASTER, "-3 s", Place.BEYOND)]
+    bars = [Bar("a", 1, 4, FASTER), Bar("a", 4, 6, SLOWER), Bar("b", 8, 5, FASTER, "-3 s", TextPlace.BEYOND)]
     drawn = Bars(bars, Axis("time", "s", (0, 10)), {"limit": 9.0})
     (axes,) = axes_of(drawn)
     rectangles = [each for each in axes.patches if isinstance(each, Rectangle)]
@@ -113,13 +113,17 @@ def test_stretches_have_areas_below_and_lines_at_their_heights() -> None:
 def test_a_timeline_has_a_window_for_each_stretch() -> None:
     """A window from 2 to 5 shows one of two operations, cut to it, and where the second part begins."""
     pieces = [
-        Piece("IPU 0", 0, 4, fill_of_kind("matmul"), "layer", "matmul", "4 ms"),
-        Piece("IPU 0", 4, 10, fill_of_kind("host"), "call", "host", "6 ms"),
-        Piece("IPU 1", 0, 10, fill_of_kind("bubble"), "wait", "bubble", "10 ms"),
+        TimelineBar("IPU 0", 0, 4, fill_of_kind("matmul"), "layer", "matmul", "4 ms"),
+        TimelineBar("IPU 0", 4, 10, fill_of_kind("host"), "call", "host", "6 ms"),
+        TimelineBar("IPU 1", 0, 10, fill_of_kind("bubble"), "wait", "bubble", "10 ms"),
     ]
-    parts = [Stretch("fill", 0, 4), Stretch("host", 4, 10)]
-    stretches = [Stretch("All of it", 0, 10), Stretch("Start: fill", 0, 2), Stretch("End: host", 2, 5)]
-    drawn = Timeline("update", ["IPU 0", "IPU 1"], pieces, Axis("time", "ms"), parts, stretches)
+    parts = [TimelineStretch("fill", 0, 4), TimelineStretch("host", 4, 10)]
+    stretches = [
+        TimelineStretch("All of it", 0, 10),
+        TimelineStretch("Start: fill", 0, 2),
+        TimelineStretch("End: host", 2, 5),
+    ]
+    drawn = TimelineChart("update", ["IPU 0", "IPU 1"], pieces, Axis("time", "ms"), parts, stretches)
     overview, start, end = axes_of(drawn)
     assert [overview.get_xlim(), start.get_xlim(), end.get_xlim()] == [(0, 10), (0, 2), (2, 5)]
     assert [axes.get_title(loc="left") for axes in (start, end)] == ["A   Start: fill", "B   End: host"]
@@ -135,7 +139,9 @@ def test_a_timeline_has_a_window_for_each_stretch() -> None:
     ]
 
 
-def study(over: Over, *keys: Key, figures: list[float | None], measured: tuple[tuple[float, float], ...] = ()) -> Study:
+def study(
+    over: WayOver, *keys: Key, figures: list[float | None], measured: tuple[tuple[float, float], ...] = ()
+) -> Study:
     count = len(figures)
     statuses = ["done" if value is not None else "does not fit" for value in figures]
     return Study(over, keys, [Shown(Axis("rate", "samples/s"), figures, measured)], range(count), statuses)
@@ -148,7 +154,7 @@ FIGURES: list[float | None] = [10.0, 20.0, 30.0, None]
 
 
 def test_lines_over_a_key_have_a_line_for_each_word() -> None:
-    drawn = study(Over.LINES, CLOCK, WORDS, figures=FIGURES, measured=((1.5, 12.0),))
+    drawn = study(WayOver.LINES, CLOCK, WORDS, figures=FIGURES, measured=((1.5, 12.0),))
     (axes,) = axes_of(drawn)
     layer, none, measured, missing = axes.lines
     assert list(layer.get_ydata()) == [10, 20]
@@ -170,7 +176,7 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
     """Two points at 1 GHz and 8 GB/s: 10 and 40 samples/s. Where less is better, it is 10."""
     clock = Key("clock", CLOCK.axis, CLOCK.values, CLOCK.numbers, [*CLOCK.at, 0])
     link = Key("link", LINK.axis, LINK.values, LINK.numbers, [*LINK.at, 0])
-    drawn = study(Over.HEAT_MAP, link, clock, figures=[*FIGURES, 40.0])
+    drawn = study(WayOver.HEAT_MAP, link, clock, figures=[*FIGURES, 40.0])
     axes, _ = axes_of(drawn)
     texts = {text.get_position(): text.get_text() for text in axes.texts}
     assert texts == {(0, 0): "40", (1, 0): "20", (0, 1): "30", (1, 1): "–"}
@@ -184,13 +190,13 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
 
 
 def test_dots_and_parallel_axes_have_each_point_at_its_values() -> None:
-    axes, _ = axes_of(study(Over.DOTS, LINK, CLOCK, figures=FIGURES))
+    axes, _ = axes_of(study(WayOver.DOTS, LINK, CLOCK, figures=FIGURES))
     (dots,) = (each for each in axes.collections if isinstance(each, PathCollection))
     assert [tuple(map(float, at)) for at in dots.get_offsets()] == [(1, 8), (2, 8), (1, 16)]  # type: ignore[union-attr]
     assert [float(at) for line in axes.lines for at in (*line.get_xdata(), *line.get_ydata())] == [2, 16]
-    axes, _ = axes_of(study(Over.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
+    axes, _ = axes_of(study(WayOver.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
     assert [list(line.get_ydata()) for line in axes.lines[:3]] == [[0, 0, 0], [0, 1, 0], [1, 0, 1]]
-    values = values_of(study(Over.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
+    values = values_of(study(WayOver.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
     assert [(each["p0"], each["p1"], each["p2"]) for each in values] == [(1, 1, 1), (0, 0, 0), (0, 1, 0), (1, 0, 1)]
 
 

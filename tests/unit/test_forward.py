@@ -15,7 +15,7 @@ from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, Podsim
 from podsim.models import Block, Parameter, Workload
 from podsim.models.layers import GraphBuilder
 from podsim.placement import Plan, PlanInput, make_plan
-from podsim.placement.even_cuts import Piece, even_cuts
+from podsim.placement.even_cuts import UncutPart, even_cuts
 from podsim.placement.layout import Layout, Precision, longer_pipelines, smaller_temporaries
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.scenario import ForwardScenario, load_hardware, load_scenario
@@ -71,8 +71,8 @@ def seconds(plan: Plan, stage: int) -> float:
 # Cuts
 
 
-def pieces(*cycles: float, kept: int = 0, running: int = 0) -> list[Piece]:
-    return [Piece(each, kept, running) for each in cycles]
+def pieces(*cycles: float, kept: int = 0, running: int = 0) -> list[UncutPart]:
+    return [UncutPart(each, kept, running) for each in cycles]
 
 
 @pytest.mark.parametrize(

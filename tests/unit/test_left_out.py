@@ -11,7 +11,7 @@ import pytest
 
 from podsim.cli.app import main
 from podsim.result.ranges import NORMAL_P90 as Z
-from podsim.result.scatter import ALL, Covered, Table, Traits, scatter_of, table
+from podsim.result.scatter import ALL, Covered, ScatterTable, Traits, scatter_of, table
 from podsim.scenario import load_scenario
 from podsim.validation.left_out import PARAMETERS, LeftOut, LeftOutRun, as_plain, held_by, one_by_one, shipped
 
@@ -91,7 +91,7 @@ STEPS = {
     "size": {ALL: 0.03},
     "hardware": {ALL: 0.1},
 }
-MADE = Table({"training": COVERED}, 0.05, STEPS)
+MADE = ScatterTable({"training": COVERED}, 0.05, STEPS)
 KNOWN = Traits("training", "PopART", "bert", 64, {"ipu.clock": 1.5e9})
 
 

@@ -28,9 +28,9 @@ from podsim.result.kinds import FAMILIES, KINDS, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
-from podsim.show.chart import FASTER, INK, SLOWER, Chart, Fill, Timeline, fill_of_kind, fills_in_turn
+from podsim.show.chart import FASTER, INK, SLOWER, Chart, Fill, TimelineChart, fill_of_kind, fills_in_turn
 from podsim.show.table import Table
-from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, Mark, marks_of, merged, pieces_of
+from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, OperationMark, marks_of, merged, pieces_of
 from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
@@ -63,7 +63,7 @@ def bars_of(chart: Chart) -> list[dict[str, Any]]:
 
 
 def timeline_of(charts: list[Chart]) -> Chart:
-    return next(each for each in charts if isinstance(each.drawn, Timeline))
+    return next(each for each in charts if isinstance(each.drawn, TimelineChart))
 
 
 # Numbers
@@ -209,7 +209,7 @@ def test_what_is_folded_is_all_that_is_not_shown(bert: RunResult, charts: list[C
 def test_the_kinds_of_a_timeline_add_up_nearly_to_their_times(bert: RunResult, charts: list[Chart]) -> None:
     """Two cycles on IPU 1: short operations are drawn together, and yet matrix products get their share."""
     chart = timeline_of(charts)
-    assert isinstance(chart.drawn, Timeline)
+    assert isinstance(chart.drawn, TimelineChart)
     cycles = chart.drawn.stretches[2]
     bars = [
         bar
@@ -255,7 +255,7 @@ def test_operations_that_are_repeated_stand_as_often_as_they_run() -> None:
 
 def test_short_neighbours_become_one_that_is_drawn_as_what_it_owes() -> None:
     pieces = [
-        Mark("ipu0", f"op{number}", kind, start, start + length)
+        OperationMark("ipu0", f"op{number}", kind, start, start + length)
         for number, (kind, start, length) in enumerate(
             [("matmul", 0, 6), ("vector", 6, 4), ("matmul", 10, 6), ("vector", 16, 4)]
         )
@@ -569,6 +569,6 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
 
 def test_the_makespan_of_the_example_is_shown_whole() -> None:
     chart = timeline_of(charts_of(result_page(make_result())))
-    assert isinstance(chart.drawn, Timeline)
+    assert isinstance(chart.drawn, TimelineChart)
     assert [(each.start, each.end) for each in chart.drawn.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
     assert json.dumps(vega_spec(chart))

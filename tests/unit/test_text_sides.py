@@ -7,7 +7,7 @@ from matplotlib.text import Annotation
 
 import podsim
 from podsim.many.capacity.plot import plan_sheet
-from podsim.show.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, Place
+from podsim.show.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, TextPlace
 from podsim.show.matplotlib_charts import figure_of
 from podsim.show.run_charts import run_sheet, tornado_sheet
 from podsim.show.vega_charts import vega_spec
@@ -33,7 +33,7 @@ def test_the_text_of_a_bar_in_a_page(
     start: float, end: float, inside: bool, side: str, at: float, align: str, shift: int
 ) -> None:
     """On an axis from 0 to 100, of which bars may show a part; beyond 62 there is no room on the right."""
-    bar = Bar("row", start, end, Fill("#000000"), "text", Place.INSIDE if inside else Place.BESIDE)
+    bar = Bar("row", start, end, Fill("#000000"), "text", TextPlace.INSIDE if inside else TextPlace.BESIDE)
     spec = vega_spec(Chart("title", "description", Bars([bar], Axis("axis", ends=(0, 100)))))
     (value,) = spec["data"]["values"]
     assert (value["side"], value["at"]) == (side, at)

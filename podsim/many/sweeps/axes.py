@@ -31,7 +31,7 @@ class AxisError(BadValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class SweptAxis:
     """Keys that vary together.
 
     Attributes:
@@ -43,7 +43,7 @@ class Axis:
     values: Sequence[tuple[Value, ...]]
 
 
-def axes_of(study: StudySpec) -> tuple[Axis, ...]:
+def axes_of(study: StudySpec) -> tuple[SweptAxis, ...]:
     """The axes that are crossed: groups that vary together, samples, and every other key on its own.
 
     Raises:
@@ -60,7 +60,7 @@ def axes_of(study: StudySpec) -> tuple[Axis, ...]:
     if twice := next((key for key in members if members.count(key) > 1), None):
         what, do = f"`zipped` names `{twice}` twice", "name each key once; keys of one group vary together"
         raise AxisError(what, do, ("zipped",))
-    alone = [Axis((key,), _Alone(values)) for key, values in listed.items() if key not in taken]
+    alone = [SweptAxis((key,), _Alone(values)) for key, values in listed.items() if key not in taken]
     return (*together, *alone, *_sampled({_path(key, study): each for key, each in drawn.items()}, study.samples))
 
 
@@ -83,7 +83,7 @@ def _path(key: str, study: StudySpec) -> KeyPath:
     return ("keys" if key in study.keys else "names", key)
 
 
-def _together(group: Sequence[str], listed: Mapping[str, Sequence[Value]], path: KeyPath) -> Axis:
+def _together(group: Sequence[str], listed: Mapping[str, Sequence[Value]], path: KeyPath) -> SweptAxis:
     missing = next((key for key in group if key not in listed), None)
     if missing is not None:
         raise AxisError(f"`zipped` names `{missing}`, which has no list of values", "name keys of this study", path)
@@ -92,7 +92,7 @@ def _together(group: Sequence[str], listed: Mapping[str, Sequence[Value]], path:
         shown = ", ".join(f"{key} has {count}" for key, count in counts.items())
         what = f"keys that vary together need as many values each: {shown}"
         raise AxisError(what, "give them as many values", path)
-    return Axis(tuple(group), list(zip(*(listed[key] for key in group), strict=True)))
+    return SweptAxis(tuple(group), list(zip(*(listed[key] for key in group), strict=True)))
 
 
 def _values(path: KeyPath, given: Sequence[Value] | RangeSpec) -> Sequence[Value]:
@@ -103,7 +103,7 @@ def _values(path: KeyPath, given: Sequence[Value] | RangeSpec) -> Sequence[Value
     return list(dict.fromkeys(values)) if given.whole else values
 
 
-def _sampled(drawn: Mapping[KeyPath, RangeSpec], samples: SamplesSpec | None) -> Iterator[Axis]:
+def _sampled(drawn: Mapping[KeyPath, RangeSpec], samples: SamplesSpec | None) -> Iterator[SweptAxis]:
     if not drawn and samples is None:
         return
     if samples is None:
@@ -113,7 +113,7 @@ def _sampled(drawn: Mapping[KeyPath, RangeSpec], samples: SamplesSpec | None) ->
         raise AxisError("there is no range to draw samples from", "write a range without `count`", ("samples",))
     ends = [_between(path, each) for path, each in drawn.items()]
     rows = _spread(len(drawn), samples)
-    yield Axis(
+    yield SweptAxis(
         tuple(str(path[-1]) for path in drawn),
         [tuple(at(share) for at, share in zip(ends, row, strict=True)) for row in rows],
     )

@@ -16,7 +16,7 @@ from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import StudySpace
 from podsim.metrics import HEADLINES, metric_of
 from podsim.scenario.wording import known_here
-from podsim.show.chart import Axis, Chart, Key, Over, Sheet, Shown, Study, is_wide
+from podsim.show.chart import Axis, Chart, Key, Sheet, Shown, Study, WayOver, is_wide
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -126,9 +126,9 @@ def study_chart(space: StudySpace, frame: DataFrame, figures: Sequence[str], not
     titles = [key.name for key in keys]
     listed = f"{', '.join(titles[:-1])} and {titles[-1]}" if len(titles) > 1 else titles[0]
     said = {
-        Over.HEAT_MAP: ["Grey: could not be simulated, has no such figure, or is not part of the study."],
-        Over.LINES: ["Black crosses were measured."] * bool(shown[0].measured),
-        Over.PARALLEL: ["A line is a point of the study, its colour the figure."],
+        WayOver.HEAT_MAP: ["Grey: could not be simulated, has no such figure, or is not part of the study."],
+        WayOver.LINES: ["Black crosses were measured."] * bool(shown[0].measured),
+        WayOver.PARALLEL: ["A line is a point of the study, its colour the figure."],
     }.get(over, [])
     return Chart(
         title=f"Over {listed}",
@@ -162,29 +162,29 @@ def _key(frame: DataFrame, name: str) -> Key:
     return Key(name, Axis(words(name), unit), texts, ordered, [places[value] for value in given])
 
 
-def _drawn_over(keys: list[Key], count: int) -> tuple[Over, list[Key]]:
+def _drawn_over(keys: list[Key], count: int) -> tuple[WayOver, list[Key]]:
     """The way to draw a figure over keys, and the order in which it takes them."""
     numeric, by_count = [key for key in keys if key.numbers], sorted(keys, key=lambda key: len(key.values))
     of_words = [key for key in keys if not key.numbers]
     if len(keys) == 1:
-        return (Over.LINES if numeric else Over.BARS), keys
+        return (WayOver.LINES if numeric else WayOver.BARS), keys
     if len(keys) == 2 and len(of_words) == 1 and len(of_words[0].values) <= _MOST_LINES:
-        return Over.LINES, [*numeric, *of_words]
+        return WayOver.LINES, [*numeric, *of_words]
     split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
     cells = 1
     for key in keys:
         cells *= len(key.values)
     is_full = count >= _FULL * cells
     if is_full and len(inner) == 2 and (not split or len(split[0].values) <= _MOST_PANELS):
-        return Over.HEAT_MAP, [*inner, *split]
+        return WayOver.HEAT_MAP, [*inner, *split]
     if len(keys) == 2 and len(numeric) == 2:
-        return Over.DOTS, by_count
-    return Over.PARALLEL, keys
+        return WayOver.DOTS, by_count
+    return WayOver.PARALLEL, keys
 
 
-def _shown(space: StudySpace, frame: DataFrame, key: Key, figure: str, over: Over) -> Shown:
+def _shown(space: StudySpace, frame: DataFrame, key: Key, figure: str, over: WayOver) -> Shown:
     """A figure of each point in the unit of its axis, and what was measured of it."""
-    is_line = over is Over.LINES
+    is_line = over is WayOver.LINES
     measured = list(measured_points(space.study.measured, figure)) if is_line else []
     given = [None if value != value else float(value) for value in frame[figure]]
     known = [value for value in given if value is not None]

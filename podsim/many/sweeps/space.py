@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from podsim.errors import BadValueError, Problem, SpecError
-from podsim.many.sweeps.axes import Axis, AxisError, axes_of
+from podsim.many.sweeps.axes import AxisError, SweptAxis, axes_of
 from podsim.many.sweeps.expression import Expression, filled_in, key_named
 from podsim.many.sweeps.names import SCENARIO, VARIANT, wrong_names
 from podsim.many.sweeps.spec import MOST_POINTS, StudySpec, Value
@@ -62,7 +62,7 @@ class StudySpace:
     """
 
     study: StudySpec
-    axes: tuple[Axis, ...]
+    axes: tuple[SweptAxis, ...]
     folder: Path = Path()
     document: Document = field(default_factory=lambda: Document({}))
 
@@ -196,16 +196,16 @@ def space_of(document: Document, folder: Path = Path(), scenario: str | None = N
     return space
 
 
-def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[Axis]:
+def _scenarios(study: StudySpec, folder: Path, document: Document) -> Iterator[SweptAxis]:
     names = [study.scenario] if isinstance(study.scenario, str) else study.scenario
     found = [_located(name, folder) for name in names]
     for name in found:
         find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)
     if not study.all_variants:
-        yield Axis((SCENARIO,), [(each,) for each in found])
+        yield SweptAxis((SCENARIO,), [(each,) for each in found])
         return
     pairs = [(each, variant) for each in found for variant in ("", *variant_names(each))]
-    yield Axis((SCENARIO, VARIANT), pairs)
+    yield SweptAxis((SCENARIO, VARIANT), pairs)
 
 
 def _located(name: str, folder: Path) -> str:
