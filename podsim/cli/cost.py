@@ -115,3 +115,29 @@ def _slices(
     as_json = output_format is Format.JSON
     shape = SliceShape(*extents)
     echo(show_slices(load_ipu(ipu), kind, shape, dtype.value, memory, loop_supersteps, as_json=as_json), as_json)
+
+
+@cost_app.command("schnet-block")
+def cost_schnet_block(
+    nodes: Annotated[int, typer.Option(help="Rows of atoms.")],
+    features: Annotated[int, typer.Option(help="Features of atoms, and filters of edges.")],
+    edges: Annotated[int, typer.Option(help="Edges of all atoms.")],
+    gaussians: Annotated[int, typer.Option(help="Functions that a distance is expanded in.")] = 50,
+    ipu: _Ipu = "gc200",
+    dtype: Annotated[PartialsFormat, typer.Option(help="Format of weights and activations.")] = PartialsFormat.FP32,
+    backward: Annotated[bool, typer.Option("--backward", help="Count the backward pass too.")] = False,
+    slow_softplus: Annotated[bool, typer.Option("--slow-softplus", help="PyTorch's own, with a threshold.")] = False,
+    memory: _Memory = 0.6,
+    loop_supersteps: _Loop = 3,
+    output_format: _Print = Format.TABLE,
+) -> None:
+    """Show what an interaction block of SchNet costs: filters of edges, messages along them, dense layers of atoms."""
+    from podsim.models.schnet import InteractionShape
+    from podsim.result.kernel_view import show_block
+    from podsim.scenario import load_ipu
+
+    as_json = output_format is Format.JSON
+    shape = InteractionShape(nodes, features, edges, gaussians, not slow_softplus)
+    chip = load_ipu(ipu)
+    shown = show_block(chip, shape, dtype.value, memory, loop_supersteps, backward=backward, as_json=as_json)
+    echo(shown, as_json)

@@ -6,11 +6,20 @@ import json
 from dataclasses import asdict
 
 from podsim.errors import DoesNotFitError, PodsimError
+from podsim.models.layers import Formats
+from podsim.models.op import DType
+from podsim.models.schnet import InteractionShape, interaction_block
+from podsim.scenario import load_hardware
 from podsim.scenario.ipu import Ipu
-from podsim.tiles import Account, Chip, SlicePlan, SliceShape, planned_slices
+from podsim.scenario.software import Software
+from podsim.tiles import Account, Chip, CostModel, SlicePlan, SliceShape, planned_slices, total
 from podsim.tiles.plans import LARGEST_EXTENT, SliceKind
 
 _MICRO = 1e-6
+_STACK = "pytorch_sdk_3.1"
+"""The software stack whose copies between layouts a block pays."""
+_LONGEST = 5
+"""Operations of a block that people are shown."""
 
 
 def loop_account(ipu: Ipu, supersteps: int) -> Account:
@@ -54,6 +63,51 @@ def show_slices(
     share = plan.temporary_bytes_per_tile / ipu.tile.memory_bytes
     temporaries = f"{plan.temporary_bytes_per_tile:,} B on the fullest tile, {share:.0%} of its memory"
     lines = [("split", split), ("temporaries", temporaries)]
+    return text(ipu, title, account, loop_supersteps, lines)
+
+
+def show_block(
+    ipu: Ipu, shape: InteractionShape, dtype: DType, memory: float, loop_supersteps: int, *, backward: bool, as_json: bool
+) -> str:
+    """Cost an interaction block of SchNet and describe it as text or JSON.
+
+    Args:
+        ipu: The chip.
+        shape: The block.
+        dtype: Format of weights and activations.
+        memory: Available-memory proportion.
+        loop_supersteps: Supersteps that the loop around the block adds.
+        backward: Whether the backward pass is counted too.
+        as_json: Whether to print JSON.
+
+    Raises:
+        PodsimError: An extent or the memory proportion is wrong.
+        NoPlanError: A table, its lookups or a product is larger than any memory.
+    """
+    check_extents({name: extent for name, extent in asdict(shape).items() if name != "fast_softplus"})
+    check_memory(memory)
+    block = interaction_block(shape, Formats(dtype, dtype))
+    stack, _ = load_hardware(_STACK, "software")
+    assert isinstance(stack, Software)
+    model = CostModel(ipu, stack.layout_change_cycles_per_byte, dtype)
+    costs = model.sequence(block.forward + (block.backward if backward else ()), memory)
+    account = total(cost.account for cost in costs) + loop_account(ipu, loop_supersteps)
+    if as_json:
+        parts = {cost.op.name: cost.account.cycles for cost in costs}
+        passes = "forward and backward" if backward else "forward"
+        return _json(
+            ipu,
+            account,
+            loop_supersteps,
+            {"operation": "schnet-block", **asdict(shape), "dtype": dtype, "passes": passes, "operation_cycles": parts},
+        )
+    title = (
+        f"interaction block of {shape.atoms:,} nodes and {shape.edges:,} edges with {shape.features} features and "
+        f"{shape.gaussians} Gaussians, {dtype}, {'forward and backward pass' if backward else 'forward pass'}"
+    )
+    longest = sorted(costs, key=lambda cost: -cost.account.cycles)[:_LONGEST]
+    lines = [("operations", str(len(costs)))]
+    lines += [("", f"{cost.account.cycles:>12,.0f} cycles  {cost.op.name}") for cost in longest]
     return text(ipu, title, account, loop_supersteps, lines)
 
 
