@@ -76,7 +76,7 @@ class InteractionShape:
 
 
 def schnet(
-    shape: SchNetShape, formats: Formats, samples: float, bytes_per_atom: int, bytes_per_graph: int
+    shape: SchNetShape, formats: Formats, samples: float, host_input_bytes: int, host_tensor_count: int
 ) -> Workload:
     """The training graph of one micro-batch.
 
@@ -84,8 +84,8 @@ def schnet(
         shape: The model and the graphs of a micro-batch.
         formats: Number formats.
         samples: Graphs that really are in a micro-batch, on average.
-        bytes_per_atom: Atomic number and position on their way from the host. [B]
-        bytes_per_graph: Start of a graph and what is learned of it. [B]
+        host_input_bytes: Sent from the host; 0 for synthetic data. [B]
+        host_tensor_count: Tensors that these are.
     """
     interaction = InteractionShape(shape.atoms, shape.features, shape.edges, shape.gaussians, shape.fast_softplus)
     blocks = (
@@ -100,7 +100,8 @@ def schnet(
         blocks={block.name: block for block in blocks},
         order=(first, embedding, *(middle for _ in range(shape.blocks)), head),
         samples_per_micro_batch=samples,
-        host_input_bytes=shape.atoms * bytes_per_atom + shape.graphs * bytes_per_graph,
+        host_input_bytes=host_input_bytes,
+        host_tensor_count=host_tensor_count,
         activation_dtype=formats.dtype,
     )
 

@@ -51,13 +51,13 @@ class OpCost:
         op: The operation.
         account: Tile cycles by kind.
         temporary_bytes_per_tile: Temporaries on the fullest tile, operands and result apart. [B]
-        plan: How it is split, for matrix products, convolutions and planned lookups.
+        plan: How it is split, for matrix products and convolutions.
     """
 
     op: Op
     account: Account
     temporary_bytes_per_tile: int = 0
-    plan: MatMulPlan | ConvPlan | SlicePlan | None = None
+    plan: MatMulPlan | ConvPlan | None = None
 
 
 @dataclass
@@ -186,7 +186,7 @@ class CostModel:
                 return OpCost(op, self.layout_change(op.byte_count))
             case Gather() | ScatterAdd() if op.planned:
                 found = self.slice_plan(op, available_memory_proportion)
-                return OpCost(op, found.account, found.temporary_bytes_per_tile, found)
+                return OpCost(op, found.account, found.temporary_bytes_per_tile)
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
             case TopK():
