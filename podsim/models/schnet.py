@@ -171,7 +171,8 @@ def _neighbours(s: SchNetShape, formats: Formats) -> Block:
         right_arranged=True,
     )
     graphs = g.add(triangle)
-    apart = g.elementwise("sub", (*pairs, _AXES), ("@positions",), name="differences")
+    each = [g.rearrange(f"positions/{axis}", (*pairs, _AXES), "@positions") for axis in ("rows", "columns")]
+    apart = g.elementwise("sub", (*pairs, _AXES), each, name="differences")
     squares = g.elementwise("square", (*pairs, _AXES), (apart,), name="squares")
     sums = g.reduce("squares/sum", pairs, s.atoms * s.atoms * _AXES, squares)
     distances = g.elementwise("sqrt", pairs, (sums,), name="distances")
@@ -193,10 +194,12 @@ def _neighbours(s: SchNetShape, formats: Formats) -> Block:
         )
     )
     spread = (s.edges, s.gaussians)
-    shifted = g.elementwise("sub", spread, (nearest, "@centres"), name="gaussians/shift")
+    wide = g.rearrange("nearest/wide", spread, nearest)
+    shifted = g.elementwise("sub", spread, (wide, "@centres"), name="gaussians/shift")
     squares = g.elementwise("square", spread, (shifted,), name="gaussians/square")
     scaled = g.elementwise("scale", spread, (squares,), name="gaussians/scale")
-    g.elementwise("exp", spread, (scaled,), name="gaussians/exp")
+    spread_out = g.elementwise("exp", spread, (scaled,), name="gaussians/exp")
+    g.rearrange("gaussians/edges", spread, spread_out)
     elements = s.edges * (s.gaussians + 2)
     return Block("neighbours", g.ops(), (), (), output_elements=0, saved_elements=elements)
 
@@ -233,10 +236,11 @@ def _head(s: SchNetShape, formats: Formats) -> Block:
     gradient = linear_backward(b, "dense2", s.atoms, s.features // 2, 1, gradient)
     gradient = _softplus_backward(b, "dense1", half, gradient)
     linear_backward(b, "dense1", s.atoms, s.features, s.features // 2, gradient)
-    parameters = (*_parameters([("dense1", s.features)], s.features // 2), *_parameters([("dense2", s.features // 2)], 1))
-    return Block(
-        "head", g.ops(), b.ops(), parameters, output_elements=0, saved_elements=2 * s.atoms * s.features
+    parameters = (
+        *_parameters([("dense1", s.features)], s.features // 2),
+        *_parameters([("dense2", s.features // 2)], 1),
     )
+    return Block("head", g.ops(), b.ops(), parameters, output_elements=0, saved_elements=2 * s.atoms * s.features)
 
 
 def _softplus(g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, fast: bool) -> str:
@@ -254,9 +258,7 @@ def _softplus_backward(g: GraphBuilder, name: str, shape: tuple[int, ...], gradi
     return gradient
 
 
-def _weights_backward(
-    g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str
-) -> None:
+def _weights_backward(g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str) -> None:
     """Gradients of a dense layer whose input needs none."""
     of_weights = g.matmul(
         f"{name}/weight_grad", (1, inner, columns), rows, (f"@{name}/input", gradient), gradient_of_weights=True

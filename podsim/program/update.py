@@ -92,7 +92,9 @@ def steady_call(time_s: float) -> WorksOf:
 def call_s(plan: Plan) -> float:
     """What a weight update bears of a session call, which may run several, and of the feeding of its samples. [s]"""
     software, layout = plan.software, plan.layout
-    share_s = (software.host_call_s + _stream_calls(plan) * (software.stream_s or 0.0)) / layout.updates_per_session_call
+    share_s = (
+        software.host_call_s + _stream_calls(plan) * (software.stream_s or 0.0)
+    ) / layout.updates_per_session_call
     share_s += layout.late_samples * (software.sample_load_s or 0.0)
     if not layout.stacked_by_caller:
         return share_s

@@ -67,7 +67,14 @@ def show_slices(
 
 
 def show_block(
-    ipu: Ipu, shape: InteractionShape, dtype: DType, memory: float, loop_supersteps: int, *, backward: bool, as_json: bool
+    ipu: Ipu,
+    shape: InteractionShape,
+    dtype: DType,
+    memory: float,
+    loop_supersteps: int,
+    *,
+    backward: bool,
+    as_json: bool,
 ) -> str:
     """Cost an interaction block of SchNet and describe it as text or JSON.
 

@@ -30,7 +30,7 @@ from podsim.tiles.conv_method import copy_cycles
 from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
-from podsim.tiles.sorting import top_k
+from podsim.tiles.sorting import compare_swap_cycles, passes
 from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
@@ -190,7 +190,7 @@ class CostModel:
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
             case TopK():
-                return OpCost(op, top_k(self.ipu, op.shape[0], op.candidates, op.shape[1]))
+                return OpCost(op, self._top_k(op))
             case ReplicaSum() if self.neighbours:
                 seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
                 return OpCost(op, Account(all_reduce=seconds * self.neighbours.clock_hz))
@@ -302,6 +302,16 @@ class CostModel:
             reduction=local + self.ipu.vertices.reduction.general_fixed,
             exchange=exchanged,
             superstep=2 * self.ipu.superstep.overhead_cycles,
+        )
+
+    def _top_k(self, op: TopK) -> Account:
+        """All passes of the network; before each, keys and places change their layout."""
+        rows, k = op.shape[0], op.shape[1]
+        size = DTYPE_BYTES["fp32"] + DTYPE_BYTES["int32"]
+        return total(
+            self.layout_change(size * rows * left)
+            + Account(vector=compare_swap_cycles(self.ipu, rows * left, distance * rows))
+            for left, distance in passes(op.candidates, k)
         )
 
     def _rows(self, op: Gather | ScatterAdd) -> Account:
