@@ -44,8 +44,7 @@ def _of_podsim(output_format: Format) -> str:
 
 
 def _of_cluster(measured: Path, target: Path | None, output_format: Format, *, force: bool) -> str:
-    from podsim.validation.cluster import fit_cluster
-    from podsim.validation.cluster_file import stack_of
+    from podsim.validation.cluster import fit_cluster, stack_of
     from podsim.validation.measurements import read_measurements
     from podsim.validation.show_fits import cluster_as_json, show_cluster
 

@@ -87,8 +87,8 @@ def validate_as_asked(asked: Asked) -> bool:
     limits = _checked("--max-mean", asked.max_mean), _checked("--max-worst", asked.max_worst)
     if asked.draws is not None:
         _check_ranges_alone(asked)
+    from podsim.validation.comparison import verdicts_on
     from podsim.validation.freedom import freedom
-    from podsim.validation.limits import verdicts_on
     from podsim.validation.sensitivity import sensitivity
     from podsim.validation.show import show
 
@@ -184,7 +184,7 @@ def _noise_alone(asked: Asked, preregister: Path | None, seed: int) -> None:
         PodsimError: Something else is asked for, too.
     """
     from podsim.show.progress import track
-    from podsim.validation.noise_of_runs import noisy_rows
+    from podsim.validation.noise import noisy_rows
     from podsim.validation.show_noisy import show_noisy
 
     if preregister is not None or asked != Asked(asked.output_format, asked.role):

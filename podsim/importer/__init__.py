@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from podsim.errors import PodsimError
-from podsim.importer.config_file import printable, read_config
+from podsim.importer.reader import printable, read_config
 from podsim.importer.request import Request
 from podsim.watch import Watch, silent
 

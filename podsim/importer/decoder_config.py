@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.importer.imported import (
+from podsim.importer.reader import Entry, Reader
+from podsim.importer.request import (
     MOST_LAYERS,
     MOST_ROWS,
     MOST_WIDTH,
@@ -16,7 +17,6 @@ from podsim.importer.imported import (
     always,
     check_heads,
 )
-from podsim.importer.reader import Entry, Reader
 from podsim.scenario.wording import shown
 
 _MISTRAL_WINDOW, _QWEN2_WINDOW = 4096, 4096

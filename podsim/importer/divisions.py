@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim.errors import DoesNotFitError, InfeasibleError, MissingMethodError
-from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
+from podsim.importer.request import Imported
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, comment_lines
 from podsim.models import Workload
 from podsim.placement import Job, make_plan
@@ -24,7 +24,7 @@ from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.search.auto import choose
 from podsim.placement.search.choice import Choice
-from podsim.placement.search.factors import accumulation, divisors
+from podsim.placement.search.space import accumulation, divisors
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
 from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.pods import larger_pods

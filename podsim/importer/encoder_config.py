@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from podsim.importer.imported import (
+from podsim.importer.reader import Entry, Reader
+from podsim.importer.request import (
     MOST_LAYERS,
     MOST_ROWS,
     MOST_WIDTH,
@@ -19,7 +20,6 @@ from podsim.importer.imported import (
     class_count,
     note_activation,
 )
-from podsim.importer.reader import Entry, Reader
 
 _PADDED_POSITIONS = 2
 _ABSOLUTE = "absolute"

@@ -10,9 +10,8 @@ from typing import Any
 
 from podsim.errors import Problem, SpecError
 from podsim.importer import decoder_config, encoder_config
-from podsim.importer.config_file import ConfigFile, printable
-from podsim.importer.imported import Imported, architectures
-from podsim.importer.reader import Reader
+from podsim.importer.reader import ConfigFile, Reader, printable
+from podsim.importer.request import Imported, architectures
 from podsim.scenario.wording import shown
 
 _FAMILIES = decoder_config.FAMILIES | encoder_config.FAMILIES

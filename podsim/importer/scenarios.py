@@ -13,9 +13,8 @@ from podsim.importer.divisions import (
     pipeline_section,
     pipeline_sections,
 )
-from podsim.importer.imported import Imported
 from podsim.importer.reader import Entry
-from podsim.importer.request import Request, header, option, top
+from podsim.importer.request import Imported, Request, header, option, top
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, scenario_text
 from podsim.placement.generation_job import generation_job
 from podsim.placement.job import training_job

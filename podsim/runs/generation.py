@@ -10,7 +10,7 @@ from podsim.metrics import TOKENS
 from podsim.placement import Plan
 from podsim.placement.generation import Generation, generation_cost_model, plan_generation
 from podsim.placement.generation_job import generation_job
-from podsim.placement.search.turns import longest_stage_ps
+from podsim.placement.search.decoder import longest_stage_ps
 from podsim.program.generation import compile_step
 from podsim.program.passes_in_order import step_passes
 from podsim.program.prices import generation_calls, task_prices

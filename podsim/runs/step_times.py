@@ -19,7 +19,7 @@ from podsim.placement.generation import (
     plan_step,
     with_layers,
 )
-from podsim.placement.search.turns import longest_stage_ps
+from podsim.placement.search.decoder import longest_stage_ps
 from podsim.program.generation import compile_step, loads_overlap
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds

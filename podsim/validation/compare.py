@@ -12,8 +12,7 @@ from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.amp import amp_vertex_cycles
-from podsim.validation.comparison import Comparison, NotRun, Validation
-from podsim.validation.configurations import same_runs
+from podsim.validation.comparison import Comparison, NotRun, Validation, same_runs
 from podsim.validation.reference_data import (
     CALIBRATION,
     EVALUATED,

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final
+
+from podsim.result.envelope import numbers_of
+from podsim.scenario import load_scenario
+from podsim.scenario.scenario import Scenario
 
 BEYOND: Final = 2
 """Standard deviations of data and inputs that explain an error; a larger one is an error of the model."""
@@ -189,3 +194,120 @@ def _summary(group: str, role: str, rows: Sequence[Comparison]) -> Summary:
         rms=math.sqrt(math.fsum(error**2 for error in errors) / len(errors)),
         worst=max(errors, key=abs),
     )
+
+
+_WORDS: Final = frozenset({"basis", "description", "name", "note", "range", "source"})
+"""Keys that no time follows from."""
+_OF_A_RUN: Final = frozenset({"samples_to_converge"})
+"""Keys that say how a run went, and not what was run: two submissions of one configuration converge differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The run of a row, by which groups of rows are left out of a fit.
+
+    Attributes:
+        activity: `training`, `forward` or `generation`.
+        family: Kind of model, for example `bert`.
+        stack: Software stack.
+        chip: Kind of IPU.
+        ipus: How many of them.
+    """
+
+    activity: str
+    family: str
+    stack: str
+    chip: str
+    ipus: int
+
+
+def described(row: Comparison) -> Described | None:
+    """Configuration of the first scenario of a row; None for a vertex or a product."""
+    return _described(row.scenarios[0]) if row.scenarios else None
+
+
+@cache
+def _described(title: str) -> Described:
+    spec = loaded(title)
+    return Described(
+        activity=str(spec.activity),
+        family=str(spec.model.kind),
+        stack=spec.software.name,
+        chip=spec.system.machine.ipu.name,
+        ipus=numbers_of(spec)["ipu_count"],
+    )
+
+
+def loaded(title: str) -> Scenario:
+    """The scenario of a title, with `@` before a variant."""
+    name, _, variant = title.partition("@")
+    return load_scenario(name, variant or None).spec
+
+
+@cache
+def same_runs(titles: tuple[str, ...]) -> dict[str, str]:
+    """By title, the first title that runs the same."""
+    firsts: dict[str, str] = {}
+    return {title: firsts.setdefault(configuration(loaded(title), _OF_A_RUN), title) for title in titles}
+
+
+def configuration(spec: Scenario, without: Collection[str] = ()) -> str:
+    """All that times follow from, as a text.
+
+    Args:
+        spec: The scenario.
+        without: Keys to leave out.
+    """
+    return repr(_without(spec.model_dump(mode="json", exclude_none=True), _WORDS | frozenset(without)))
+
+
+def _without(data: Any, keys: Collection[str]) -> Any:
+    if isinstance(data, dict):
+        return {key: _without(each, keys) for key, each in data.items() if key not in keys}
+    return [_without(each, keys) for each in data] if isinstance(data, list) else data
+
+
+@dataclass(frozen=True, slots=True)
+class LimitVerdict:
+    """A limit, and the error that it is held against.
+
+    Attributes:
+        what: `mean error` or `worst error`.
+        value: The error: the mean of the sizes, or the largest with its sign.
+        limit: What its size may be at most.
+        rows: What it is an error of.
+    """
+
+    what: str
+    value: float
+    limit: float
+    rows: str
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the error is within the limit."""
+        return abs(self.value) <= self.limit
+
+    def __str__(self) -> str:
+        """One line for a reader."""
+        value = f"{self.value:+.1%}" if self.what == "worst error" else f"{self.value:.1%}"
+        verdict = "within" if self.is_kept else "beyond"
+        return f"{self.what} {value} ({self.rows}): {verdict} {100 * self.limit:g}%"
+
+
+def verdicts_on(rows: Sequence[Comparison], mean: float | None, worst: float | None) -> tuple[LimitVerdict, ...]:
+    """Limits on the errors of all rows together.
+
+    Args:
+        rows: What is looked at, one row or more.
+        mean: What the mean of the sizes of the errors may be; None for no limit.
+        worst: What the size of the largest error may be; None for no limit.
+    """
+    found = []
+    if mean is not None:
+        average = math.fsum(abs(row.error) for row in rows) / len(rows)
+        found.append(LimitVerdict("mean error", average, mean, f"{len(rows)} rows"))
+    if worst is not None:
+        largest = max(rows, key=lambda row: abs(row.error))
+        found.append(LimitVerdict("worst error", largest.error, worst, f"{largest.group}, {largest.name}"))
+    return tuple(found)

@@ -16,8 +16,7 @@ from podsim.scenario.assumptions import Assumption, assumptions
 from podsim.scenario.base import keys_of
 from podsim.scenario.quantity import quantities
 from podsim.scenario.software import Software
-from podsim.validation.comparison import Comparison
-from podsim.validation.configurations import configuration, loaded
+from podsim.validation.comparison import Comparison, configuration, loaded
 
 MOST_FITTED = 14
 """More constants than these are not fitted in all of podsim, but those of noise."""

@@ -9,10 +9,9 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from podsim.result.reference_data import rows as reference_rows
-from podsim.validation.comparison import BEYOND, Comparison, NotRun, Summary, Validation, summarize
+from podsim.validation.comparison import BEYOND, Comparison, LimitVerdict, NotRun, Summary, Validation, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
 from podsim.validation.left_out import FreedomLeft, freedom_left, shipped
-from podsim.validation.limits import LimitVerdict
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
 from podsim.validation.tables import Cells, figure, markdown, plain
 

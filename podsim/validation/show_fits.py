@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from podsim.scenario.assumptions import numbers
-from podsim.validation.cluster import Cluster, Compared
-from podsim.validation.cluster_file import in_unit_of
+from podsim.validation.cluster import Cluster, Compared, in_unit_of
 from podsim.validation.fit import Fit, alike
 from podsim.validation.tables import plain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from podsim.validation.noise_of_runs import RUNS, NoisyRow, mean_factor
+from podsim.validation.noise import RUNS, NoisyRow, mean_factor
 from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.tables import markdown, plain
 

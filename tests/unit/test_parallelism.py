@@ -18,12 +18,10 @@ from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_s
 from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
-from podsim.placement.search.chain import bare_chain, chain_of
-from podsim.placement.search.checkpoints import CheckpointedSlices
-from podsim.placement.search.estimate import pipeline_cycles
-from podsim.placement.search.factors import accumulation, divisors
-from podsim.placement.search.search import Search
-from podsim.placement.search.split import least_maximum, most_even
+from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, most_even
+from podsim.placement.search.families import CheckpointedSlices
+from podsim.placement.search.search import Search, pipeline_cycles
+from podsim.placement.search.space import accumulation, divisors
 from podsim.placement.stage import Segment, kept_elements
 from podsim.scenario import TrainingScenario
 from podsim.show.choice_table import choice_table

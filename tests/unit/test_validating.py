@@ -11,8 +11,7 @@ import pytest
 
 from podsim.cli.app import main
 from podsim.validation import compare
-from podsim.validation.comparison import Blind, Comparison, NotRun, Validation, summarize
-from podsim.validation.limits import verdicts_on
+from podsim.validation.comparison import Blind, Comparison, NotRun, Validation, summarize, verdicts_on
 from podsim.validation.tables import WIDTH, figure, markdown, plain
 
 FITTED = Comparison("weight update of A", "fitted", 101.0, 100.0, "ms", "calibration", "logs")

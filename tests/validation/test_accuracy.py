@@ -14,8 +14,7 @@ from podsim.result.reference_data import rows
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.validation import Comparison
 from podsim.validation.calibrate import calibrate
-from podsim.validation.comparison import Validation, summarize
-from podsim.validation.configurations import Described, described
+from podsim.validation.comparison import Described, Validation, described, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
 from podsim.validation.left_out import shipped
 

@@ -13,7 +13,7 @@ import pytest
 from podsim.cli.app import main
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.scenario.noise import Noise
-from podsim.validation.noise_of_runs import RUNS, NoisyRow, mean_factor, noisy_rows
+from podsim.validation.noise import RUNS, NoisyRow, mean_factor, noisy_rows
 from podsim.validation.show_noisy import show_noisy
 from podsim.watch import silent
 from tools.noise_of_logs import expected

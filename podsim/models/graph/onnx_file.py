@@ -3,16 +3,209 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper, numpy_helper
+from onnx.checker import ValidationError
 
 from podsim.errors import PodsimError, Problem, SpecError
+from podsim.scenario.wording import known_here
 from podsim.units import format_bytes
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+
+
+def _inner_graphs(node: NodeProto) -> Iterator[GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type in _GRAPHS:
+            yield from (attribute.graphs or (attribute.g,))
+
+
+def inner_nodes(node: NodeProto) -> Iterator[NodeProto]:
+    """All nodes of the inner graphs of a node, at any depth."""
+    for graph in _inner_graphs(node):
+        for inner in graph.node:
+            yield inner
+            yield from inner_nodes(inner)
+
+
+def captured_names(node: NodeProto) -> list[str]:
+    """Names that inner graphs of a node read from outside."""
+    names: dict[str, None] = {}
+    for graph in _inner_graphs(node):
+        inside = {each.name for each in (*graph.input, *graph.initializer)}
+        for inner in graph.node:
+            read = [name for name in (*inner.input, *captured_names(inner)) if name and name not in inside]
+            names.update(dict.fromkeys(read))
+            inside.update(inner.output)
+        names.update(dict.fromkeys(each.name for each in graph.output if each.name and each.name not in inside))
+    return list(names)
+
+
+def number_attribute(node: NodeProto, name: str, default: int) -> int:
+    """A whole number, or its default."""
+    return next((int(each.i) for each in node.attribute if each.name == name), default)
+
+
+def plain_attributes(node: NodeProto) -> Iterator[tuple[str, Any]]:
+    """Numbers, texts and lists of numbers."""
+    for each in node.attribute:
+        value = helper.get_attribute_value(each)
+        if isinstance(value, bytes):
+            yield each.name, value.decode(errors="replace")
+        elif isinstance(value, int | float):
+            yield each.name, value
+        elif each.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+            yield each.name, tuple(value)
+
+
+def name_of_node(index: int, node: NodeProto) -> str:
+    """Its name, or one made of its operator and place."""
+    return printable(node.name) or f"{printable(node.op_type)}_{index}"
+
+
+def called(node: NodeProto) -> str:
+    """A node in a message."""
+    return f"`{printable(node.name or node.op_type)}`"
+
+
+def first_line(error: Exception) -> str:
+    """What an error of the library says first, without its place."""
+    text = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
+    return text.rpartition("] ")[2][:120]
+
+
+LARGEST_DIMENSION = 10**9
+
+
+def set_dimensions(inputs: Sequence[ValueInfoProto], given: Mapping[str, int], file: str) -> dict[str, int]:
+    """Write sizes into the inputs of a graph.
+
+    Args:
+        inputs: Inputs; dimensions that are open get the sizes that are given for them.
+        given: Sizes by name; a dimension without a name is called `INPUT_AXIS`.
+        file: Name of the file, for messages.
+
+    Returns:
+        The open dimensions with their sizes, in the order of the inputs.
+
+    Raises:
+        SpecError: A size is missing or not possible, or a name is not one of the graph's.
+    """
+    sizes: dict[str, int] = {}
+    missing: dict[str, str] = {}
+    for value in inputs:
+        for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
+            if dimension.dim_value > 0:
+                continue
+            named = any(map(str.isalnum, dimension.dim_param))
+            name = dimension.dim_param if named else f"{value.name}_{axis}"
+            if name in given:
+                dimension.dim_value = sizes[name] = given[name]
+            else:
+                stated = f", {dimension.dim_value} in the file" if dimension.HasField("dim_value") else ""
+                missing.setdefault(name, f"`{printable(name)}` (input {printable(value.name)}, axis {axis}{stated})")
+    problems = [_impossible(file, name, size) for name, size in given.items() if not 0 < size <= LARGEST_DIMENSION]
+    problems += [_unknown(file, name, [*sizes, *missing]) for name in given if name not in sizes]
+    if missing:
+        problems.append(_open(file, missing))
+    if problems:
+        raise SpecError(problems)
+    return sizes
+
+
+def _impossible(file: str, name: str, size: int) -> Problem:
+    what = f"dimension `{printable(name)}` cannot be {size}"
+    return Problem(file, "", what, f"give it a size from 1 to {LARGEST_DIMENSION}")
+
+
+def _unknown(file: str, name: str, known: Sequence[str]) -> Problem:
+    what = f"no input has an open dimension `{printable(name)}`"
+    return Problem(file, "", what, known_here(name, map(printable, known), "leave it out"))
+
+
+def _open(file: str, missing: Mapping[str, str]) -> Problem:
+    example = printable(next(iter(missing)))
+    what = f"the graph leaves sizes of its inputs open: {', '.join(missing.values())}"
+    how = f"`--dimension {example}=4` of podsim import, or `model.dimensions: {{{example}: 4}}` in a scenario"
+    return Problem(file, "", what, f"give each of them: {how}")
+
+
+FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
+NARROW = {"INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
+"""Formats of weights that are brought to another one before they are used."""
+STORED = frozenset(onnx.TensorProto.DataType.values()[1:])
+_ELEMENTS: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
+
+
+def inputs_of(graph: GraphProto) -> Sequence[onnx.ValueInfoProto]:
+    """What the host sends; old files name stored tensors as inputs too."""
+    stored = {tensor.name for tensor in graph.initializer}
+    return [each for each in graph.input if each.name not in stored]
+
+
+def refuse_other_inputs(inputs: Sequence[onnx.ValueInfoProto], file: str) -> None:
+    """Raise for what an IPU cannot read.
+
+    Raises:
+        SpecError: An input is text, or not a tensor.
+    """
+    for value in inputs:
+        is_text = value.type.tensor_type.elem_type == onnx.TensorProto.STRING
+        if is_text or not value.type.HasField("tensor_type"):
+            what = f"input `{printable(value.name)}` is {'text' if is_text else 'not a tensor'}, and IPUs read numbers"
+            do = "export the part of the model behind what turns it into tensors of numbers"
+            raise SpecError([Problem(file, "", what, do)])
+
+
+def value_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
+    """The value of a small tensor; None if it was left out, or is not of numbers."""
+    try:
+        value = numpy_helper.to_array(tensor) if element_count(tensor.dims) <= SMALL_ELEMENTS else None
+    except (ValueError, TypeError, RuntimeError, OSError, ValidationError):
+        return None
+    return value if value is not None and value.dtype.kind in "fiub" else None
+
+
+def as_inferred(value: np.ndarray[Any, Any], kind: TypeProto | None) -> np.ndarray[Any, Any]:
+    """A value in the format that follows for it; reference implementations may compute in a wider one."""
+    known = kind is not None and kind.tensor_type.elem_type in onnx.TensorProto.DataType.values()[1:]
+    return value.astype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)) if kind and known else value
+
+
+def format_of(element_type: int) -> str:
+    """Name of a number format."""
+    return _ELEMENTS.get(element_type, "UNDEFINED")
+
+
+def item_bytes_of(element_type: int) -> int:
+    """Bytes of an element. [B]"""
+    try:
+        return int(helper.tensor_dtype_to_np_dtype(element_type).itemsize)
+    except KeyError:
+        return 1
+
+
+def shape_of(kind: TypeProto) -> tuple[int, ...] | None:
+    """Sizes of a tensor, if all of them are known."""
+    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    sizes = [-1 if size is None else size for size in sizes_of(kind)]
+    return None if min(sizes, default=0) < 0 else tuple(sizes)
+
+
+def sizes_of(kind: TypeProto) -> list[int | None]:
+    """Sizes of a tensor, None where they are open."""
+    return [each.dim_value if each.HasField("dim_value") else None for each in kind.tensor_type.shape.dim]
+
 
 _ANOTHER_FILE = "name an ONNX file"
 _MOST_BYTES = 2**31 - 1
@@ -70,7 +263,7 @@ def open_onnx(path: Path) -> OnnxFile:
     _parse(model, content, name)
     digest = hashlib.sha256(content).hexdigest()
     del content
-    from podsim.models.graph.functions import without_functions
+    from podsim.models.graph.onnx_file import without_functions
 
     model = without_functions(model, name)
     missing = _external_files(model, path.parent)
@@ -201,3 +394,96 @@ def _notes(missing: frozenset[str]) -> Iterator[str]:
         yield (
             f"the file with weights `{printable(name)}` is not there; their shapes, which are in the graph, are enough"
         )
+
+
+MOST_NODES = 500_000
+_MOST_EXPANDED_BYTES = 2**30
+_DEEPEST = 100
+_EXPORT = "export the model again, without local functions (of PyTorch: `export_modules_as_functions=False`)"
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What a call becomes.
+
+    Attributes:
+        nodes: Nodes.
+        byte_count: Their size in a file. [B]
+    """
+
+    nodes: int
+    byte_count: int
+
+
+def without_functions(model: ModelProto, file: str) -> ModelProto:
+    """The same model without local functions.
+
+    Args:
+        model: The model.
+        file: Name of its file, for messages.
+
+    Raises:
+        SpecError: A function calls itself, calls are nested too deeply, or too much would come of them.
+    """
+    if not model.functions:
+        return model
+    counted = _Counter(model.functions, file)
+    size = counted.size(model.graph.node, ())
+    if size.nodes > MOST_NODES or size.byte_count > _MOST_EXPANDED_BYTES:
+        what = f"its local functions, written out where they are called, make {_words(size)}"
+        raise _problem(file, f"{what}; at most {_words(_Size(MOST_NODES, _MOST_EXPANDED_BYTES))} are read")
+    from onnx.inliner import inline_local_functions
+
+    try:
+        return inline_local_functions(model)
+    # The library tells what it cannot write out by errors of many kinds.
+    except Exception as error:
+        reason = printable(str(error).split("\n")[0])[:200]
+        raise _problem(file, f"its local functions cannot be written out: {reason}") from None
+
+
+def _words(size: _Size) -> str:
+    return f"{size.nodes:,} nodes of {size.byte_count / 1e6:,.0f} MB"
+
+
+def _problem(file: str, what: str) -> SpecError:
+    return problem(file, what, _EXPORT)
+
+
+class _Counter:
+    """Counts what calls become, each function once."""
+
+    def __init__(self, functions: Iterable[FunctionProto], file: str) -> None:
+        self._functions = {(each.domain, each.name): each for each in functions}
+        self._known: dict[_Key, _Size] = {}
+        self._file = file
+
+    def size(self, nodes: Iterable[NodeProto], within: tuple[_Key, ...]) -> _Size:
+        """Nodes with all that they call, in functions that call each other."""
+        count = byte_count = 0
+        for node in _with_inner(nodes):
+            called = self._called((node.domain, node.op_type), within)
+            count += called.nodes if called else 1
+            byte_count += called.byte_count if called else node.ByteSize()
+        return _Size(count, byte_count)
+
+    def _called(self, key: _Key, within: tuple[_Key, ...]) -> _Size | None:
+        """What a call becomes; None if it is not of a local function."""
+        if key not in self._functions:
+            return None
+        if key in within:
+            ring = " -> ".join(f"`{printable(name)}`" for _, name in (*within[within.index(key) :], key))
+            raise _problem(self._file, f"a local function calls itself: {ring}")
+        if len(within) == _DEEPEST:
+            raise _problem(self._file, f"calls of local functions are nested more than {_DEEPEST} deep")
+        if key not in self._known:
+            self._known[key] = self.size(self._functions[key].node, (*within, key))
+        return self._known[key]
+
+
+def _with_inner(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    for node in nodes:
+        yield node
+        yield from inner_nodes(node)

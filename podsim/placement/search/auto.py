@@ -14,8 +14,7 @@ from podsim.placement.memory import IpuMemory
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
 from podsim.placement.search.decoder import choose_decoder
 from podsim.placement.search.families import keys
-from podsim.placement.search.nearest import nearest_miss
-from podsim.placement.search.search import Found, Search
+from podsim.placement.search.search import Found, Search, nearest_miss
 from podsim.placement.search.space import Space
 from podsim.program.compile import compile_program, passes_one_by_one
 from podsim.scenario import Activity, GenerationScenario, LoadedScenario, TrainingScenario

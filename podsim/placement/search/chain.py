@@ -4,16 +4,96 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from podsim.models import Workload
 from podsim.placement.alive import Needs, Task, needs
 from podsim.placement.layout import ON_CHIP, Job
-from podsim.placement.search.split import Costs
+from podsim.placement.memory import segment_peak_bytes
+from podsim.placement.stage import Segment, kept_elements
 from podsim.placement.stage_cost import BlockCost, block_cost
 from podsim.placement.update import state_bytes
 from podsim.tiles.model import CostModel
+
+Costs = NDArray[Any]
+Places = NDArray[np.int_]
+_SLACK = 1 + 1e-9
+_MOST_WAYS = 4_000_000
+_FEWEST_STARTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where a chain is cut.
+
+    Attributes:
+        cuts: Boundaries of the parts in between: part k holds blocks from cut k up to cut k + 1; what
+            lies before the first cut and after the last one belongs to the ends.
+        cost: What was minimised.
+    """
+
+    cuts: tuple[int, ...]
+    cost: float
+
+
+def least_maximum(parts: Sequence[Costs], ends: Costs) -> Split | None:
+    """The split whose dearest part is cheapest, by dynamic programming over the cuts.
+
+    Args:
+        parts: For each part in order, the cost of holding blocks `i` up to `j` at `[i, j]`; infinite
+            where that is not possible.
+        ends: The cost of holding what lies before `i` and behind `j` at `[i, j]`.
+
+    Returns:
+        The split, or None if there is none of finite cost.
+
+    >>> one = np.array([[np.inf, 3, 5], [np.inf, np.inf, 2], [np.inf, np.inf, np.inf]])
+    >>> whole = np.array([[np.inf, np.inf, 0], [np.inf] * 3, [np.inf] * 3])
+    >>> least_maximum([one, one], whole)
+    Split(cuts=(0, 1, 2), cost=3.0)
+    """
+    return _best(parts, ends, np.maximum)
+
+
+def most_even(parts: Sequence[Costs], ends: Costs) -> Split | None:
+    """Of the splits with the least maximum, the one with the least sum of squares; its cost is the maximum.
+
+    The pipeline fills and drains faster when the other stages are short too.
+    """
+    least = least_maximum(parts, ends)
+    if least is None:
+        return None
+    limit = least.cost * _SLACK
+    squares = [np.where(costs <= limit, costs**2, np.inf) for costs in (*parts, ends)]
+    even = _best(squares[:-1], squares[-1], np.add)
+    return Split(even.cuts, least.cost) if even else least
+
+
+def _best(parts: Sequence[Costs], ends: Costs, join: Any) -> Split | None:
+    starts = np.flatnonzero(np.isfinite(ends).any(axis=1))
+    most = max(_FEWEST_STARTS, _MOST_WAYS // len(ends) ** 2)
+    if len(starts) > most:
+        # Time and memory grow with starts x cuts x cuts; so long a chain is cut well enough on a coarser grid.
+        starts = starts[np.linspace(0, len(starts) - 1, most).astype(int)]
+    size = len(ends)
+    reached = np.where(np.arange(size)[None, :] == starts[:, None], 0.0, np.inf)
+    comes_from = []
+    for costs in parts:
+        ways = join(reached[:, :, None], costs[None, :, :])
+        comes_from.append(ways.argmin(axis=1))
+        reached = ways.min(axis=1)
+    whole = join(reached, ends[starts])
+    if not np.isfinite(whole).any():
+        return None
+    row, cut = np.unravel_index(int(whole.argmin()), whole.shape)
+    cuts = [int(cut)]
+    for step in reversed(comes_from):
+        cuts.append(int(step[row, cuts[-1]]))
+    return Split(tuple(reversed(cuts)), float(whole.min()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +206,93 @@ def bare_chain(workload: Workload) -> Chain:
 def _largest(costs: dict[str, BlockCost]) -> int:
     """Temporaries on the fullest tile. [B]"""
     return max(cost.temporary_bytes_per_tile for cost in costs.values())
+
+
+SegmentsOf = Callable[[int, int], tuple[Segment, ...]]
+"""Segments of blocks `i` up to `j`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Segments of every contiguous part of a chain.
+
+    Attributes:
+        segments: What parts consist of, once for all that have as many blocks of each kind.
+        place: Which of these blocks `i` up to `j` are at `[i, j]`; -1 where there are none.
+    """
+
+    segments: tuple[tuple[Segment, ...], ...]
+    place: Places
+
+
+@lru_cache(maxsize=8)
+def partition_of(segments_of: SegmentsOf, size: int) -> Partition:
+    """The segments of all parts; kept, as they are the same for every micro-batch."""
+    known: dict[tuple[Segment, ...], int] = {}
+    place = np.full((size + 1, size + 1), -1)
+    for start in range(size):
+        for stop in range(start + 1, size + 1):
+            place[start, stop] = known.setdefault(segments_of(start, stop), len(known))
+    return Partition(tuple(known), place)
+
+
+class Slices:
+    """Parts whose segments are given."""
+
+    def __init__(self, chain: Chain, segments_of: SegmentsOf, *, recompute: bool, recompute_last: bool) -> None:
+        """Keep the chain; everything is found when it is asked for."""
+        self.chain, self._segments_of = chain, segments_of
+        self._recompute, self._recompute_last = recompute, recompute_last
+        self.size = len(chain.order)
+
+    @cached_property
+    def cycles(self) -> Costs:
+        """All passes of one micro-batch of every part. [cycles]"""
+        return ranges(self.chain.forward * (2 if self._recompute else 1) + self.chain.backward)
+
+    @cached_property
+    def kept_bytes(self) -> Costs:
+        """Kept per micro-batch in flight, by part. [B]"""
+        workload = self.chain.workload
+        kept = cache(lambda segment: kept_elements(segment, workload, recompute=self._recompute))
+        return self._table(lambda segments: sum(map(kept, segments))) * float(workload.stash_bytes)
+
+    @cached_property
+    def peak_bytes(self) -> Costs:
+        """The most that lives only while a part runs, by share and part. [B]"""
+        workload, recompute = self.chain.workload, self._recompute
+
+        def table(needs: dict[str, Needs]) -> Costs:
+            peak = cache(lambda blocks: segment_peak_bytes(Segment(blocks), workload, needs, recompute=recompute))
+            return self._table(lambda segments: max(peak(each.blocks) for each in segments))
+
+        return np.array([table(needs) for needs in self.chain.needs])
+
+    def memory_bytes(self, depth: int) -> Costs:
+        """Activations and temporaries with a number of micro-batches in flight, by share and part. [B]"""
+        return depth * self.kept_bytes + self.peak_bytes
+
+    def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
+        """Cycles and memory of the parts that reach the end of the chain, by share and start. [cycles], [B]
+
+        Args:
+            room_bytes: Memory beside what is held anyway, by start; parts are laid out so that they fit.
+        """
+        del room_bytes
+        cycles = self.cycles[:, :, -1].copy()
+        if self._recompute and not self._recompute_last:
+            for start in range(self.size):
+                last = self._segments_of(start, self.size)[-1]
+                at = [self.chain.order.index(name) for name in last.blocks]
+                cycles[:, start] -= last.count * self.chain.forward[:, at].sum(axis=1)
+        return cycles, self.memory_bytes(1)[:, :, -1]
+
+    def checkpoints(self, share: int, start: int, stop: int, depth: int, room_bytes: float) -> list[int]:
+        """Blocks that start a segment inside a part, where that is a choice."""
+        del share, start, stop, depth, room_bytes
+        return []
+
+    def _table(self, value: Callable[[tuple[Segment, ...]], float]) -> Costs:
+        parts = partition_of(self._segments_of, self.size)
+        # The last value is where a place of -1 points.
+        return np.array([*map(value, parts.segments), np.inf])[parts.place]

@@ -5,23 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from podsim.engine import execute
+from podsim.engine import Trace, execute
 from podsim.errors import DoesNotFitError, InfeasibleError, NoPlanError
 from podsim.placement.fit import misfit_text
 from podsim.placement.generation import Generation, draft_steps, generation_cost_model, with_stages_of_shards
 from podsim.placement.generation_job import generation_job
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.memory import IpuMemory
+from podsim.placement.plan import Plan
 from podsim.placement.search.choice import Candidate, Choice, fullest_bytes, slower_by
-from podsim.placement.search.factors import powers_of_two
-from podsim.placement.search.turns import longest_stage_ps
-from podsim.program.generation import compile_step
+from podsim.placement.search.space import powers_of_two
+from podsim.program.generation import compile_step, compile_turn, stages_interfere
+from podsim.program.passes import BUBBLE
 from podsim.scenario import GenerationScenario, LoadedScenario, System
 from podsim.scenario.generation import AutoInferenceSpec, InferenceParallelismSpec
 from podsim.scenario.pods import larger_pods
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
 from podsim.watch import Watch
+
+
+def longest_stage_ps(plan: Plan, trace: Trace) -> int:
+    """The longest that a batch takes any stage, its call to the host included. [ps]
+
+    Args:
+        plan: The step.
+        trace: The step of one batch while no other is under way.
+    """
+    if stages_interfere(plan):
+        return execute(compile_turn(plan)).makespan_ps
+    return max(trace.makespan_ps - account.get(BUBBLE, 0) for account in trace.lanes.values())
+
 
 _RUNNERS_UP = 4
 _SHOWN_MISFITS = 3

@@ -10,9 +10,7 @@ import numpy as np
 
 from podsim.placement.cuts import Cuts
 from podsim.placement.layout import Job, Layout
-from podsim.placement.search.chain import is_tied
-from podsim.placement.search.slices import Slices
-from podsim.placement.search.split import Costs, Split, least_maximum, most_even
+from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
 from podsim.placement.stage import stash_depth
 from podsim.scenario.hardware import System
 

@@ -8,22 +8,117 @@ planned, and ranked by the time of its pipeline and of its update; the first few
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.placement import Plan, make_plan
+from podsim.placement.fit import HELPS, misfit_text
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
-from podsim.placement.plan import cost_model, job_memory
-from podsim.placement.search.chain import Chain, bare_chain, chain_of
-from podsim.placement.search.estimate import least_s, update_s
+from podsim.placement.method import lacking, missing_method
+from podsim.placement.plan import Plan, cost_model, job_memory, make_plan
+from podsim.placement.search.chain import Chain, Slices, bare_chain, chain_of
 from podsim.placement.search.prices import Prices, price
-from podsim.placement.search.slices import Slices
 from podsim.placement.search.space import Space
+from podsim.placement.topology import Routes
+from podsim.program.compile import replicas_of
+from podsim.program.feed import Feed
+from podsim.program.passes import INTER_IPU
+from podsim.program.task import Exchange, Step, Work
+from podsim.program.transfers import link_transfer
+from podsim.program.update import Rings, update_phases
 from podsim.scenario import LoadedScenario, TrainingScenario
+from podsim.scenario.pods import larger_pods
+from podsim.scenario.wording import counted
+from podsim.units import ps_to_seconds
+
+
+def least_s(plan: Plan) -> float:
+    """Pipeline and update, or what host servers and links take to bring the data, whichever is longer. [s]"""
+    fed_ps = Feed(plan, replicas_of(plan)).interval_ps() * plan.layout.accumulation_factor
+    return max(pipeline_s(plan) + hand_over_s(plan) + update_s(plan), ps_to_seconds(fed_ps))
+
+
+def hand_over_s(plan: Plan) -> float:
+    """Every micro-batch crosses the slowest boundary between stages, once forward and once backward. [s]"""
+    rounds = 2 if plan.software.schedule == "grouped" else 1
+    slowest_ps, routes = 0, Routes(plan.system)
+    for index, (cost, following) in enumerate(pairwise(plan.stages)):
+        source, target = cost.stage.ipus.start, following.stage.ipus.start
+        if source != target:
+            byte_count = plan.handed_over_bytes(index)
+            sent = link_transfer(routes, "activations", INTER_IPU, source, target, byte_count)
+            slowest_ps = max(slowest_ps, _step_ps(Exchange((sent,))))
+    return ps_to_seconds(rounds * plan.layout.accumulation_factor * slowest_ps)
+
+
+def pipeline_s(plan: Plan) -> float:
+    """All pipeline cycles of a weight update, transfers between stages apart. [s]"""
+    grouped = plan.software.schedule == "grouped"
+    passes = [
+        (cost.stage.ipus.start, cost.forward.cycles, cost.recompute.cycles + cost.backward.cycles)
+        for cost in plan.stages
+    ]
+    cycles = pipeline_cycles(passes, plan.layout.accumulation_factor, grouped=grouped)
+    return cycles / plan.system.machine.ipu.clock_hz
+
+
+def pipeline_cycles(passes: list[tuple[int, float, float]], accumulation_factor: int, *, grouped: bool) -> float:
+    """Computation of all pipeline cycles of a weight update. [cycles]
+
+    Args:
+        passes: IPU, forward and backward cycles of each stage.
+        accumulation_factor: Micro-batches, at least 2·(stages - 1) + 1.
+        grouped: Whether all forward passes of a cycle end before the backward passes start.
+
+    Source: [popart_pipelining].
+
+    >>> pipeline_cycles([(0, 1.0, 2.0), (1, 1.0, 2.0)], 4, grouped=False)  # 1, 3; 2 x 3; 3, 2
+    15.0
+    """
+    last = len(passes) - 1
+
+    def cycle(number: int) -> float:
+        ahead = [stage for stage in range(last + 1) if 0 <= number - stage < accumulation_factor]
+        back = [stage for stage in range(last + 1) if 0 <= number - 2 * last + stage < accumulation_factor]
+        forward, backward = [(stage, 1) for stage in ahead], [(stage, 2) for stage in back]
+        rounds = [forward, backward] if grouped else [forward + backward]
+        return sum(_slowest(passes, each) for each in rounds)
+
+    ramp = 2 * last
+    ramps = sum(cycle(number) for number in (*range(ramp), *range(accumulation_factor, accumulation_factor + ramp)))
+    return ramps + (accumulation_factor - ramp) * cycle(ramp)
+
+
+def _slowest(passes: list[tuple[int, float, float]], active: Iterable[tuple[int, int]]) -> float:
+    """The IPU with the most to do; of each stage one of its passes counts. [cycles]"""
+    busy: dict[int, float] = {}
+    for stage, which in active:
+        ipu = passes[stage][0]
+        busy[ipu] = busy.get(ipu, 0.0) + passes[stage][which]
+    return max(busy.values(), default=0.0)
+
+
+def update_s(plan: Plan) -> float:
+    """Gradients, optimizer, weights and the call back to the host, each transfer on links of its own. [s]"""
+    total_ps = 0
+    replicas = replicas_of(plan)
+    for phase in update_phases(plan, replicas, 0, Rings(plan, replicas)):
+        total_ps += phase.count * max(sum(map(_step_ps, steps)) for steps in phase.steps.values())
+    return ps_to_seconds(total_ps)
+
+
+def _step_ps(step: Step) -> int:
+    match step:
+        case Work():
+            return sum(duration for _, duration in step.parts)
+        case Exchange():
+            return max(each.latency_ps + max((time for _, time in each.channels), default=0) for each in step.transfers)
+    return 0
+
 
 _PROPORTIONS = (0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _TIGHT_PROPORTIONS = (0.05, 0.1)
@@ -207,3 +302,45 @@ class Search:
         last = self._job.software.recompute_last_segment
         chain = bare_chain(self._job.workload_of(micro_batch_size)) if bare else self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)
+
+
+_OTHERWISE = (
+    "make the model, its sequences or images smaller; with one sample at a time it does not fit, "
+    "so that a smaller batch is no help"
+)
+
+
+def nearest_miss(loaded: LoadedScenario, spec: TrainingScenario, search: Search) -> DoesNotFitError:
+    """The error for a scenario of which no division fits."""
+    lean = [found for setting in search.misfits.values() if (found := search.leanest(setting))]
+    what = f"no division of batch_size {search.space.batch_size} fits {spec.system.name}"
+    if lean:
+        layout = min(lean, key=lambda each: each[0])[1]
+        words = f"{counted(layout.ipus_per_replica, 'IPU')} per replica, micro_batch_size {layout.micro_batch_size}"
+        what += f"; the nearest has {words}: {misfit_text(search.memory(layout))}"
+    cures = list(_cures(loaded, spec))
+    refused = DoesNotFitError(what, do=HELPS + "; ".join(cures) if cures else _OTHERWISE)
+    lacks = missing_method(training_job(search.space.whole()))
+    return refused if lacks is None else lacking(refused, lacks)
+
+
+def _larger_batches(spec: TrainingScenario) -> Iterator[int]:
+    """Twice as large, four times, …, up to the batch that fills a pipeline over a whole link domain."""
+    batch = 2 * (spec.batch_size or 1)
+    while batch < 4 * spec.system.domain_ipu_count:
+        yield batch
+        batch *= 2
+
+
+def _cures(loaded: LoadedScenario, spec: TrainingScenario) -> Iterator[str]:
+    """Changes that make it fit: fewer pins, more micro-batches for a longer pipeline, a larger pod."""
+    if Search(loaded, spec, pinned=False, tight=True).fits():
+        yield "pin less under `parallelism` and `memory`"
+    for batch in _larger_batches(spec):
+        if Search(loaded, spec.model_copy(update={"batch_size": batch}), tight=True).fits():
+            yield f"`batch_size: {batch}`, which has micro-batches enough for a longer pipeline"
+            break
+    for name, pod in larger_pods(spec.system):
+        if Search(loaded, spec.model_copy(update={"system": pod}), tight=True).fits():
+            yield f"`system: {name}`, the smallest shipped pod on which it does"
+            return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from podsim.errors import PodsimError
-from podsim.importer.config_file import printable
+from podsim.importer.reader import printable
 from podsim.units import format_bytes
 from podsim.validation.mlperf.benchmark import BENCHMARKS, Benchmark, benchmark_of
 from podsim.validation.mlperf.events import TOKEN, Event
