@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from podsim.many.sweeps import Swept, sweep
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
+    from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -50,6 +51,9 @@ _HOMES = {
     "compare": "podsim.many.compare",
     "Swept": "podsim.many.sweeps",
     "sweep": "podsim.many.sweeps",
+    "cost_multi_slice": "podsim.result.kernel_view",
+    "cost_multi_update_add": "podsim.result.kernel_view",
+    "cost_schnet_block": "podsim.result.kernel_view",
 } | dict.fromkeys(
     (
         "PodsimError",
@@ -82,6 +86,9 @@ __all__ = [
     "Swept",
     "__version__",
     "compare",
+    "cost_multi_slice",
+    "cost_multi_update_add",
+    "cost_schnet_block",
     "generate",
     "infer",
     "load",
