@@ -8,7 +8,7 @@ Positions have no gradient. Source: [schutt2018], with the operations of [hydron
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.models.block import Block, Parameter, Workload
 from podsim.models.layers import Formats, GraphBuilder, linear, linear_backward
@@ -88,17 +88,17 @@ def schnet(
         host_tensor_count: Tensors that these are.
     """
     interaction = InteractionShape(shape.atoms, shape.features, shape.edges, shape.gaussians, shape.fast_softplus)
+    one = interaction_block(interaction, formats)
     blocks = (
         _neighbours(shape, formats),
         _embedding(shape, formats),
-        interaction_block(interaction, formats),
+        *(replace(one, name=f"{one.name}{number}") for number in range(1, shape.blocks + 1)),
         _head(shape, formats),
     )
-    first, embedding, middle, head = (block.name for block in blocks)
     return Workload(
         name="SchNet",
         blocks={block.name: block for block in blocks},
-        order=(first, embedding, *(middle for _ in range(shape.blocks)), head),
+        order=tuple(block.name for block in blocks),
         samples_per_micro_batch=samples,
         host_input_bytes=host_input_bytes,
         host_tensor_count=host_tensor_count,

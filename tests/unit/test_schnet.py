@@ -151,3 +151,13 @@ def test_more_replicas_make_an_epoch_slower_from_32_on() -> None:
     """As published: 0.686 s on 32 and 0.905 s on 64."""
     some, all_of_them = podsim.run(SCENARIO, variant="asynchronous_32"), podsim.run(SCENARIO)
     assert all_of_them.throughput_samples_per_s < some.throughput_samples_per_s
+
+
+def test_the_search_divides_its_blocks() -> None:
+    result = podsim.run(SCENARIO, variant="synthetic_1", overrides=["parallelism=auto", "batch_size=512"])
+    assert result.weight_update_s > 0
+
+
+def test_more_graphs_than_places_are_refused() -> None:
+    with pytest.raises(podsim.SpecError, match="9 graphs in a pack with 4 places"):
+        podsim.run(SCENARIO, overrides=["data.graphs_per_pack=9"])

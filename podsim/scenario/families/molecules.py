@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from podsim.errors import BadValueError
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
@@ -43,6 +44,13 @@ class MoleculeDataSpec(TrainingDataSpec):
     """Whether batches are loaded ahead of an epoch, only when it begins, or not at all (synthetic data)."""
     prefetch_depth: Count = 1
     """Micro-batches that wait ready in front of each replica."""
+
+    @model_validator(mode="after")
+    def _graphs_have_a_place(self) -> MoleculeDataSpec:
+        if self.graphs_per_pack > self.pack_graphs:
+            what = f"{self.graphs_per_pack:g} graphs in a pack with {self.pack_graphs} places"
+            raise BadValueError(what, "give `pack_graphs` as many places as a pack has graphs, or more")
+        return self
 
     @property
     def ready_micro_batches(self) -> int:
