@@ -56,6 +56,7 @@ def test_products_are_within_seven_and_a_half_percent_rms(
         ("BERT evaluation", 14, 0.03, 0.05),
         ("published throughput", 16, 0.065, 0.15),
         ("published text generation", 4, 0.06, 0.12),
+        ("published graph networks", 8, 0.06, 0.11),
     ],
 )
 def test_groups_of_published_figures(
@@ -75,6 +76,7 @@ def test_groups_of_published_figures(
         ("PaddlePaddle BERT evaluation", 4, 0.12, 0.15),
         ("PaddlePaddle BERT time to train", 4, 0.11, 0.13),
         ("published throughput, kept aside until 0.7", 10, 0.18, 0.65),
+        ("published graph networks, kept aside until 0.7", 13, 0.1, 0.22),
     ],
 )
 def test_rows_that_were_kept_aside_are_as_far_off_as_is_said(
@@ -205,7 +207,7 @@ def test_optimizer_state_in_streaming_memory_costs_its_traffic() -> None:
 
 def test_calibration_reproduces_the_committed_constants() -> None:
     fits = calibrate()
-    assert len(fits) == 14
+    assert len(fits) == 16
     for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
 
