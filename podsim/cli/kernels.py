@@ -81,7 +81,7 @@ def cost_of_schnet_block(
     ipu: _Ipu = "gc200",
     dtype: _Elements = PartialsFormat.FP32,
     backward: Annotated[bool, typer.Option("--backward", help="Count the backward pass too.")] = False,
-    slow_softplus: Annotated[bool, typer.Option("--slow-softplus", help="PyTorch's own, with a threshold.")] = False,
+    fast_softplus: Annotated[bool, typer.Option("--fast-softplus", help="Without PyTorch's threshold.")] = False,
     memory: _Memory = 0.6,
     loop_supersteps: _Loop = 3,
     output_format: _Print = Format.TABLE,
@@ -93,7 +93,7 @@ def cost_of_schnet_block(
     found = cost_schnet_block(
         *(nodes, features, edges, gaussians, dtype.value),
         backward=backward,
-        fast_softplus=not slow_softplus,
+        fast_softplus=fast_softplus,
         memory=memory,
         ipu=ipu,
         loop_supersteps=loop_supersteps,

@@ -139,7 +139,7 @@ def cost_schnet_block(
     dtype: str = "fp32",
     *,
     backward: bool = False,
-    fast_softplus: bool = True,
+    fast_softplus: bool = False,
     memory: float = 0.6,
     ipu: str | Ipu = "gc200",
     loop_supersteps: int = 3,
