@@ -13,7 +13,7 @@ from podsim.result.result import RunResult
 from podsim.result.rows import IN_PROCESSOR, STREAMING
 from podsim.runs import simulate
 from podsim.scenario import TrainingScenario, load_scenario
-from podsim.show.chart_frame import write_on_bar
+from podsim.show.matplotlib_charts import write_on_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,7 +18,7 @@ from podsim.result.kinds import COMPUTE, LINKS, ON_CHIP, kind_of
 from podsim.result.result import RunResult
 from podsim.runs import simulate
 from podsim.scenario import Activity, data_file, load_scenario
-from podsim.show.chart_frame import plain_frame
+from podsim.show.matplotlib_charts import plain_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -20,7 +20,7 @@ from notebooks.figures import samples_of_update
 from podsim.format import format_error, format_percent
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.result.result import RunResult
-from podsim.show.chart_frame import plain_frame, write_on_bar
+from podsim.show.matplotlib_charts import plain_frame, write_on_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame

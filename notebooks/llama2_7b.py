@@ -13,7 +13,7 @@ from notebooks.figures import published_row
 from podsim.result.generation import GenerationResult
 from podsim.runs import generate
 from podsim.scenario import GenerationScenario, load_scenario
-from podsim.show.chart_frame import plain_frame
+from podsim.show.matplotlib_charts import plain_frame
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:

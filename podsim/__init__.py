@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
     from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
+    from podsim.result.movement_view import cost_collective, cost_transfer
+    from podsim.result.plan_view import cost_convolution
     from podsim.result.result import RunResult
     from podsim.result.serving import ServingResult
     from podsim.runs import generate, infer, run, simulate
@@ -54,6 +56,9 @@ _HOMES = {
     "cost_multi_slice": "podsim.result.kernel_view",
     "cost_multi_update_add": "podsim.result.kernel_view",
     "cost_schnet_block": "podsim.result.kernel_view",
+    "cost_collective": "podsim.result.movement_view",
+    "cost_convolution": "podsim.result.plan_view",
+    "cost_transfer": "podsim.result.movement_view",
 } | dict.fromkeys(
     (
         "PodsimError",
@@ -86,9 +91,12 @@ __all__ = [
     "Swept",
     "__version__",
     "compare",
+    "cost_collective",
+    "cost_convolution",
     "cost_multi_slice",
     "cost_multi_update_add",
     "cost_schnet_block",
+    "cost_transfer",
     "generate",
     "infer",
     "load",

@@ -37,9 +37,15 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    """The command that was asked for; a plain list comes without the parser, whose import takes longer than it."""
+    """The command that was asked for; a list and a run without options come without the parser, which takes long."""
     name, *words = sys.argv[1:] or [""]
-    if name == "list" and not any(word.startswith("-") for word in words) and "_PODSIM_COMPLETE" not in os.environ:
+    is_plain = not any(word.startswith("-") for word in words) and "_PODSIM_COMPLETE" not in os.environ
+    if name == "run" and is_plain and len(words) == 1:
+        from podsim.cli.ending import run_to_the_end
+        from podsim.cli.running import run_plainly
+
+        sys.exit(run_to_the_end(lambda: run_plainly(*words)))
+    if name == "list" and is_plain:
         from podsim.cli.ending import run_to_the_end
         from podsim.cli.listing import listing
 

@@ -72,6 +72,11 @@ def source(files: Iterable[Path]) -> bytes:
     return digest([__version__.encode(), *contents]).encode()
 
 
+def simulator() -> str:
+    """A hash of the code that simulates."""
+    return source(Path(__file__).resolve().parent.rglob("*.py")).decode()
+
+
 def library(name: str) -> Path:
     """The first file of a library, which is not imported."""
     found = importlib.util.find_spec(name)

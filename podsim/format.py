@@ -174,3 +174,12 @@ def _split_digits(text: str) -> list[str]:
         else:
             pieces.append(character)
     return pieces
+
+
+def in_title(words: str) -> str:
+    """Words as they begin a line; only the first letter changes.
+
+    >>> in_title("time to train of IPUs")
+    'Time to train of IPUs'
+    """
+    return words[:1].upper() + words[1:]

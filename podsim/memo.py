@@ -62,6 +62,8 @@ VALUES = Memo(1024)
 """Single values, by their text."""
 PLANS = Memo(20_000)
 """Plans of products and convolutions, by chip, operation and share of memory."""
+CHIPS = Memo(64)
+"""Hashes of chips, by their parts."""
 COSTS = Memo(8)
 """Cost models, which remember stages that were costed, by chip and stack."""
 WORKLOADS = Memo(32)
@@ -104,5 +106,5 @@ def of_file(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    for each in (DOCUMENTS, VALUES, PLANS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, SOURCES, _FILES):
+    for each in (DOCUMENTS, VALUES, PLANS, CHIPS, COSTS, WORKLOADS, ROUTES, TIMETABLES, DRAWS, SOURCES, _FILES):
         each.forget()

@@ -9,7 +9,8 @@ Watch = Callable[[Sequence[str]], Iterable[str]]
 """Passes names on, and may show how far along they are."""
 
 _Item = TypeVar("_Item")
-_PORTION = 1000
+PORTION = 1000
+"""Items that share a name."""
 
 
 def silent(names: Sequence[str]) -> Iterable[str]:
@@ -23,6 +24,6 @@ def in_portions(items: Sequence[_Item], what: str, watch: Watch) -> Iterator[_It
     >>> list(in_portions(["a", "b"], "letters", silent))
     ['a', 'b']
     """
-    starts = {f"{what} {start + 1:,} of {len(items):,}": start for start in range(0, len(items), _PORTION)}
+    starts = {f"{what} {start + 1:,} of {len(items):,}": start for start in range(0, len(items), PORTION)}
     for name in watch(list(starts)):
-        yield from items[starts[name] : starts[name] + _PORTION]
+        yield from items[starts[name] : starts[name] + PORTION]

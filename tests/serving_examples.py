@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from podsim.runs.serving import Batching, Requests, StaticBatching
+from podsim.runs.serving import Batching, Requests, StaticBatching, StepTimes
 from podsim.units import PS_PER_S, ps_to_seconds
 
 SHORTEST_S = 1e-12
 
 
 @dataclass(frozen=True)
-class LinearSteps:
+class LinearSteps(StepTimes):
     """Steps that take so long per prompt token, per step, per sequence and per token of context. [s]"""
 
     prompt_token_s: float = 0.0
@@ -30,7 +30,7 @@ class LinearSteps:
 
 
 @dataclass(frozen=True)
-class OddSteps:
+class OddSteps(StepTimes):
     """Steps of a few picoseconds in no order, so that many things happen at one instant."""
 
     spread: int

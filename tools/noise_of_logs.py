@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podsim.program.noise import late_table
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
+from podsim.show.table import Table, columns, to_markdown
 from podsim.tiles.noise import latest_of
 from podsim.units import PS_PER_S
 from podsim.validation.noise import LATE_S, Spread, logged_runs, spread_of
 from podsim.validation.noise_fit import noise_fits
 from podsim.validation.show_fits import show_fits
-from podsim.validation.tables import Cells, markdown
 
 Row = tuple[Spread, Noise]
-_LOGGED = (
-    *("submission", "update [ms]", "calls", "blocks differ", "updates would", "lag 1", "skew"),
-    *("first block [s]", "slowest first [s]", "drift", "between runs"),
+_LOGGED = columns(
+    *("submission", ">update [ms]", ">calls", ">blocks differ", ">updates would", ">lag 1", ">skew"),
+    *(">first block [s]", ">slowest first [s]", ">drift", ">between runs"),
 )
-_PREDICTED = (
-    *("submission", "hosts", "machines", "usual [ms]", "in evaluations [ms]", "call [ms]", "predicted [ms]"),
-    *("blocks differ", "predicted", "late evaluations", "predicted", "waits [ms]"),
+_PREDICTED = columns(
+    *("submission", ">hosts", ">machines", ">usual [ms]", ">in evaluations [ms]", ">call [ms]", ">predicted [ms]"),
+    *(">blocks differ", ">predicted", ">late evaluations", ">predicted", ">waits [ms]"),
 )
 _NOTHING = ("–", "–")
 
@@ -34,22 +34,22 @@ def rows_of_noise() -> tuple[Row, ...]:
     )
 
 
-def logged_cells(rows: Sequence[Row]) -> Cells:
-    """A header, and how much the blocks of each submission differ.
+def logged_table(rows: Sequence[Row]) -> Table:
+    """How much the blocks of each submission differ.
 
     Args:
         rows: Submissions.
     """
-    return [_LOGGED, *(tuple(_logged(row)) for row, _ in rows)]
+    return Table(_LOGGED, [tuple(_logged(row)) for row, _ in rows])
 
 
-def predicted_cells(rows: Sequence[Row]) -> Cells:
-    """A header, and how much calls and neighbouring blocks of each submission differ, beside what is predicted.
+def predicted_table(rows: Sequence[Row]) -> Table:
+    """How much calls and neighbouring blocks of each submission differ, beside what is predicted.
 
     Args:
         rows: Submissions.
     """
-    return [_PREDICTED, *(tuple(_predicted(row, noise)) for row, noise in rows)]
+    return Table(_PREDICTED, [tuple(_predicted(row, noise)) for row, noise in rows])
 
 
 def _logged(row: Spread) -> Iterator[str]:
@@ -113,8 +113,8 @@ def expected(row: Spread, noise: Noise) -> Expected:
 def main() -> None:
     """Print two tables, then the constants fitted again."""
     rows = rows_of_noise()
-    print(markdown(logged_cells(rows)))
-    print(markdown(predicted_cells(rows)))
+    print(to_markdown(logged_table(rows)))
+    print(to_markdown(predicted_table(rows)))
     print(show_fits(noise_fits()), end="")
 
 

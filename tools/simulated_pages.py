@@ -19,8 +19,9 @@ from notebooks.bow_over_gc200 import (
 )
 from notebooks.llama2_7b import BOUNDS, RESIDENT, STREAMED, PodRow, links_overtake_compute, rows_of_pods
 from podsim.scenario import load_scenario
+from podsim.show.table import to_markdown
 from podsim.validation.sensitivity import SCENARIO, sensitivity
-from podsim.validation.show import sensitivity_cells
+from podsim.validation.show import sensitivity_table
 
 _NOTE = "<!-- written by tools/make_reference.py from simulations; run `./dev docs` -->"
 _WIDTH = 120
@@ -168,8 +169,7 @@ def llama_page() -> str:
             "",
             _resident_conclusion(resident),
             _SENSITIVITY_INTRO,
-            _table(*_header_and_rows(sensitivity_cells(sensitivity())), text_columns=()),
-            "",
+            to_markdown(sensitivity_table(sensitivity())),
             _sensitivity_conclusion(),
             "",
         ]
@@ -249,7 +249,3 @@ def _resident_conclusion(rows: Sequence[PodRow]) -> str:
 
 def _part_ms(row: PodRow, bounds: Iterable[str]) -> float:
     return sum(row.step_parts_s[bound] for bound in bounds) * _MS_PER_S
-
-
-def _header_and_rows(cells: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    return cells[0], cells[1:]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from podsim.show.table import to_markdown
 from podsim.validation import Comparison, validate
 from podsim.validation.reference_data import HOLD_OUT
-from podsim.validation.show import markdown_summary
+from podsim.validation.show import summary_table
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BEGIN, END = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->"
@@ -15,7 +16,7 @@ BEGIN, END = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->"
 
 def accuracy(comparisons: tuple[Comparison, ...]) -> str:
     """The summary of the rows that nothing is fitted to."""
-    return markdown_summary([row for row in comparisons if row.role == HOLD_OUT])
+    return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
 
 
 def renewed(text: str, table: str) -> str:

@@ -182,10 +182,10 @@ def serve(
         tell=say,
     )
     if plot is not None:
-        from podsim.show.chart_frame import write_chart
-        from podsim.show.serving_plot import plot_serving
+        from podsim.show.matplotlib_charts import write_sheet
+        from podsim.show.serving_charts import serving_sheet
 
-        write_chart(result, plot, plot_serving)
+        write_sheet(lambda: serving_sheet(result), plot, result.inputs)
     tell_written(plot)
     write_result(report, result)
     show_result(result, serving_tables, output_format)

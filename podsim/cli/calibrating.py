@@ -71,7 +71,7 @@ def leave_out_as_asked(by: str, measured: Path | None, target: Path | None, outp
         PodsimError: Nothing can be left out by that name, or measurements of a cluster are given, too.
     """
     from podsim.validation.left_out import BY, GROUPS, held_by, one_by_one, shipped
-    from podsim.validation.show_left_out import errors_as_json, held_as_json, show_errors, show_held
+    from podsim.validation.show_fits import errors_as_json, held_as_json, show_errors, show_held
 
     if by not in (*BY, GROUPS):
         do = f"give one of {', '.join((*BY, GROUPS))}"

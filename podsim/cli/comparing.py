@@ -64,9 +64,10 @@ def compare(
     check_report(report)
     found = compare_sides(*sides, uncertainty=_draws(draw_count, seed), watch=lambda names: track(names, "comparing:"))
     if plot is not None:
-        from podsim.many.compare.plot import plot_comparison
+        from podsim.many.compare.plot import comparison_sheet
+        from podsim.show.matplotlib_charts import write_sheet
 
-        plot_comparison(found, plot)
+        write_sheet(lambda: comparison_sheet(found), plot, found.inputs)
         tell_written(plot)
     if report is not None:
         from podsim.pages.comparison_page import comparison_page

@@ -27,6 +27,7 @@ from podsim.cli.plan_options import (
     OneDivision,
     OutputFormat,
     Overrides,
+    PlanFormat,
     Plot,
     Processes,
     RackPower,
@@ -37,7 +38,7 @@ from podsim.cli.plan_options import (
     Systems,
     Trials,
 )
-from podsim.cli.running import Format, check_paths
+from podsim.cli.running import check_paths
 from podsim.errors import BadValueError, InfeasibleError, PodsimError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def plan(
     seed: Seed = None,
     processes: Processes = None,
     journal: JournalFile = None,
-    output_format: OutputFormat = Format.TABLE,
+    output_format: OutputFormat = PlanFormat.TABLE,
     plot: Plot = None,
     save: SaveFolder = None,
     report: Report = None,
@@ -137,15 +138,19 @@ def _found(wanted: Goal, name: str, journal: Path | None, processes: int | None)
     return answer
 
 
-def _show(answer: Answer, output_format: Format) -> None:
-    from podsim.cli.console import TableConsole
-    from podsim.many.capacity.show import answer_tables
+def _show(answer: Answer, output_format: PlanFormat) -> None:
+    from podsim.many.capacity.show import answer_tables, option_table
+    from podsim.show.page import PlainConsole
+    from podsim.show.table import to_csv
 
-    if output_format is Format.JSON:
-        print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        return
-    for table in answer_tables(answer):
-        TableConsole().print(table)
+    match output_format:
+        case PlanFormat.JSON:
+            print_data(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        case PlanFormat.CSV:
+            print_data(to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])))
+        case PlanFormat.TABLE:
+            for table in answer_tables(answer):
+                PlainConsole().print(table)
 
 
 def _check_outputs(plot: Path | None, save: Path | None, report: Path | None, goal: str) -> None:
@@ -195,9 +200,10 @@ def _write(answer: Answer, plot: Path | None, folder: Path | None, report: Path 
     from podsim.result.files import check_outputs, files_read, write_atomically
 
     if plot is not None:
-        from podsim.many.capacity.plot import plot_answer
+        from podsim.many.capacity.plot import plan_sheet
+        from podsim.show.matplotlib_charts import write_sheet
 
-        plot_answer(answer, plot)
+        write_sheet(lambda: plan_sheet(answer), plot, answer.inputs)
         tell_written(plot)
     if report is not None:
         from podsim.pages.plan_page import plan_page

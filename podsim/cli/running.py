@@ -7,17 +7,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from podsim.cli.ending import print_data, say
 from podsim.cli.outputs import inputs_of, tell_written
-from podsim.cli.pages import write_result
 from podsim.harmless import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from matplotlib.figure import Figure
 
     from podsim.cli.mlperf import LogRequest
     from podsim.result.base import Result
@@ -27,6 +22,7 @@ if TYPE_CHECKING:
     from podsim.runs.settings import Settings
     from podsim.scenario import LoadedScenario
     from podsim.scenario.activity import Activity
+    from podsim.show.chart import Sheet
     from podsim.show.tables import Tables
 
 
@@ -38,7 +34,7 @@ class Format(StrEnum):
 
 
 class Misfit(StrEnum):
-    """What becomes of a division that does not fit."""
+    """The treatment of a division that does not fit."""
 
     REFUSE = "refuse"
     WARN = "warn"
@@ -62,7 +58,7 @@ def check_paths(trace: Path | None, *plots: Path | None) -> None:
         from podsim.cli.charts import load_matplotlib
 
         load_matplotlib()
-        from podsim.show.chart_frame import check_plot_path
+        from podsim.show.matplotlib_charts import check_plot_path
 
         for path in charts:
             check_plot_path(path)
@@ -79,6 +75,15 @@ def check_not_inputs(
     check_outputs(outputs, (*read, *inputs_of(loaded)))
 
 
+def run_plainly(scenario: str) -> None:
+    """Simulate a scenario as the command does without options."""
+    from podsim.runs.settings import Settings
+    from podsim.scenario import load_scenario
+
+    loaded = load_scenario(scenario)
+    run_scenario(loaded, Settings(), Format.TABLE, trace=None, plot=None, tornado=None, report=None, log=None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """How results of an activity are shown.
@@ -86,12 +91,12 @@ class _Shown:
     Attributes:
         watched: What is watched while it runs, in front of the names of steps.
         tables: Makes the tables.
-        draw: Draws the chart.
+        draw: Makes the charts.
     """
 
     watched: str
     tables: Callable[..., Tables]
-    draw: Callable[[Any], Figure]
+    draw: Callable[[Any], Sheet]
 
 
 def run_scenario(
@@ -130,22 +135,25 @@ def run_scenario(
     )
     result = run_loaded(loaded, watched)
     if plot is not None:
-        from podsim.show.chart_frame import write_chart
+        from podsim.show.matplotlib_charts import write_sheet
 
-        write_chart(result, plot, shown.draw)
+        write_sheet(lambda: shown.draw(result), plot, result.inputs)
         tell_written(plot)
     if tornado is not None:
-        from podsim.show.chart_frame import write_chart
-        from podsim.show.tornado import plot_tornado
+        from podsim.show.matplotlib_charts import write_sheet
+        from podsim.show.run_charts import tornado_sheet
 
-        write_chart(result, tornado, plot_tornado)
+        write_sheet(lambda: tornado_sheet(result), tornado, result.inputs)
         tell_written(tornado)
     if trace is not None:
         from podsim.show.perfetto import write_trace
 
         write_trace(result, trace)
         tell_written(trace)
-    write_result(report, result)
+    if report is not None:
+        from podsim.cli.pages import write_result
+
+        write_result(report, result)
     if log is not None:
         from podsim.cli.mlperf import write_log
 
@@ -159,29 +167,29 @@ def _shown(activity: Activity) -> _Shown:
 
     match activity:
         case Activity.TRAINING:
-            from podsim.show.table import training_tables
+            from podsim.show.tables import training_tables
 
             return _Shown("choosing: trying", training_tables, _draw)
         case Activity.GENERATION:
-            from podsim.show.generation_table import generation_tables
+            from podsim.show.tables import generation_tables
 
             return _Shown("choosing: trying", generation_tables, _draw_generation)
         case Activity.FORWARD:
-            from podsim.show.forward_table import forward_tables
+            from podsim.show.tables import forward_tables
 
             return _Shown("reading:", forward_tables, _draw)
 
 
-def _draw(result: RunResult | ForwardResult) -> Figure:
-    from podsim.show.plot import plot_run
+def _draw(result: RunResult | ForwardResult) -> Sheet:
+    from podsim.show.run_charts import run_sheet
 
-    return plot_run(result)
+    return run_sheet(result)
 
 
-def _draw_generation(result: GenerationResult) -> Figure:
-    from podsim.show.generation_plot import plot_generation
+def _draw_generation(result: GenerationResult) -> Sheet:
+    from podsim.show.run_charts import generation_sheet
 
-    return plot_generation(result)
+    return generation_sheet(result)
 
 
 def show_result(result: Result, tables: Callable[..., Tables], output_format: Format) -> None:
@@ -189,10 +197,9 @@ def show_result(result: Result, tables: Callable[..., Tables], output_format: Fo
     if output_format is Format.JSON:
         print_data(f"{result.to_json()}\n")
     else:
-        from podsim.cli.console import TableConsole
         from podsim.show.page import print_result
 
-        print_result(result, tables, TableConsole())
+        print_result(result, tables)
 
 
 def echo(text: str, for_programs: bool) -> None:
@@ -200,4 +207,6 @@ def echo(text: str, for_programs: bool) -> None:
     if for_programs:
         print_data(text)
     else:
+        import typer
+
         typer.echo(terminal(text), nl=False)

@@ -57,11 +57,11 @@ def sweep(
     report: Report = None,
 ) -> None:
     """Simulate every point of a study, and go on where it was stopped."""
-    from podsim.cli.console import TableConsole
     from podsim.many.sweeps import sweep as sweep_study
     from podsim.many.sweeps.answer import answer, answer_tables
     from podsim.result.files import check_outputs
     from podsim.scenario.library import find
+    from podsim.show.page import PlainConsole
 
     check_paths(None, plot)
     check_report(report)
@@ -85,7 +85,7 @@ def sweep(
         say(f"{table} holds this study already")
     typer.echo(terminal(_summary(swept)))
     found = answer(swept, metric)
-    console = TableConsole()
+    console = PlainConsole()
     for each in answer_tables(found):
         console.print(each)
     _draw(swept, plot, report, metric)
@@ -96,9 +96,10 @@ def sweep(
 def _draw(swept: Swept, plot: Path | None, report: Path | None, metric: str | None) -> None:
     """Write the chart and the page that are asked for."""
     if plot is not None:
-        from podsim.many.sweeps.plot import plot_study
+        from podsim.many.sweeps.plot import study_sheet
+        from podsim.show.matplotlib_charts import write_sheet
 
-        plot_study(swept, plot, metric)
+        write_sheet(lambda: study_sheet(swept, metric), plot, swept.inputs)
         tell_written(plot)
     if report is not None:
         from podsim.pages.sweep_page import sweep_page

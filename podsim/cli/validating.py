@@ -1,4 +1,4 @@
-"""What of the comparisons with published figures is shown, and whether the errors are within limits."""
+"""`podsim validate`: comparisons with published figures, ranges and noise, and limits on errors."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class ValidationFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     MARKDOWN = "markdown"
+    CSV = "csv"
 
 
 class Role(StrEnum):
-    """What a row is used for."""
+    """The use that a row is put to."""
 
     CALIBRATION = "calibration"
     HOLD_OUT = "hold_out"
@@ -43,7 +44,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of the comparisons.
+    """The question that is asked of the comparisons.
 
     Attributes:
         output_format: How they are printed.
@@ -142,7 +143,7 @@ def _ranges(found: Validation, draws: Draws, output_format: ValidationFormat) ->
     """How many of the rows lie in their ranges."""
     from podsim.show.progress import track
     from podsim.validation.coverage import coverage
-    from podsim.validation.show_coverage import show_coverage
+    from podsim.validation.show import show_coverage
 
     rows = [row for row in found.comparisons if row.scenarios]
     if not rows:
@@ -185,7 +186,7 @@ def _noise_alone(asked: Asked, preregister: Path | None, seed: int) -> None:
     """
     from podsim.show.progress import track
     from podsim.validation.noise import noisy_rows
-    from podsim.validation.show_noisy import show_noisy
+    from podsim.validation.show import show_noisy
 
     if preregister is not None or asked != Asked(asked.output_format, asked.role):
         what = "--noise looks at how much runs differ, not at errors, and goes with --format, --role and --seed alone"

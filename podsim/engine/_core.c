@@ -887,7 +887,301 @@ static PyObject *run(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyMethodDef methods[] = {{"run", run, METH_VARARGS, run_doc}, {NULL, NULL, 0, NULL}};
+/* ---- Serving: requests under load ----
+ *
+ * podsim/runs/serving/server.py holds the rules, and the readable form of what is done here. Whatever does not fit into
+ * 64 bits raises OverflowError, and the requests are served in Python. */
+
+/* Time of no, one, two, … decode steps of a batch, from the first context on. [ps] */
+typedef struct { i64 first, count, room, *sums; } Sums;
+typedef struct { i64 pace, batch, prompt, time; } Prefill;
+
+typedef struct {
+    i64 due, since, busy, steps, stretch, context, running;
+    i64 joining, joining_count; /* requests that are taken in follow one another */
+    int32_t members, copy, pace, others;
+    int8_t idle, decides;
+} Slot;
+
+typedef struct {
+    i64 count, size, wait, stays, copies, paces, slot_count, most; /* most: sequences of a batch that can be there */
+    i64 come, taken;                                               /* requests up to these have arrived, and started */
+    const i64 *arrival, *prompt, *output;
+    i64 *start, *first, *last;
+    i64 *end, *offset;  /* of a request: steps of its slot after which it is done; its context minus those so far */
+    int32_t *next;      /* of a request: the next one in its batch, or -1 */
+    int32_t *deciding, *running, *before;
+    Slot *slots;
+    Sums *sums;
+    Prefill *prefills;
+    PyObject *ask_prefill, *ask_decode;
+    int failed; /* a Python error is set */
+} Server;
+
+enum { PREFILLS = 4096, LOOKS_EVERY = 1 << 16 };
+
+static i64 after(Server *s, i64 a, i64 b) {
+    i64 sum;
+    if (!__builtin_add_overflow(a, b, &sum)) return sum;
+    if (!s->failed) PyErr_SetString(PyExc_OverflowError, "a time beyond 64 bits");
+    s->failed = 1;
+    return NEVER;
+}
+
+/* Ask for the steps at contexts from one to another, which adjoin those that are known. */
+static void extend(Server *s, Sums *t, i64 pace, i64 batch, i64 from, i64 to) {
+    i64 more = to - from;
+    PyObject *times = PyObject_CallFunction(s->ask_decode, "LLLL", (long long)pace, (long long)batch, (long long)from, (long long)to);
+    Py_buffer view;
+    if (!times || PyObject_GetBuffer(times, &view, PyBUF_SIMPLE)) {
+        Py_XDECREF(times);
+        s->failed = 1;
+        return;
+    }
+    if (view.len != more * (i64)sizeof(i64)) {
+        PyErr_Format(PyExc_ValueError, "give %lld times of steps", (long long)more);
+        s->failed = 1;
+    } else if (t->count + more >= t->room) {
+        i64 room = 2 * (t->count + more) + 1;
+        i64 *sums = realloc(t->sums, (size_t)room * sizeof(i64));
+        if (sums) t->sums = sums, t->room = room;
+        else PyErr_NoMemory(), s->failed = 1;
+    }
+    if (!s->failed) {
+        const i64 *each = view.buf;
+        if (!t->count) t->first = from, t->sums[0] = 0;
+        if (from < t->first) {
+            memmove(t->sums + more, t->sums, (size_t)(t->count + 1) * sizeof(i64));
+            t->first = from;
+            t->sums[0] = 0;
+            for (i64 i = 0; i < more - 1; i++) t->sums[i + 1] = after(s, t->sums[i], each[i]);
+            i64 shift = after(s, t->sums[more - 1], each[more - 1]);
+            for (i64 i = more; i <= t->count + more; i++) t->sums[i] = after(s, t->sums[i], shift);
+        } else {
+            for (i64 i = 0; i < more; i++) t->sums[t->count + i + 1] = after(s, t->sums[t->count + i], each[i]);
+        }
+        t->count += more;
+    }
+    PyBuffer_Release(&view);
+    Py_DECREF(times);
+}
+
+static i64 prefill_time(Server *s, i64 pace, i64 batch, i64 prompt) {
+    Prefill *known = s->prefills + (u64)(prompt + 31 * batch + 1021 * pace) % PREFILLS;
+    if (known->pace == pace && known->batch == batch && known->prompt == prompt) return known->time;
+    PyObject *time = PyObject_CallFunction(s->ask_prefill, "LLL", (long long)pace, (long long)batch, (long long)prompt);
+    i64 time_ps = time ? PyLong_AsLongLong(time) : -1;
+    Py_XDECREF(time);
+    if (time_ps < 0) {
+        s->failed = 1;
+        return 0;
+    }
+    *known = (Prefill){pace, batch, prompt, time_ps};
+    return time_ps;
+}
+
+static Sums *sums_of(Server *s, Slot *slot) { return s->sums + slot->pace * (s->most + 1) + slot->running; }
+
+/* When the stretch of decode steps of a slot ends. */
+static i64 stretch_end(Server *s, Slot *slot) {
+    Sums *t = sums_of(s, slot);
+    i64 from = slot->context - t->first;
+    return after(s, slot->since, t->sums[from + slot->stretch] - t->sums[from]);
+}
+
+/* Account for what has ended; then take in those who wait, or else decode. */
+static void decide(Server *s, Slot *slot, i64 now) {
+    if (!slot->idle) {
+        slot->busy += now - slot->since;
+        for (i64 n = slot->joining; n < slot->joining + slot->joining_count; n++) {
+            s->first[n] = now;
+            s->end[n] = slot->steps + s->output[n] - 1;
+            s->offset[n] = s->prompt[n] + 1 - slot->steps;
+            s->next[n] = slot->members;
+            slot->members = (int32_t)n;
+        }
+        slot->joining_count = 0;
+        slot->steps += slot->stretch;
+    }
+    i64 kept = 0, left = 0, longest = INT64_MIN, soonest = NEVER;
+    for (int32_t *link = &slot->members; *link >= 0;) {
+        int32_t n = *link;
+        if (s->end[n] == slot->steps) s->last[n] = now;
+        if (s->end[n] > slot->steps) {
+            left++;
+            if (s->end[n] < soonest) soonest = s->end[n];
+        } else if (!s->stays) {
+            *link = s->next[n];
+            continue;
+        }
+        kept++;
+        if (s->offset[n] > longest) longest = s->offset[n];
+        link = &s->next[n];
+    }
+    if (!left) slot->members = -1, kept = 0;
+    slot->running = kept;
+    slot->stretch = 0;
+    i64 waiting = s->come - s->taken, room = s->stays && kept ? 0 : s->size - kept;
+    i64 deadline = waiting ? after(s, s->arrival[s->taken], s->wait) : NEVER;
+    if (room && waiting && (waiting >= s->size || deadline <= now)) {
+        slot->joining = s->taken;
+        slot->joining_count = waiting < room ? waiting : room;
+        for (i64 n = slot->joining; n < slot->joining + slot->joining_count; n++) s->start[n] = now;
+        s->taken += slot->joining_count;
+        slot->idle = 0;
+    } else if (kept) {
+        slot->context = slot->steps + longest;
+        slot->stretch = soonest - slot->steps;
+    } else {
+        slot->idle = 1;
+        slot->due = deadline;
+    }
+}
+
+/* Start what has been decided, at the pace of so many batches in flight. */
+static void begin(Server *s, Slot *slot, i64 now) {
+    if (slot->idle) return;
+    slot->since = now;
+    slot->pace = s->running[slot->copy] - 1;
+    if (slot->joining_count) {
+        i64 longest = 0;
+        for (i64 n = slot->joining; n < slot->joining + slot->joining_count; n++)
+            if (s->prompt[n] > longest) longest = s->prompt[n];
+        slot->due = after(s, now, prefill_time(s, slot->pace, slot->joining_count, longest));
+        return;
+    }
+    Sums *t = sums_of(s, slot);
+    i64 stop = slot->context + slot->stretch;
+    if (!t->count) extend(s, t, slot->pace, slot->running, slot->context, stop);
+    if (!s->failed && stop > t->first + t->count) extend(s, t, slot->pace, slot->running, t->first + t->count, stop);
+    if (!s->failed && slot->context < t->first) extend(s, t, slot->pace, slot->running, slot->context, t->first);
+    if (!s->failed) slot->due = stretch_end(s, slot);
+}
+
+/* Let a stretch of decode steps end with the step under way. */
+static void cut(Server *s, Slot *slot, i64 now) {
+    if (slot->stretch <= 1) return;
+    Sums *t = sums_of(s, slot);
+    const i64 *from = t->sums + (slot->context - t->first);
+    i64 low = 0, high = slot->stretch, elapsed = now - slot->since;
+    while (low < high) {
+        i64 middle = (low + high) / 2;
+        if (from[middle] - from[0] < elapsed) low = middle + 1;
+        else high = middle;
+    }
+    slot->stretch = low;
+    slot->due = stretch_end(s, slot);
+}
+
+static void serve_all(Server *s, PyObject *look, i64 portion) {
+    i64 looks = 0, looked = 0;
+    while (!s->failed) {
+        i64 now = s->come < s->count ? s->arrival[s->come] : NEVER, arrived = s->come, count = 0;
+        for (i64 i = 0; i < s->slot_count; i++)
+            if (s->slots[i].due < now) now = s->slots[i].due;
+        if (now == NEVER) return;
+        for (; s->come < s->count && s->arrival[s->come] == now; s->come++) {
+            if (look == Py_None || s->come < looked) continue;
+            PyObject *seen = PyObject_CallFunction(look, NULL);
+            Py_XDECREF(seen);
+            if (!seen) s->failed = 1;
+            looked += portion;
+        }
+        if (s->failed || (++looks % LOOKS_EVERY == 0 && PyErr_CheckSignals())) return;
+        for (i64 i = 0; i < s->slot_count; i++) {
+            Slot *slot = s->slots + i;
+            if (s->come > arrived && !s->stays && slot->running < s->size) cut(s, slot, now);
+            slot->decides = slot->due <= now || (slot->idle && s->come > s->taken);
+            if (!slot->decides) continue;
+            slot->others = s->running[slot->copy] - !slot->idle;
+            s->before[slot->copy] = s->running[slot->copy];
+            s->deciding[count++] = (int32_t)i;
+        }
+        for (i64 others = 0; others < s->paces; others++)
+            for (i64 i = 0; i < count; i++) {
+                Slot *slot = s->slots + s->deciding[i];
+                if (slot->others != others) continue;
+                int8_t idle = slot->idle;
+                decide(s, slot, now);
+                s->running[slot->copy] += idle - slot->idle;
+            }
+        for (i64 i = 0; i < count && !s->failed; i++) begin(s, s->slots + s->deciding[i], now);
+        for (i64 i = 0; i < count && !s->failed; i++) {
+            int32_t copy = s->slots[s->deciding[i]].copy;
+            if (s->running[copy] == s->before[copy]) continue;
+            for (i64 j = copy; j < s->slot_count; j += s->copies)
+                if (!s->slots[j].decides) cut(s, s->slots + j, now);
+        }
+    }
+}
+
+PyDoc_STRVAR(serve_doc,
+             "serve(arrays, sizes, prefill, decode, look, portion)\n--\n\n"
+             "Serve requests under load; podsim/runs/serving/server.py says by which rules. `arrays` are arrivals, prompts and\n"
+             "outputs, to be filled with starts, first tokens, last tokens and the working time of each slot; `sizes` are\n"
+             "(size, longest wait, whether sequences stay, copies, paces). `prefill(pace, batch, tokens)` returns a time,\n"
+             "`decode(pace, batch, first, stop)` a buffer of times. `look` is called before each portion of requests.");
+
+static PyObject *serve(PyObject *module, PyObject *args) {
+    enum { READ = 3, BUFFERS_OF_SERVING = 7 };
+    PyObject *arrays, *look;
+    long long size, wait, stays, copies, paces, portion;
+    Server s;
+    (void)module;
+    memset(&s, 0, sizeof s);
+    if (!PyArg_ParseTuple(args, "O(LLLLL)OOOL", &arrays, &size, &wait, &stays, &copies, &paces, &s.ask_prefill,
+                          &s.ask_decode, &look, &portion)) return NULL;
+    if (PyTuple_Size(arrays) != BUFFERS_OF_SERVING) {
+        PyErr_SetString(PyExc_ValueError, "give arrivals, prompts, outputs, starts, first and last tokens, working times");
+        return NULL;
+    }
+    Py_buffer views[BUFFERS_OF_SERVING];
+    int held = 0, fits = 1;
+    for (; held < BUFFERS_OF_SERVING; held++)
+        if (PyObject_GetBuffer(PyTuple_GetItem(arrays, held), &views[held], held < READ ? PyBUF_SIMPLE : PyBUF_WRITABLE)) break;
+    if (held == BUFFERS_OF_SERVING) {
+        s.size = size, s.wait = wait, s.stays = stays, s.copies = copies, s.paces = paces;
+        s.count = views[0].len / (i64)sizeof(i64);
+        s.slot_count = views[6].len / (i64)sizeof(i64);
+        s.most = size < s.count ? size : s.count;
+        for (int i = 1; i < 6; i++) fits &= views[i].len == views[0].len;
+        fits &= copies > 0 && paces > 0 && size > 0 && portion > 0 && s.count <= INT32_MAX && s.slot_count == copies * paces;
+        if (!fits) PyErr_SetString(PyExc_ValueError, "arrays of unequal lengths, or sizes below one");
+    }
+    if (held == BUFFERS_OF_SERVING && fits) {
+        s.arrival = views[0].buf, s.prompt = views[1].buf, s.output = views[2].buf;
+        s.start = views[3].buf, s.first = views[4].buf, s.last = views[5].buf;
+        s.end = rows((size_t)s.count, sizeof(i64));
+        s.offset = rows((size_t)s.count, sizeof(i64));
+        s.next = rows((size_t)s.count, sizeof(int32_t));
+        s.deciding = rows((size_t)s.slot_count, sizeof(int32_t));
+        s.running = rows((size_t)copies, sizeof(int32_t));
+        s.before = rows((size_t)copies, sizeof(int32_t));
+        s.slots = rows((size_t)s.slot_count, sizeof(Slot));
+        s.sums = rows((size_t)(paces * (s.most + 1)), sizeof(Sums));
+        s.prefills = rows(PREFILLS, sizeof(Prefill));
+        if (!s.end || !s.offset || !s.next || !s.deciding || !s.running || !s.before || !s.slots || !s.sums || !s.prefills) {
+            PyErr_NoMemory();
+        } else {
+            for (i64 i = 0; i < s.slot_count; i++) {
+                s.slots[i].due = NEVER;
+                s.slots[i].members = -1;
+                s.slots[i].idle = 1;
+                s.slots[i].copy = (int32_t)(i % copies); /* the first slots of all copies come before the second ones */
+            }
+            serve_all(&s, look, portion);
+            for (i64 i = 0; i < s.slot_count; i++) ((i64 *)views[6].buf)[i] = s.slots[i].busy;
+        }
+        for (i64 i = 0; s.sums && i < paces * (s.most + 1); i++) free(s.sums[i].sums);
+        void *all[] = {s.end, s.offset, s.next, s.deciding, s.running, s.before, s.slots, s.sums, s.prefills};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    }
+    while (held) PyBuffer_Release(&views[--held]);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {{"run", run, METH_VARARGS, run_doc}, {"serve", serve, METH_VARARGS, serve_doc}, {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The compiled engine.", -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&definition); }

@@ -16,21 +16,21 @@ from podsim.importer.request import Imported
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, comment_lines
 from podsim.models import Workload
 from podsim.placement import Job, make_plan
-from podsim.placement.changes import with_stages
 from podsim.placement.fit import HELPS
 from podsim.placement.forward_job import forward_job
 from podsim.placement.job import training_job
+from podsim.placement.layout import with_stages
 from podsim.placement.memory import IpuMemory
 from podsim.placement.plan import cost_model, job_memory
 from podsim.placement.search.auto import choose
 from podsim.placement.search.choice import Choice
 from podsim.placement.search.space import accumulation, divisors
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
-from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.pods import larger_pods
 from podsim.scenario.training import TrainingLayoutSpec, TrainingScenario
+from podsim.scenario.transformer_training import ParallelismSpec
 from podsim.scenario.wording import counted
-from podsim.show.choice_text import choice_yaml, division_words
+from podsim.show.choice_table import choice_yaml, division_words
 from podsim.units import format_bytes
 from podsim.watch import Watch
 

@@ -17,8 +17,10 @@ from typing import Final
 
 from podsim.harmless import html
 from podsim.pages.library import script
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Swatch, Tile
-from podsim.pages.patterns import definitions
+from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.show.chart import Chart, Fill, Stretch, Timeline
+from podsim.show.table import Passage, Table, linked, to_html
+from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 
 _SHORT_HASH: Final = 12
 _DRAWN_BY: Final = (
@@ -27,7 +29,7 @@ _DRAWN_BY: Final = (
 )
 _KEYS: Final = ' tabindex="0" aria-keyshortcuts="+ - ArrowLeft ArrowRight 0"'
 _NO_SCRIPT: Final = "Charts need JavaScript; the tables below them hold their numbers."
-_ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
+_ZOOM_HINT: Final = "Drag over a part to zoom to it; Ctrl and the wheel, or the keys + − ← → and 0, do it too."
 
 
 def as_html(page: Page) -> str:
@@ -107,12 +109,10 @@ def _tile(tile: Tile) -> str:
 
 def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
     match block:
-        case str() if "\n" in block:
-            yield f'<pre tabindex="0">{html(block)}</pre>'
         case str():
-            yield f"<p>{_linked(block)}</p>"
-        case Grid():
-            yield from _grid(block)
+            yield f"<p>{linked(block)}</p>"
+        case Table() | Passage():
+            yield to_html(block)
         case Chart():
             yield from _chart(block, next(numbers), numbers)
         case Folded():
@@ -122,63 +122,38 @@ def _block(block: Block, numbers: Iterator[int]) -> Iterator[str]:
             yield "</details>"
 
 
-def _grid(grid: Grid) -> Iterator[str]:
-    name = html(grid.title or "Table")
-    caption = f"<caption>{html(grid.title)}</caption>" if grid.title else ""
-    right = [header.startswith(">") for header in grid.headers]
-    head = "".join(
-        f'<th scope="col"{_class(is_right)}>{_linked(header.removeprefix(">"))}</th>'
-        for header, is_right in zip(grid.headers, right, strict=True)
-    )
-    rows = "\n".join(f"<tr>{_cells(row, right)}</tr>" for row in grid.rows)
-    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    yield f'<div class="scroll" role="region" aria-label="{name}" tabindex="0">{table}</div>'
-    yield from (f'<p class="small">{_linked(note)}</p>' for note in grid.notes)
-
-
-def _cells(row: Sequence[str], right: Sequence[bool]) -> str:
-    return "".join(f"<td{_class(is_right)}>{_linked(cell)}</td>" for cell, is_right in zip(row, right, strict=True))
-
-
-def _class(is_right: bool) -> str:
-    return ' class="number"' if is_right else ""
-
-
-def _linked(text: str) -> str:
-    """Escaped text in which addresses are links and lines are kept."""
-    parts, end = [], 0
-    for found in _ADDRESS.finditer(text):
-        address = html(found[0])
-        parts += [html(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
-        end = found.end()
-    return "".join([*parts, html(text[end:])]).replace("\n", "<br>")
-
-
 def _chart(chart: Chart, number: int, numbers: Iterator[int]) -> Iterator[str]:
-    name = f"chart-{number}"
-    zoom = ' data-zoom="yes"' if chart.stretches else ""
+    name, choices = f"chart-{number}", choices_of(chart)
+    stretches = chart.drawn.stretches if isinstance(chart.drawn, Timeline) else ()
+    zoom = ' data-zoom="yes"' if stretches else ""
     yield f'<figure id="{name}"{zoom} aria-labelledby="{name}-title">'
     yield f'<figcaption><h3 id="{name}-title">{html(chart.title)}</h3></figcaption>'
-    if chart.choices:
-        options = "".join(f'<option value="{html(key)}">{html(text)}</option>' for key, text in chart.choices.items())
+    if choices:
+        options = "".join(
+            f'<option value="{html(key)}" data-scale="{scale}">{html(text)}</option>' for key, text, scale in choices
+        )
         yield f'<p class="tools"><label>Show <select>{options}</select></label></p>'
-    if chart.stretches:
-        yield _zoom(chart)
+    if stretches:
+        yield _zoom(stretches)
     yield f'<div class="chart" role="group" aria-label="{html(chart.description)}"{_KEYS * bool(zoom)}></div>'
     if chart.legend:
-        yield f'<ul class="legend" aria-label="Legend">{"".join(map(_swatch, chart.legend))}</ul>'
-    yield from (f'<p class="small">{html(note)}</p>' for note in chart.notes)
-    spec = {"description": chart.description, **chart.spec}
+        title = f"<li>{html(chart.legend_title)}</li>" if chart.legend_title else ""
+        swatches = "".join(_swatch(fill, text) for text, fill in chart.legend.items())
+        yield f'<ul class="legend" aria-label="Legend">{title}{swatches}</ul>'
+    notes = [_ZOOM_HINT, *chart.notes] if stretches else chart.notes
+    yield from (f'<p class="small">{html(note)}</p>' for note in notes)
+    spec = {"description": chart.description, **vega_spec(chart)}
     yield f'<script type="application/json">{_json(spec)}</script>'
     if chart.numbers:
         yield from _block(Folded("The numbers of this chart", [chart.numbers]), numbers)
     yield "</figure>"
 
 
-def _zoom(chart: Chart) -> str:
+def _zoom(stretches: Sequence[Stretch]) -> str:
     parts = "".join(
-        f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">{html(each.title)}</button>'
-        for each in chart.stretches
+        f'<button type="button" data-from="{each.start!r}" data-to="{each.end!r}">'
+        f"{html(each.title.partition(':')[0])}</button>"
+        for each in stretches
     )
     steps = "".join(
         f'<button type="button" data-step="{step}" aria-label="{label}">{sign}</button>'
@@ -195,10 +170,10 @@ def _zoom(chart: Chart) -> str:
     )
 
 
-def _swatch(swatch: Swatch) -> str:
+def _swatch(fill: Fill, text: str) -> str:
     size = 'width="22" height="14"'
-    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{html(swatch.fill)}"/></svg>'
-    return f"<li>{box}{html(swatch.text)}</li>"
+    box = f'<svg {size} aria-hidden="true"><rect {size} fill="{paint(fill)}"/></svg>'
+    return f"<li>{box}{html(text)}</li>"
 
 
 def _json(spec: object) -> str:

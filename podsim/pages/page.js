@@ -22,8 +22,10 @@
     const text = figure.querySelector(":scope > script").textContent;
     const choice = figure.querySelector("select");
     if (!choice) return JSON.parse(text);
-    const label = JSON.stringify(choice.selectedOptions[0].textContent).slice(1, -1);
-    return JSON.parse(text.replaceAll("__column__", choice.value).replaceAll("__label__", label));
+    const chosen = choice.selectedOptions[0];
+    const label = JSON.stringify(chosen.textContent).slice(1, -1);
+    const words = { __column__: choice.value, __label__: label, __scale__: chosen.dataset.scale };
+    return JSON.parse(text.replace(/__(column|label|scale)__/g, (word) => words[word]));
   };
 
   const draw = async (figure) => {

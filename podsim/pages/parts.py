@@ -1,13 +1,12 @@
-"""What pages are made of."""
+"""The parts of pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-Spec = dict[str, Any]
-"""A chart in the language of Vega-Lite."""
+from podsim.show.chart import Chart
+from podsim.show.table import Passage, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,78 +25,8 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """A table.
-
-    Attributes:
-        headers: One per column; one that begins with `>` is of a right-aligned column.
-        rows: Their cells.
-        title: What it shows; empty if that is said above it.
-        notes: Lines below it.
-    """
-
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Swatch:
-    """An entry of a legend.
-
-    Attributes:
-        fill: What it is drawn with, a colour or `url(#pattern)`.
-        text: What that means.
-    """
-
-    fill: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A part of a timeline to look at.
-
-    Attributes:
-        title: Name of the button that shows it.
-        start: Where it begins, in the unit of the axis.
-        end: Where it ends.
-    """
-
-    title: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart with its numbers.
-
-    Attributes:
-        title: What it shows.
-        description: The same in a sentence or two, for those who do not see it.
-        spec: How it is drawn.
-        legend: What its fills mean.
-        numbers: What it shows as a table.
-        notes: Lines below it.
-        stretches: Parts to zoom to, the first all of it; a chart without any has no zoom.
-        choices: Columns of which one is shown: its field by its label; none if there is nothing to choose.
-    """
-
-    title: str
-    description: str
-    spec: Spec
-    legend: Sequence[Swatch] = ()
-    numbers: Grid | None = None
-    notes: Sequence[str] = ()
-    stretches: Sequence[Stretch] = ()
-    choices: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Folded:
-    """What is shown when a reader asks for it.
+    """Blocks that are shown when a reader asks for them.
 
     Attributes:
         title: What it holds.
@@ -108,8 +37,8 @@ class Folded:
     blocks: Sequence[Block]
 
 
-Block = str | Grid | Chart | Folded
-"""A paragraph, a table, a chart, or what is folded away."""
+Block = str | Passage | Table | Chart | Folded
+"""A paragraph, lines as they are, a table, a chart, or what is folded away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +79,3 @@ class Page:
     notes: Sequence[str] = ()
     tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
-
-
-def in_title(words: str) -> str:
-    """Words as they begin a line; only the first letter changes.
-
-    >>> in_title("time to train of IPUs")
-    'Time to train of IPUs'
-    """
-    return words[:1].upper() + words[1:]

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
-from podsim.errors import PodsimError
 from podsim.format import format_significant
 from podsim.many.checks.show import counted
+from podsim.many.store import STATUS
 from podsim.many.sweeps.answer import answer
-from podsim.many.sweeps.chart_words import numbers_and_unit, told
-from podsim.many.sweeps.expression import number_of
-from podsim.many.sweeps.names import COLUMNS, POINT, REASON, STATUS
+from podsim.many.sweeps.chart_words import told
+from podsim.many.sweeps.names import POINT, REASON
+from podsim.many.sweeps.plot import no_column, number_columns, study_chart
 from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept
 from podsim.metrics import HEADLINES, LATENCY, TIME, UPDATE, metric_of
-from podsim.pages.parts import Block, Chart, Folded, Grid, Page, Section, Tile
-from podsim.pages.sweep_charts import Varied, chart_over
-from podsim.scenario.wording import known_here
+from podsim.pages.parts import Block, Folded, Page, Section, Tile
+from podsim.show.table import Table, columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,37 +30,33 @@ _MOST_NUMBERS: Final = 60_000
 _MOST_FIGURES: Final = 40
 _LISTED: Final = 500
 _FEW: Final = 10
-_DIGITS: Final = 6
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
 _NUMBER: Final = re.compile(r"\d+\.\d+")
 _FEWEST_DIGITS: Final = 4
-_NO_FIGURES: Final = {*COLUMNS, "warnings"}
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What a page shows of the table of a study.
+    """The part of the table of a study that a page shows.
 
     Attributes:
         count: Points of the study.
         keys: Columns that vary, with how many values each has.
-        crossed: Those of them that do not follow from others.
         figures: Columns that can be shown, the first of them first; none where no point has figures.
         best: Points that have the first of the figures, the best first, as many as are listed.
         done_count: Points that have it.
-        shown: Points of the chart, the lowest first: all, or some evenly chosen ones and the best.
+        shown: Points of the chart: all, or some evenly chosen ones and the best.
         left_out: Points that could not be simulated, as many as are listed.
         left_out_count: How many there are.
     """
 
     count: int
     keys: Mapping[str, int]
-    crossed: Sequence[str]
     figures: Sequence[str]
     best: Sequence[Row]
     done_count: int
-    shown: Sequence[Row]
+    shown: DataFrame
     left_out: Sequence[Row]
     left_out_count: int
 
@@ -78,9 +73,9 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
     """
     study = swept.space.study
     frame = swept.frame().replace([math.inf, -math.inf], math.nan)  # no place on an axis
-    table = _table(frame, swept.space.keys, tuple(study.derived), metric)
+    table = _table(frame, swept.space.keys, metric)
     scenarios = ", ".join([study.scenario] if isinstance(study.scenario, str) else study.scenario)
-    varying = [f"{key} with {table.keys[key]:,} values" for key in table.crossed]
+    varying = [f"{key} with {count:,} values" for key, count in table.keys.items() if key not in study.derived]
     return Page(
         title=study.description or f"A study of {scenarios}",
         about=(f"{scenarios}, podsim {__version__}", f"Varies: {'; '.join(varying) or 'nothing'}"),
@@ -88,20 +83,19 @@ def sweep_page(swept: Swept, metric: str | None = None) -> Page:
         inputs=swept.inputs,
         warnings=answer(swept, table.figures[0]).notes if table.figures else (),
         tiles=list(_tiles(swept, table)),
-        sections=[*_figures(table), *_points(table), *_left_out(table)],
+        sections=[*_figures(swept, table), *_points(table), *_left_out(table)],
     )
 
 
-def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], metric: str | None) -> _Table:
-    names = [name for name in frame.columns if name not in {*_NO_FIGURES, *study_keys}]
-    numbers = [name for name in names if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
+def _table(frame: DataFrame, study_keys: Sequence[str], metric: str | None) -> _Table:
+    numbers = number_columns(frame, study_keys)
     if metric is not None and metric not in numbers:
-        do = known_here(metric, numbers, "use another")
-        raise PodsimError(f"the table has no column of numbers `{metric}`", where="--metric", do=do)
+        raise no_column(metric, numbers)
     first = metric or next((name for name in (*HEADLINES, *numbers) if name in numbers), None)
     most = min(_MOST_FIGURES, max(1, _MOST_NUMBERS // min(MOST_POINTS, len(frame))))
     keys = {key: frame[key].nunique(dropna=False) for key in ("scenario", "variant", *study_keys)}
     keys = {key: count for key, count in keys.items() if count > 1}
+    all_points = frame
     for key in keys:
         texts = [_text(value) for value in frame[key]]
         frame = frame.assign(**{key: list(map(shortened(texts).__getitem__, texts))})
@@ -109,11 +103,10 @@ def _table(frame: DataFrame, study_keys: Sequence[str], derived: Sequence[str], 
     return _Table(
         count=len(frame),
         keys=keys,
-        crossed=[key for key in keys if key not in derived],
         figures=list(dict.fromkeys((first, *numbers)))[:most] if first else [],
         best=_rows(done[:_LISTED]),
         done_count=len(done),
-        shown=_rows(_chosen(frame, done, first)) if first else [],
+        shown=_chosen(all_points, done),
         left_out=_rows(left_out[:_LISTED]),
         left_out_count=len(left_out),
     )
@@ -127,12 +120,10 @@ def _ranked(frame: DataFrame, figure: str | None) -> DataFrame:
     return known.sort_values([figure, POINT], ascending=[not metric_of(figure).more_is_better, True])
 
 
-def _chosen(frame: DataFrame, done: DataFrame, figure: str) -> DataFrame:
-    """Points of a chart, those without the figure first, then by the figure."""
+def _chosen(frame: DataFrame, done: DataFrame) -> DataFrame:
+    """Points of a chart."""
     step = -(-len(frame) // MOST_POINTS)
-    numbers = {*frame[POINT][::step], *done[POINT][:1]}
-    some = frame[frame[POINT].isin(numbers)]
-    return some.sort_values([figure, POINT], na_position="first")
+    return frame[frame[POINT].isin({*frame[POINT][::step], *done[POINT][:1]})]
 
 
 def _rows(frame: DataFrame) -> list[Row]:
@@ -143,10 +134,6 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     """A row of a frame in which what is missing is None and numbers are those of Python."""
     plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in plain.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _tiles(swept: Swept, table: _Table) -> Iterator[Tile]:
@@ -192,40 +179,14 @@ def shortened(texts: Iterable[str]) -> dict[str, str]:
     return dict(zip(given, given, strict=True))
 
 
-def _figures(table: _Table) -> Iterator[Section]:
-    if not table.crossed or not table.figures:
+def _figures(swept: Swept, table: _Table) -> Iterator[Section]:
+    if not table.figures:
         return
-    varied = [_varied(table, number, key) for number, key in enumerate(table.crossed)]
-    fields = {figure: f"m{number}" for number, figure in enumerate(table.figures)}
-    values = []
-    for row in table.shown:
-        point: dict[str, Any] = {"point": row[POINT], "status": row[STATUS]}
-        for number, each in enumerate(varied):
-            text = _text(row[each.key])
-            point |= {f"k{number}": text, f"p{number}": each.places[text], f"n{number}": each.numbers.get(text)}
-        known = {name: row[figure] for figure, name in fields.items() if _is_number(row[figure])}
-        values.append(point | {name: float(f"{value:.{_DIGITS}g}") for name, value in known.items()})
-    choices = {name: metric_of(figure).titled for figure, name in fields.items()}
-    yield Section("Over the keys", [_with_numbers(chart_over(varied, values, choices), table)])
-
-
-def _varied(table: _Table, number: int, key: str) -> Varied:
-    """A key with its values in order: by size where all are numbers, otherwise as they appear."""
-    found = {_text(row[key]): number_of(row[key]) for row in sorted(table.shown, key=lambda row: int(row[POINT]))}
-    numbers = {text: float(value) for text, value in found.items() if isinstance(value, (int, float))}
-    is_numeric, shared = len(numbers) == len(found), numbers_and_unit(list(found))
-    if shared is not None and shared[1]:
-        numbers = dict(zip(found, shared[0], strict=True))
-    ordered = sorted(found, key=lambda text: numbers[text]) if is_numeric else list(found)
-    places = {text: round(place / max(1, len(ordered) - 1), 5) for place, text in enumerate(ordered)}
-    unit = shared[1] if is_numeric and shared else ""
-    return Varied(f"k{number}", key, _short(key), unit, ordered, places, numbers if is_numeric else {})
-
-
-def _with_numbers(chart: Chart, table: _Table) -> Chart:
     count, shown = table.count, len(table.shown)
     notes = [f"{shown:,} of {count:,} points are shown, evenly chosen, and the best."] if shown < count else []
-    return Chart(chart.title, chart.description, chart.spec, notes=[*chart.notes, *notes], choices=chart.choices)
+    chart = study_chart(swept.space, table.shown, table.figures, notes)
+    if chart is not None:
+        yield Section("Over the keys", [chart])
 
 
 def _points(table: _Table) -> Iterator[Section]:
@@ -240,9 +201,9 @@ def _points(table: _Table) -> Iterator[Section]:
     ]
     more = [f"The best {len(rows)} of {table.done_count:,} points."] if len(rows) < table.done_count else []
     few = rows[:_FEW]
-    blocks: list[Block] = [Grid(headers, few, f"The best by {metric_of(table.figures[0]).titled}")]
+    blocks: list[Block] = [Table(columns(*headers), few, f"The best by {metric_of(table.figures[0]).titled}")]
     if len(rows) > len(few):
-        blocks.append(Folded("More points", [Grid(headers, rows, notes=more)]))
+        blocks.append(Folded("More points", [Table(columns(*headers), rows, notes=more)]))
     yield Section("Points", blocks)
 
 
@@ -263,5 +224,5 @@ def _left_out(table: _Table) -> Iterator[Section]:
         for row in listed
     ]
     more = [f"The first {len(listed)} of {count:,}."] if len(listed) < count else []
-    grid = Grid((">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
+    grid = Table(columns(">point", *map(_short, table.keys), "status", "reason"), cells, notes=more)
     yield Section("What could not be simulated", [Folded(f"{counted(count, 'point')}, with the reason", [grid])])

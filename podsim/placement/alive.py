@@ -12,8 +12,7 @@ Source: [poplibs_poplin] for temporaries of products; [popart_inplacing] for res
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -141,16 +140,17 @@ def needs(workload: Workload, name: str, forward: Sequence[Task], backward: Sequ
     back = _Pass(backward, stored)
     gradients = {name for name in back.given if name.endswith("gradient")}
     alone = (alive for _, alive in first.alive(input_bytes, first.given))
+    training = list(first.alive())
     return Needs(
         forward=max(alone, key=lambda alive: alive.byte_count, default=Alive(input_bytes)),
-        first_bytes=_most(first.alive()),
-        redone_bytes=_most(first.alive_with_made(kept_bytes)),
+        first_bytes=_most(training),
+        redone_bytes=_most(first.with_made(training, kept_bytes)),
         backward_bytes=_most(back.alive(output_bytes, gradients)),
         behind_redone_bytes=_most(back.alive(output_bytes, gradients, kept_bytes)),
     )
 
 
-def _most(alive: Iterator[tuple[int, Alive]]) -> int:
+def _most(alive: Iterable[tuple[int, Alive]]) -> int:
     return max((each.byte_count for _, each in alive), default=0)
 
 
@@ -163,6 +163,8 @@ class _Pass:
 
     def __init__(self, passed: Sequence[Task], stored: Collection[str]) -> None:
         self._tasks = passed
+        self._made = [_made_bytes(task.op) for task in passed]
+        self._copied = [_copied(task.op) for task in passed]
         self._last = {name: place for place, task in enumerate(passed) for name in task.op.inputs}
         self.given = {
             name
@@ -182,38 +184,36 @@ class _Pass:
         """
         until = max((self._last[name] for name in arriving), default=-1)
         kept = [min(kept_bytes, unread) for unread in self._unread(self.given.difference(arriving))]
-        held: dict[str, int] = {}
+        held, held_bytes = dict[str, int](), 0
         for place, task in enumerate(self._tasks):
             dying = {name: held[name] for name in task.op.inputs if name in held and self._last[name] == place}
-            given_bytes = sum(held.values()) + (arriving_bytes if place <= until else 0) + kept[place]
-            for alive in self._during(task, given_bytes, dying, kept[place] - kept[place + 1]):
+            given_bytes = held_bytes + (arriving_bytes if place <= until else 0) + kept[place]
+            for alive in self._during(place, given_bytes, dying, kept[place] - kept[place + 1]):
                 yield place, alive
             for name in dying:
-                del held[name]
+                held_bytes -= held.pop(name)
             if self._last.get(task.op.name, -1) > place or place == len(self._tasks) - 1:
-                held[task.op.name] = _made_bytes(task.op)
+                held_bytes += self._made[place] - held.get(task.op.name, 0)
+                held[task.op.name] = self._made[place]
 
-    def _during(self, task: Task, held_bytes: int, dying: Mapping[str, int], read_bytes: int) -> Iterator[Alive]:
+    def _during(self, place: int, held_bytes: int, dying: Mapping[str, int], read_bytes: int) -> Iterator[Alive]:
         """Copies of operands, then the operation without the originals that are read no more."""
-        op, size = task.op, _made_bytes(task.op)
-        copied = Counter[str]()
-        for name, byte_count in _copies(op):
-            copied[name] += byte_count
+        task, size, copied = self._tasks[place], self._made[place], self._copied[place]
         if copied:
-            held_bytes += copied.total()
+            held_bytes += sum(copied.values())
             yield Alive(held_bytes)
             held_bytes -= sum(dying[name] for name in copied if name in dying)
             held_bytes -= min(read_bytes, sum(copied[name] for name in copied if name in self.given))
         # A cast into eight bits reads two bytes where it writes one.
-        in_place = isinstance(op, Elementwise) and op.dtype != "fp8"
+        in_place = isinstance(task.op, Elementwise) and task.op.dtype != "fp8"
         over = in_place and any(each >= size for each in dying.values())
         made = Alive(held_bytes + (0 if over else size), task.last_bytes)
         yield max(made, Alive(held_bytes, task.temporary_bytes), key=lambda alive: alive.byte_count)
 
-    def alive_with_made(self, kept_bytes: int) -> Iterator[tuple[int, Alive]]:
-        """The same, or what has been made so far of that which is kept, if that is more."""
-        made = list(accumulate(_made_bytes(task.op) for task in self._tasks))
-        for place, alive in self.alive():
+    def with_made(self, known: Iterable[tuple[int, Alive]], kept_bytes: int) -> Iterator[tuple[int, Alive]]:
+        """What is alive, or what has been made so far of that which is kept, if that is more."""
+        made = list(accumulate(self._made))
+        for place, alive in known:
             yield place, Alive(max(alive.tensors, min(made[place], kept_bytes)), alive.temporaries)
 
     def _unread(self, names: Collection[str]) -> list[int]:
@@ -228,12 +228,14 @@ class _Pass:
         return unread[::-1]
 
 
-def _copies(op: Op) -> Iterator[tuple[str, int]]:
-    """Operands of a product that do not lie where its plan wants them. [B]"""
+def _copied(op: Op) -> dict[str, int]:
+    """Operands of a product that do not lie where its plan wants them, by name. [B]"""
+    copied: dict[str, int] = {}
     if isinstance(op, MatMul):
         for place, arranged in enumerate((op.left_arranged, op.right_arranged)):
             if not arranged:
-                yield op.inputs[place], _operand_bytes(op, place)
+                copied[op.inputs[place]] = copied.get(op.inputs[place], 0) + _operand_bytes(op, place)
+    return copied
 
 
 def _made_bytes(op: Op) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from podsim.models import Workload
-from podsim.placement.changes import longer_pipelines, smaller_temporaries
-from podsim.placement.layout import Fit, Job, Layout, Precision
+from podsim.placement.layout import Fit, Job, Layout, Precision, longer_pipelines, smaller_temporaries
 from podsim.scenario import ForwardScenario
 
 

@@ -7,15 +7,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+from podsim import memo
 from podsim.models import Workload
 from podsim.models.op import DType
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
 from podsim.models.transformer.weights import unpacking
-from podsim.placement.changes import cache_off_chip, fewer_samples, smaller_temporaries, weights_streamed
 from podsim.placement.cuts import Cuts, cuts_of_layers, even_layers
 from podsim.placement.fit import does_not_fit
-from podsim.placement.layout import INT4_GROUP_SIZE, WEIGHT_BITS, Change, Fit, Job, Layout, Precision
+from podsim.placement.layout import (
+    INT4_GROUP_SIZE,
+    WEIGHT_BITS,
+    Change,
+    Fit,
+    Job,
+    Layout,
+    Precision,
+    cache_off_chip,
+    fewer_samples,
+    smaller_temporaries,
+    weights_streamed,
+)
 from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
 from podsim.placement.plan import Plan, cost_model, costed
 from podsim.scenario.hardware import System
@@ -80,10 +92,13 @@ class Generation:
             context_length=context,
             cached=self.layout.kv_cache != "none",
         )
-        workload = causal_decoder(self.shape, batch, shards=self.layout.tensor_parallel)
-        if not self.precision.is_narrow:
-            return workload
-        return unpacking(workload, self.dtype, offset=self.precision.group_size > 0)
+        shards, dtype, offset = self.layout.tensor_parallel, self.dtype, self.precision.group_size > 0
+
+        def build() -> Workload:
+            workload = causal_decoder(self.shape, batch, shards=shards)
+            return unpacking(workload, dtype, offset=offset) if self.precision.is_narrow else workload
+
+        return memo.WORKLOADS.get((self.shape, batch, shards, self.precision.is_narrow, dtype, offset), build)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,24 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.changes import fewer_samples, less_state_on_chip, recomputation_on, smaller_temporaries
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
-from podsim.placement.layout import Change, Fit, Job, Layout, Optimizer, Precision
+from podsim.placement.layout import (
+    Change,
+    Fit,
+    Job,
+    Layout,
+    Optimizer,
+    Precision,
+    fewer_samples,
+    less_state_on_chip,
+    recomputation_on,
+    smaller_temporaries,
+)
 from podsim.scenario import TrainingScenario
-from podsim.scenario.convnet_training import ImageParallelismSpec
-from podsim.scenario.division import ParallelismSpec, StageSpec
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingOptimizerSpec
+from podsim.scenario.transformer_training import ParallelismSpec, StageSpec
 from podsim.scenario.wording import known_here
 
 
@@ -96,12 +105,12 @@ def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
             return cuts_of_layers(workload, layers, head_apart=given.head_on_first_ipu(spec.model))
         case ParallelismSpec(stages=list(stages)):
             return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
-        case ImageParallelismSpec(pipeline_splits=splits, checkpoints=checkpoints):
-            order = workload.order
-            return cuts_before(
-                order, _known(splits, order, "pipeline_splits"), _known(checkpoints, order, "checkpoints")
-            )
-    raise TypeError(f"no cuts for {type(spec.parallelism).__name__}")
+    from podsim.scenario.convnet_training import ImageParallelismSpec  # whose sections transformers do without
+
+    order, images = workload.order, spec.parallelism
+    assert isinstance(images, ImageParallelismSpec)
+    splits, checkpoints = images.pipeline_splits, images.checkpoints
+    return cuts_before(order, _known(splits, order, "pipeline_splits"), _known(checkpoints, order, "checkpoints"))
 
 
 def _held(stage: StageSpec) -> Counter[str]:

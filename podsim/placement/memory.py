@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from podsim.models import Block, Workload
 from podsim.models.block import Parameter
 from podsim.placement.alive import Needs
+from podsim.placement.cuts import Segment, kept_elements, stash_depth
 from podsim.placement.layout import ON_CHIP, STREAMING, Job
-from podsim.placement.stage import Segment, kept_elements, stash_depth
-from podsim.placement.stage_cost import StageCost
-from podsim.placement.update import state_bytes, updated_sizes
+from podsim.placement.stage_cost import StageCost, state_bytes, updated_sizes
 from podsim.scenario.ipu import Ipu
 
 RESERVE = "reserve"

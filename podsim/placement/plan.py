@@ -8,12 +8,10 @@ from podsim import memo
 from podsim.models import Workload
 from podsim.placement.cuts import stages_of
 from podsim.placement.even_cuts import cuts_of_even_time
-from podsim.placement.fit import does_not_fit
+from podsim.placement.fit import does_not_fit, lacking, missing_method
 from podsim.placement.layout import Job, Layout, Optimizer, Precision
 from podsim.placement.memory import IpuMemory, memory_plan
-from podsim.placement.method import lacking, missing_method
-from podsim.placement.stage_cost import StageCost, stage_costs
-from podsim.placement.update import UpdateCost, update_costs
+from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.tiles.collective import Neighbours

@@ -50,7 +50,8 @@ class Routes:
         if link is not None:
             rates = machine.rung_bytes_per_s, machine.rail_bytes_per_s
             made_of = (system.topology, self._per_domain, machine.ipu_count, rates)
-            self._known = memo.ROUTES.get((*made_of, link.first_hop_latency_s, link.hop_latency_s), dict)
+            latencies = link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s
+            self._known = memo.ROUTES.get((*made_of, *latencies), dict)
 
     def between(self, source: int, target: int) -> Route:
         """The route between two IPUs of one link domain, numbered across the pod.
@@ -75,9 +76,10 @@ class Routes:
                 inside.latency_s,
             )
         link = given(self._system.machine.ipu_link)
-        walked = topology_of(self._system).connections(self._system, first, last)
+        walked = tuple(topology_of(self._system).connections(self._system, first, last))
         channels = tuple(Channel(f"domain0/{name}", bandwidth) for name, bandwidth in walked)
-        found = Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s)
+        rungs = (link.rung_latency_s or 0.0) * sum(name.startswith("rung") for name, _ in walked)
+        found = Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s + rungs)
         self._known[source, target] = found
         return found
 

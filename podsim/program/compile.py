@@ -14,20 +14,28 @@ from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Jitter, Phase, Program
 from podsim.program.update import Rings, WorksOf, call_phase, steady_call, update_phases
+from podsim.scenario.assumptions import Parts
 from podsim.scenario.faults import FaultSpec
+
+PLANNED, FED = "planned", "fed"
+"""Parts that others are made of: what stages and updates cost, and what reaches the first IPU of each replica."""
 
 
 @no_search()
-def compile_program(plan: Plan, *, explicit: bool = False, faults: Sequence[FaultSpec] = ()) -> Program:
+def compile_program(
+    plan: Plan, *, explicit: bool = False, faults: Sequence[FaultSpec] = (), parts: Parts | None = None
+) -> Program:
     """One weight update as tasks.
 
     Args:
         plan: Stages, update and layout.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
         faults: Parts of the pod that are slower all the time; with any, every replica is kept.
+        parts: Knows what of it is as in another run.
     """
-    replicas = replicas_of(plan, explicit=explicit or bool(faults))
-    program = _training(plan, replicas, Feed(plan, replicas, faults))
+    explicit = explicit or bool(faults)
+    feed = Feed(plan, replicas_of(plan, explicit=explicit), faults)
+    program = _training(plan, explicit, feed, parts=parts or Parts())
     return with_faults(program, plan.system, faults) if faults else program
 
 
@@ -40,8 +48,8 @@ def compile_noisy(plan: Plan, works_of: WorksOf, *, explicit: bool = False) -> P
         works_of: What the IPUs of a machine do in the session call.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
-    replicas = replicas_of(plan, explicit=explicit)
-    return _training(plan, replicas, Feed(plan, replicas, is_repeated=True), works_of)
+    feed = Feed(plan, replicas_of(plan, explicit=explicit), is_repeated=True)
+    return _training(plan, explicit, feed, Parts(), works_of)
 
 
 def unsteady_updates(plan: Plan) -> int:
@@ -62,14 +70,23 @@ def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed
     return replace(program, groups=groups, jitters=jitters, seed=seed)
 
 
-def _training(plan: Plan, replicas: Replicas, feed: Feed, works_of: WorksOf | None = None) -> Program:
-    rings, timetable = Rings(plan, replicas), Timetable(plan, trains=True)
+def _training(plan: Plan, explicit: bool, feed: Feed, parts: Parts, works_of: WorksOf | None = None) -> Program:
+    """Pipeline cycles and weight update of every replica, each with replicas of its own, whose routes it looks up."""
 
-    def phases(replica: int) -> tuple[Phase, ...]:
-        pipeline = Pipeline(plan, replicas, replica, timetable, feed)
-        return (*pipeline.phases(), *update_phases(plan, replicas, replica, rings, works_of))
+    def cycles() -> dict[int, tuple[Phase, ...]]:
+        replicas, timetable = replicas_of(plan, explicit=explicit), Timetable(plan, trains=True)
+        return {each: tuple(Pipeline(plan, replicas, each, timetable, feed).phases()) for each in replicas.kept}
 
-    return _program(plan, replicas, feed, phases)
+    def updates() -> dict[int, tuple[Phase, ...]]:
+        replicas = replicas_of(plan, explicit=explicit)
+        rings = Rings(plan, replicas)
+        return {each: tuple(update_phases(plan, replicas, each, rings, works_of)) for each in replicas.kept}
+
+    replicas = replicas_of(plan, explicit=explicit)
+    parts.is_now(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.kept}))
+    pipeline = parts.of("cycles", cycles, PLANNED, FED)
+    update = parts.of("updates", updates, PLANNED)
+    return _program(plan, replicas, feed, lambda replica: (*pipeline[replica], *update[replica]))
 
 
 @no_search()

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 
 from podsim.errors import MissingDataError
+from podsim.placement.cuts import Segment, Stage
 from podsim.placement.layout import STREAMING
 from podsim.placement.plan import Plan
-from podsim.placement.stage import Segment, Stage
 from podsim.placement.stage_cost import BlockCost
 from podsim.placement.topology import Routes
 from podsim.program.passes import BUBBLE, INTER_IPU, work

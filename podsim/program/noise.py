@@ -13,7 +13,7 @@ from functools import cached_property
 
 from podsim.program.task import Jitter, Work
 from podsim.program.transfers import HOST
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.tiles.noise import Table, late, latest, latest_of, steady
 from podsim.units import PS_PER_S, seconds_to_ps
 

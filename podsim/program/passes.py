@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
+from podsim.placement.cuts import Stage
 from podsim.placement.plan import Plan
-from podsim.placement.stage import Stage
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
@@ -173,47 +173,38 @@ class Pipeline:
         key = local, pattern, wait
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._make_steps(local, self._timetable.patterns[pattern], wait)
+            known = self._known[key] = tuple(self._make_steps(local, self._timetable.patterns[pattern], wait))
         return known
 
-    def _make_steps(self, local: int, rounds: _Rounds, wait: str) -> tuple[Step, ...]:
+    def _make_steps(self, local: int, rounds: _Rounds, wait: str) -> Iterator[Step]:
         """Passes of the stages that are active, a meeting and a hand-over in each round."""
         barrier = Barrier(f"replica{self._replica}/cycle", wait)
-        steps: tuple[Step, ...] = ()
-        for forward, backward in rounds:
-            # What the round before sent has arrived everywhere.
-            meet = (barrier,) if steps else ()
-            steps += (*meet, *self._stage_steps(local, forward, backward), barrier)
-            steps += tuple(self._hand_over(local, forward, backward))
-        return steps
-
-    def _stage_steps(self, local: int, forward: _Stages, backward: _Stages) -> Iterator[Step]:
-        """Host load and stage passes of one IPU, forward stages first."""
-        for each in self._held[local]:
-            if each.stage.index in forward:
-                if each.stage.index == 0 and local == each.stage.ipus.start:
-                    yield from self._input
-                yield each.forward
-        for each in reversed(self._held[local]):
-            if each.stage.index in backward:
-                yield from each.backward
-
-    def _hand_over(self, local: int, forward: _Stages, backward: _Stages) -> Iterator[Step]:
-        """Sync and merged exchange: activations to the next stage, gradients to the one before."""
-        if self._plan.layout.ipus_per_replica == 1:
-            return
-        yield self._sync
-        transfers = tuple(self._outgoing(local, forward, backward))
-        if transfers:
-            yield Exchange(transfers)
-
-    def _outgoing(self, local: int, forward: _Stages, backward: _Stages) -> Iterator[Transfer]:
-        for each in self._held[local]:
-            index = each.stage.index
-            if index in forward and index < len(self._activations):
-                yield from self._activations[index].get(local, ())
-            if index in backward and index > 0:
-                yield from self._gradients[index - 1].get(local, ())
+        held = self._held[local]
+        for number, (forward, backward) in enumerate(rounds):
+            if number:
+                yield barrier  # what the round before sent has arrived everywhere
+            for each in held:
+                if each.stage.index in forward:
+                    if each.stage.index == 0 and local == each.stage.ipus.start:
+                        yield from self._input
+                    yield each.forward
+            for each in reversed(held):
+                if each.stage.index in backward:
+                    yield from each.backward
+            yield barrier
+            if self._plan.layout.ipus_per_replica == 1:
+                continue
+            yield self._sync
+            # One merged exchange: activations to the next stage, gradients to the one before.
+            outgoing: list[Transfer] = []
+            for each in held:
+                index = each.stage.index
+                if index in forward and index < len(self._activations):
+                    outgoing += self._activations[index].get(local, ())
+                if index in backward and index > 0:
+                    outgoing += self._gradients[index - 1].get(local, ())
+            if outgoing:
+                yield Exchange(tuple(outgoing))
 
     def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
         """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from podsim.placement.cuts import Segment
 from podsim.placement.plan import Plan
-from podsim.placement.stage import Segment
 from podsim.placement.stage_cost import StageCost
 from podsim.tiles.model import OpCost
 

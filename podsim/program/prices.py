@@ -8,7 +8,7 @@ which feed the others, are filed under the kind of time in which the others wait
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
@@ -110,21 +110,17 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
     found = _Tally(plan, calls)
     for accounted in (True, False):
         groups = [group.phases[group.warm_up :] for group in program.groups if group.accounted is accounted]
-        for count, phases in _side_by_side(groups):
-            found.add(phases, count, helps=not accounted)
+        # Phases that groups go through at the same time; those of the same steps once, with how often.
+        known: dict[tuple[int, ...], list[Phase]] = {}
+        counts: Counter[tuple[int, ...]] = Counter()
+        for row in zip_longest(*groups):
+            phases = [phase for phase in row if phase is not None]
+            key = tuple(id(phase.steps) for phase in phases)
+            known[key] = phases
+            counts[key] += phases[0].count
+        for key, phases in known.items():
+            found.add(phases, counts[key], helps=not accounted)
     return found.prices()
-
-
-def _side_by_side(groups: Sequence[Sequence[Phase]]) -> Iterator[tuple[int, list[Phase]]]:
-    """Phases that groups go through at the same time, with how often; those of the same steps once."""
-    known: dict[tuple[int, ...], list[Phase]] = {}
-    counts: Counter[tuple[int, ...]] = Counter()
-    for row in zip_longest(*groups):
-        phases = [phase for phase in row if phase is not None]
-        key = tuple(id(phase.steps) for phase in phases)
-        known[key] = phases
-        counts[key] += phases[0].count
-    return ((counts[key], phases) for key, phases in known.items())
 
 
 class _Tally:
@@ -136,11 +132,16 @@ class _Tally:
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
         """Phases of different groups that run at the same time, so many times."""
-        lanes = [(phase, list(_distinct(steps))) for phase in phases for steps in phase.steps.values()]
+        lanes = []
+        for phase in phases:
+            for steps in phase.steps.values():  # in order, those that come again once, each with how often it comes
+                counts = Counter(map(id, steps))
+                distinct = [(step, counts[key]) for key, step in {id(step): step for step in steps}.items()]
+                lanes.append((phase, distinct))
         loads = _loads(steps for _, steps in lanes)
-        for phase, steps in lanes:
+        for phase, distinct in lanes:
             waited, together = phase.wait_kind if helps else None, iter(loads)
-            for step, times in steps:
+            for step, times in distinct:
                 if isinstance(step, Work):
                     self._work(step, count * times)
                 elif isinstance(step, Exchange):
@@ -175,20 +176,11 @@ class _Tally:
         price = next((each for end, each in _CHANNELS.items() if channel.endswith(end)), _IPU_LINK)
         if kind == _ALL_REDUCE:
             return (*price, "software.collective_link_share")
-        return _EXCHANGE if self._ports_bind(channel) else price
-
-    def _ports_bind(self, channel: str) -> bool:
-        """Whether I/O tiles take in, or send, less than streaming memory would."""
         machine, io_tiles = self._plan.system.machine, self._plan.layout.io_tiles
         rates = {"read": machine.streaming_memory.read_bytes_per_s, "write": machine.streaming_memory.write_bytes_per_s}
         rate = rates.get(channel.rpartition("/streaming/")[2])
-        return bool(rate and io_tiles and machine.ipu.exchange_bytes_per_s(io_tiles) < rate)
-
-
-def _distinct(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
-    """The steps of a lane in order, those that come again once, each with how often it comes."""
-    counts = Counter(map(id, steps))
-    return ((step, counts[key]) for key, step in {id(step): step for step in steps}.items())
+        # I/O tiles may take in, or send, less than streaming memory would.
+        return _EXCHANGE if rate and io_tiles and machine.ipu.exchange_bytes_per_s(io_tiles) < rate else price
 
 
 def _loads(lanes: Iterable[Sequence[tuple[Step, int]]]) -> list[Counter[str]]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from podsim.placement.plan import Plan
-from podsim.placement.update import UpdateCost
+from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
 from podsim.units import seconds_to_ps
 

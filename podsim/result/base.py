@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from podsim.draws import Range
 from podsim.metrics import SPENT, metrics_of
-from podsim.placement.search.choice import Choice
 from podsim.result.bill import Cost
 from podsim.result.envelope import Envelope
 from podsim.result.power import Energy, Meter, Work
 from podsim.result.ranges import measured_ranges, verdict_of
 from podsim.result.rows import Reference
-from podsim.result.simulated import Simulated
+from podsim.result.shared import Simulated
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
 
 if TYPE_CHECKING:
     from podsim.draws import Uncertainty
     from podsim.engine.trace import Trace
+    from podsim.placement.search.choice import Choice
     from podsim.program.passes_in_order import Passes
 
 SCHEMA_VERSION: Final = 1

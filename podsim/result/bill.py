@@ -14,7 +14,7 @@ from typing import Final
 
 from podsim.result.power import Energy, Meter, Work
 from podsim.scenario.costs import LIST, PARTITION, POD, CostSpec
-from podsim.scenario.dates import last_day
+from podsim.scenario.quantity import last_day
 
 HOURS_PER_YEAR: Final = 12 * 730
 """Of twelve months of 730 hours."""

@@ -1,6 +1,6 @@
 """Breakdowns that add up exactly: in picoseconds, and in seconds too."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import ulp
 
 from podsim.result.kinds import in_kind_order
@@ -44,7 +44,11 @@ def mean_account(lanes: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     makespans_ps = {sum(account.values()) for account in lanes.values()}
     if len(makespans_ps) != 1:
         raise ValueError(f"accounts must add up to one makespan, these add up to {sorted(makespans_ps)}")
-    return apportion(makespans_ps.pop(), _sum_by_kind(lanes.values()))
+    totals: dict[str, int] = {}
+    for account in lanes.values():
+        for kind, duration_ps in account.items():
+            totals[kind] = totals.get(kind, 0) + duration_ps
+    return apportion(makespans_ps.pop(), {kind: totals[kind] for kind in in_kind_order(totals)})
 
 
 def exact_seconds(account_ps: Mapping[str, int]) -> dict[str, float]:
@@ -60,11 +64,3 @@ def exact_seconds(account_ps: Mapping[str, int]) -> dict[str, float]:
     total_s = ps_to_seconds(sum(account_ps.values()))
     spacing_s = ulp(total_s)
     return {kind: part * spacing_s for kind, part in apportion(int(total_s / spacing_s), account_ps).items()}
-
-
-def _sum_by_kind(accounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    totals: dict[str, int] = {}
-    for account in accounts:
-        for kind, duration_ps in account.items():
-            totals[kind] = totals.get(kind, 0) + duration_ps
-    return {kind: totals[kind] for kind in in_kind_order(totals)}

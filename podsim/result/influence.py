@@ -23,8 +23,7 @@ from podsim.errors import PodsimError
 from podsim.metrics import TIME, metric_of
 from podsim.result.ranges import CONVERGENCE, LATE, MODEL, Doubt, Part, of_triangle, of_uniform, of_values
 from podsim.result.scatter import Scatter, scatter_of
-from podsim.scenario.assumptions import Assumption, assumptions, with_number
-from podsim.scenario.reads import watched
+from podsim.scenario.assumptions import Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 
 _Row = Mapping[str, object]

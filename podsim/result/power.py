@@ -21,7 +21,7 @@ from podsim.result.kinds import COMPUTE, LINKS, OFF_CHIP, ON_CHIP, kind_of
 from podsim.scenario.assumptions import CERTAIN, a_tenth
 from podsim.scenario.base import HardwareSpec
 from podsim.scenario.hardware import System
-from podsim.scenario.quantity import Sourced, quantities, quantity_of
+from podsim.scenario.quantity import Sourced, quantities
 
 _CHIP, _MACHINE, _HOST, _POD = "machine.ipu.power", "machine.power", "host.power", "power"
 _MATMUL: Final = "matmul"
@@ -104,7 +104,7 @@ class Meter:
         """Every number that power stands on, with its dimension, by its key within the pod."""
         given = ((path, power) for path, power in self._powers.items() if power is not None)
         found = (each for path, power in given for each in quantities(power, path))
-        return {key: (number, q.dimension) for key, number, declared in found if (q := quantity_of(declared))}
+        return {key: (number, q.dimension) for key, number, declared in found if (q := declared.quantity)}
 
     @property
     def missing(self) -> list[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TRAINING, UPDATE
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
-from podsim.result.faults import FaultReport
 from podsim.result.power import Work
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from podsim.draws import Noisy
+    from podsim.result.faults import FaultReport
     from podsim.runs.training import TrainingOutcome
 
 _OWN_KEYS: Final = (

@@ -26,6 +26,8 @@ from podsim.scenario.scenario import Scenario
 
 FILE: Final = "reference_data/scatter.json"
 ALL: Final = "all"
+KERNELS: Final = ("convolution", "transfer")
+"""Beside matrix products what is measured alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ class Table:
         covered: By activity.
         base: Standard deviation over all activities.
         steps: By kind of distance, `activity`, `framework`, `family`, `size` and `hardware`, then by activity or `all`.
-        products: Standard deviations of matrix products on one chip, by format of their operands.
+        products: Standard deviations of matrix products on one chip, by format of their operands, and beside them of
+            each kind of `KERNELS`.
     """
 
     covered: Mapping[str, Covered]
@@ -101,8 +104,20 @@ class Table:
         """
         if dtype in self.products:
             return Scatter(self.products[dtype])
-        sigma = math.hypot(max(self.products.values()), self.steps["family"][ALL])
+        measured = [sigma for name, sigma in self.products.items() if name not in KERNELS]
+        sigma = math.hypot(max(measured), self.steps["family"][ALL])
         return Scatter(sigma, (f"no product in {dtype} has been compared",))
+
+    def of_kernel(self, kind: str) -> Scatter:
+        """The scatter of a convolution or a transfer; of what nobody measured, that of an activity nobody measured.
+
+        Args:
+            kind: One of `KERNELS`, or what else it is.
+        """
+        if kind in self.products:
+            return Scatter(self.products[kind])
+        sigma = math.hypot(self.products["transfer"], self.steps["activity"][ALL])
+        return Scatter(sigma, (f"no {kind} has been compared",))
 
     def of(self, traits: Traits) -> Scatter:
         """The scatter of a run.

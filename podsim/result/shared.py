@@ -1,25 +1,171 @@
-"""The common part of a result, made from a loaded scenario."""
+"""The common part of a result, made from a loaded scenario: what was simulated, and published figures beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from podsim._version import __version__
 from podsim.deferred import Deferred
-from podsim.placement.search.choice import Choice
+from podsim.format import format_count, format_significant
+from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
 from podsim.result.bill import price_warnings, today
 from podsim.result.envelope import Envelope, envelope_of
 from podsim.result.power import Meter
-from podsim.result.references import references_of
+from podsim.result.reference_data import rows, scenario_name
 from podsim.result.rows import Reference
-from podsim.result.simulated import Simulated, simulated
 from podsim.result.usage import Usage, unused_ipus
 from podsim.scenario import LoadedScenario
-from podsim.scenario.changes import Change
+from podsim.scenario.assumptions import hardware_keys
 from podsim.scenario.costs import CostSpec
-from podsim.scenario.keys import hardware_keys
+from podsim.scenario.resolve import Change
 from podsim.scenario.without_effect import WithoutEffect, without_effect
+
+if TYPE_CHECKING:
+    from podsim.placement.search.choice import Choice
+
+
+_GIGA: Final = 1e9
+_DESCRIPTION: Final = "description"
+_LONGEST_VALUE: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What was simulated.
+
+    Attributes:
+        system: Name of the pod.
+        ipu: Name of its chip.
+        clock_hz: Clock of the chip. [Hz]
+        software: Name of the software stack.
+        ipus_used: IPUs that the figures stand for.
+        ipu_count: IPUs of the pod.
+        variant: The variant of the file that was chosen.
+        overrides: `key.path=value` texts that were applied.
+        changes: Keys that are not as the file has them.
+        model: Its published name, or its family with layers and width.
+        borrowed: Whether its description is that of a base from which it differs.
+    """
+
+    system: str
+    ipu: str
+    clock_hz: float
+    software: str
+    ipus_used: int
+    ipu_count: int
+    variant: str | None = None
+    overrides: tuple[str, ...] = ()
+    changes: Sequence[Change] = ()
+    model: str = ""
+    borrowed: bool = False
+
+    @property
+    def machine(self) -> str:
+        """Pod, IPUs in use, chip, clock and software stack."""
+        used = f"{format_count(self.ipus_used)} of {format_count(self.ipu_count)} IPUs"
+        clock = f"{format_significant(self.clock_hz / _GIGA, 4)} GHz"
+        return f"{self.system}, {used} in use, {self.ipu} at {clock}; {self.software}"
+
+    @property
+    def difference(self) -> str:
+        """What differs from the file."""
+        if not self.changes:
+            return "as the file says" if self.variant is None else f"variant {self.variant}"
+        differing = "; ".join(f"{each.key} {_text(each.before)} → {_text(each.after)}" for each in self.changes)
+        return f"changed: {differing}" if self.variant is None else f"variant {self.variant}: {differing}"
+
+    def titled(self, description: str) -> str:
+        """A description, marked as that of the file if something else was simulated; without any model and pod."""
+        if not description:
+            return f"{self.model} on {self.system}" if self.model else ""
+        named = any(text.partition("=")[0].strip() == _DESCRIPTION for text in self.overrides)
+        if named or not (self.changes or self.variant or self.borrowed):
+            return description
+        if self.variant is None or self.overrides:
+            return f"Changed from: {description}"
+        described = any(change.key == _DESCRIPTION for change in self.changes)
+        return description if described else f"Variant {self.variant} of: {description}"
+
+
+def simulated(loaded: LoadedScenario, ipus_used: int, further: tuple[Change, ...] = ()) -> Simulated:
+    """What was simulated, from a scenario.
+
+    Args:
+        loaded: The scenario, its division chosen.
+        ipus_used: IPUs that the figures stand for.
+        further: What was given beside the file, variant and overrides.
+    """
+    spec = loaded.spec
+    ipu = spec.system.machine.ipu
+    return Simulated(
+        system=spec.system.name,
+        ipu=ipu.name,
+        clock_hz=ipu.clock_hz,
+        software=spec.software.name,
+        ipus_used=ipus_used,
+        ipu_count=spec.system.ipu_count,
+        variant=loaded.variant,
+        overrides=loaded.overrides,
+        changes=Deferred(lambda: (*loaded.changes, *further)),
+        model=spec.model.title,
+        borrowed=loaded.borrowed,
+    )
+
+
+def _text(value: object) -> str:
+    """A value as a line shows it."""
+    if value is None:
+        return "not given"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{…}"
+    text = " ".join(str(value).split())
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+_MS_PER_S, _S_PER_MIN = 1000, 60
+_QUANTITIES: Final = {
+    "generation rate": STEPS,
+    "batched token time": STEPS,
+    "throughput": THROUGHPUT,
+    "time-to-train": TIME,
+}
+_SECONDS: Final = {"h": 3600, "min": 60}
+_SCOPES: Final = {"whole run": "average of a whole run with compilation, loading and evaluation"}
+
+
+def references_for(name: str) -> tuple[Reference, ...]:
+    """Figures for the scenario called `name`, or `name@variant`; empty if none are known."""
+    return (*_submitted(name), *_published(name))
+
+
+def _submitted(name: str) -> Iterator[Reference]:
+    for row in rows("mlperf_submissions"):
+        if scenario_name(row) == name:
+            label = f"MLPerf Training {row['round']} {row['division']}, logs"
+            updates = float(row["step_ms_pure"] or row["step_ms_median"]) / _MS_PER_S
+            yield Reference(UPDATE, updates, f"{label}, median", row["role"], row["source"])
+            score = float(row["score_physical_min"]) * _S_PER_MIN
+            yield Reference(TIME, score, f"{label}, score", row["role"], row["source"])
+
+
+def _published(name: str) -> Iterator[Reference]:
+    """Figures for one scenario; those for several scenarios together have no share for each."""
+    for row in rows("published_throughput"):
+        if row["scenario"].split() == [name]:
+            scope = f", {_SCOPES[row['scope']]}" if row["scope"] in _SCOPES else ""
+            label = f"{row['id']}: {row['model']}, {row['platform']}{scope}"
+            yield Reference(_QUANTITIES[row["metric"]], _value(row), label, row["role"], row["source_url"])
+
+
+def _value(row: dict[str, str]) -> float:
+    """The figure in the unit of its quantity; a time per token of a batch as steps per second."""
+    if row["metric"] == "batched token time":
+        return _MS_PER_S / (float(row["value"]) * float(row["global_batch"]))
+    return float(row["value"]) * _SECONDS.get(row["unit"], 1)
 
 
 class Shared(TypedDict):
@@ -64,13 +210,14 @@ def shared(
         changes: What was given beside the file, variant and overrides.
     """
     meter = Meter(loaded.spec.system, usage.ipus_used)
+    published = None if changes else loaded.shipped_name  # a file that differs from the shipped one has no figures
     told = (*loaded.notices, *unused_ipus(loaded.spec, usage, chosen=choice is not None), *warnings)
     return Shared(
         name=loaded.name,
         description=loaded.spec.description,
         version=__version__,
         simulated=simulated(loaded, usage.ipus_used, changes),
-        references=() if changes else references_of(loaded),
+        references=() if published is None else references_for(published),
         warnings=(*told, *price_warnings(loaded.spec.cost, meter, today())),
         without_effect=without_effect(loaded),
         envelope=envelope_of(loaded.spec),

@@ -99,20 +99,16 @@ def divided(breakdown_ps: Mapping[str, int], prices: Prices, bases: Mapping[str,
         prices: Time of tasks by kind and price. [ps]
         bases: Basis of every number.
     """
-    weights = {kind: _by_basis(prices[kind], bases) for kind in breakdown_ps if prices.get(kind)}
+    weights: dict[str, dict[str, int]] = {kind: {} for kind in breakdown_ps if prices.get(kind)}
+    for kind, times in weights.items():
+        for price, time_ps in prices[kind].items():
+            basis = _weakest(price, bases)
+            times[basis] = times.get(basis, 0) + time_ps
     work = {kind: apportion(breakdown_ps[kind], each) for kind, each in weights.items()}
     waited_for = _summed({kind: times for kind, times in work.items() if not is_waiting(kind)})
     waited_for = waited_for or {BASES[-1]: 1}
     rest = {kind: apportion(time_ps, waited_for) for kind, time_ps in breakdown_ps.items() if kind not in work}
     return Sources(tuple((kind, _without_zeros((work | rest)[kind])) for kind in breakdown_ps))
-
-
-def _by_basis(prices: Mapping[Price, int], bases: Mapping[str, str]) -> dict[str, int]:
-    times: dict[str, int] = {}
-    for price, time_ps in prices.items():
-        basis = _weakest(price, bases)
-        times[basis] = times.get(basis, 0) + time_ps
-    return times
 
 
 def _weakest(price: Price, bases: Mapping[str, str]) -> str:

@@ -13,8 +13,9 @@ import math
 import os
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -27,6 +28,7 @@ from podsim.result.ranges import LATE
 from podsim.scenario.assumptions import Assumption, assumptions, with_number
 from podsim.scenario.scenario import Scenario
 from podsim.watch import Watch, in_portions
+from podsim.workers import mapped
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -111,20 +113,8 @@ def _on_all_cores(task: Task, draws: Draws, watch: Watch) -> list[Drawn | None]:
     processes = min(os.cpu_count() or 1, draws.count // _DRAWS_PER_PROCESS)
     if processes <= 1:
         return [draw(task, draws.seed, number) for number in in_portions(numbers, "draws", watch)]
-    with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(task, draws.seed)) as pool:
-        shares = [numbers[first::processes] for first in range(processes)]
-        return [each for share in pool.map(_run_share, shares) for each in share]
-
-
-_task: list[tuple[Task, int]] = []
-
-
-def _prepare(task: Task, seed: int) -> None:
-    _task[:] = [(task, seed)]
-
-
-def _run_share(numbers: Sequence[int]) -> list[Drawn | None]:
-    return [draw(*_task[0], number) for number in numbers]
+    found = dict(chain.from_iterable(mapped(partial(draw, task, draws.seed), numbers, processes=processes)))
+    return [found[number] for number in numbers]
 
 
 def draw(task: Task, seed: int, number: int) -> Drawn | None:

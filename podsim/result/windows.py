@@ -1,12 +1,12 @@
 """Which stretches of a weight update a timeline shows, and what happens in them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podsim.engine.trace import PhaseRecord, Record
+from podsim.engine.trace import PhaseRecord
 from podsim.format import format_duration_s
-from podsim.result.phases import part_of
+from podsim.result.rows import part_of
 from podsim.units import ps_to_seconds
 
 _CYCLES_SHOWN: Final = 2
@@ -76,26 +76,6 @@ def windows_of(phases: Sequence[PhaseRecord], makespan_ps: int, what: str = "wei
     first = Window(f"Start: {_names(phases, 0, main.start_ps)}", 0, main.start_ps + period_ps)
     last = Window(f"End: {_names(phases, main.end_ps, makespan_ps)}", last_ps, makespan_ps)
     return (*((first,) if main.start_ps else ()), cycles, *((last,) if main.end_ps < makespan_ps else ()))
-
-
-def records_in(records: Iterable[Record], window: Window) -> Iterator[tuple[Record, int, int]]:
-    """Every repetition of every record that shows in a window, cut to it: record, start, end. [ps]"""
-    for record in records:
-        length_ps = record.end_ps - record.start_ps
-        for number in _repetitions_in(record, window):
-            start_ps = record.start_ps + number * record.repeat_period_ps
-            end_ps = min(start_ps + length_ps, window.end_ps)
-            start_ps = max(start_ps, window.start_ps)
-            if start_ps < end_ps:
-                yield record, start_ps, end_ps
-
-
-def _repetitions_in(record: Record, window: Window) -> range:
-    if record.repeat_count <= 1 or not record.repeat_period_ps:
-        return range(1)
-    first = (window.start_ps - record.end_ps) // record.repeat_period_ps
-    last = (window.end_ps - record.start_ps) // record.repeat_period_ps
-    return range(max(0, first), min(record.repeat_count, last + 1))
 
 
 def _names(phases: Sequence[PhaseRecord], start_ps: int, end_ps: int) -> str:

@@ -90,7 +90,20 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:
         what = f"noise is known of session calls that train, not of {loaded.spec.activity.words}"
         raise PodsimError(what, do="leave --noise out")
-    result = _by_activity(loaded, settings)
+    result: Result
+    match loaded.spec.activity:  # of which only the code for this one is imported
+        case Activity.TRAINING:
+            from podsim.runs.train import training
+
+            result = training(loaded, settings)
+        case Activity.GENERATION:
+            from podsim.runs.generation import generation
+
+            result = generation(loaded, settings)
+        case Activity.FORWARD:
+            from podsim.runs.forward import passes
+
+            result = passes(loaded, settings)
     if settings.uncertainty is None:
         return result
     from podsim.result.uncertainty import uncertainty
@@ -98,23 +111,6 @@ def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
     stands_on = result.assumptions
     assert isinstance(stands_on, StandsOn)
     return replace(result, uncertainty=uncertainty(stands_on, settings.uncertainty, settings.watch))
-
-
-def _by_activity(loaded: LoadedScenario, settings: Settings) -> Result:
-    """The result of a scenario by its activity, of which only the code for this one is imported."""
-    match loaded.spec.activity:
-        case Activity.TRAINING:
-            from podsim.runs.train import training
-
-            return training(loaded, settings)
-        case Activity.GENERATION:
-            from podsim.runs.generation import generation
-
-            return generation(loaded, settings)
-        case Activity.FORWARD:
-            from podsim.runs.forward import passes
-
-            return passes(loaded, settings)
 
 
 def simulate(

@@ -21,9 +21,7 @@ from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
 from podsim.result.forward import ForwardResult
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.memory import memory_report
-from podsim.result.phases import phase_times
-from podsim.result.rows import IpuAccount, OperationRow
+from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import sources
 from podsim.result.step import StepReport

@@ -18,8 +18,7 @@ from podsim.program.transfers import STREAMING
 from podsim.result.breakdown import mean_account
 from podsim.result.generation import GenerationResult
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.memory import memory_report
-from podsim.result.phases import phase_times
+from podsim.result.rows import memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import sources
 from podsim.result.step import StepReport

@@ -12,6 +12,7 @@ from podsim.engine import Pieces, Trace, execute
 from podsim.engine.compiled import is_available
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
+from podsim.scenario.assumptions import Parts
 from podsim.tiles.model import CostModel
 
 
@@ -52,10 +53,11 @@ class BaseProbe:
     def __init__(self, model: CostModel | None) -> None:
         self._model = model
         self._traces, self._second = _Traces(), _Traces()  # of the program of the headline, and of another beside it
+        self._parts = Parts()
 
     def __getstate__(self) -> dict[str, object]:
         kept = {name: self.__dict__[name] for name in self._KEPT}
-        return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces()}
+        return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces(), "_parts": Parts()}
 
     def _costs(self, fresh: CostModel, *, anew: bool) -> CostModel | None:
         """Costs for other inputs, with the splits of the products that are known."""

@@ -1,60 +1,120 @@
-"""Serving: from a scenario of text generation to percentiles, saturation and load curve."""
+"""Serving: from a scenario of text generation to percentiles, saturation and load curve, and how sure they are.
+
+For the ranges the same requests are served again with all uncertain inputs drawn from theirs. The times of steps are
+those of each draw, times a factor for what the model itself gets wrong; the queue is simulated anew on them, since it
+answers in no proportion: close to the saturation a tenth more time per token is ten times the waiting. Two thousand
+requests tell that, and a few hundred where the queue starts to grow.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
-from typing import Final
+from time import perf_counter as clock
+from typing import Final, Literal
+
+from pydantic import ValidationError
 
 from podsim.deferred import Deferred
 from podsim.draws import Draws
 from podsim.engine import execute
 from podsim.errors import InfeasibleError, PodsimError
+from podsim.garbage import no_search
 from podsim.placement.generation import Generation, Steps, generation_cost_model, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.program.generation import compile_step
 from podsim.result.envelope import SERVING, envelope_of
 from podsim.result.influence import StandsOn
-from podsim.result.serving import ServiceDraws, ServingResult, serving_warnings
+from podsim.result.scatter import scatter_of
+from podsim.result.serving import DrawnService, ServiceDraws, ServingResult, serving_warnings
 from podsim.result.shared import shared
+from podsim.result.uncertainty import Task, drawing_of, factor_drawn, inputs_drawn
 from podsim.result.usage import copies_in_use
 from podsim.runs.generation import GenerationProbe, step_report
-from podsim.runs.requests import Demand, drawn, replayed
 from podsim.runs.serving import (
-    Batching,
     ContinuousBatching,
     Load,
     Requests,
     Service,
     StaticBatching,
     load_curve,
+    read_arrivals,
     saturation,
 )
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
-from podsim.runs.serving.saturation import SATURATION_RUNS
-from podsim.runs.serving_draws import SERVING_DRAWS, Served, service_draws
+from podsim.runs.serving.saturation import capacity_per_s
 from podsim.runs.settings import divided, placed
-from podsim.runs.step_times import service_steps
+from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
-from podsim.scenario.changes import Change
-from podsim.scenario.serving import ServingSpec
+from podsim.scenario.generation import GenerationSpec
+from podsim.scenario.resolve import Change
+from podsim.scenario.serving import RequestLengthSpec, ServingSpec
 from podsim.tiles.model import CostModel
-from podsim.watch import Watch, silent
+from podsim.watch import Watch, in_portions, silent
 
 _MARGIN: Final = 0.05
 _FULL_ROUNDS: Final = 4
 _DEFAULT_LOAD: Final = 0.8
 _LARGEST_LOAD: Final = 10
 _LONG_S: Final = 5.0
+SERVING_DRAWS: Final = 20
+"""As many give P10 and P90, and take a few seconds."""
+MOST_DRAWN: Final = 2_000
+_MOST_SOUNDED: Final = 400
+_STEPS_OF_A_DRAW: Final = 10
+"""Steps that a draw plans or simulates: both of a full batch, and four corners of each."""
 _DRAWS: Final = Draws(SERVING_DRAWS)
 MOST_SOUNDINGS: Final = 20_000
 """Requests of a run that finds the saturation or a point of the load curve."""
+_PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson", "fixed_rate": "fixed"}
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The requests of a run: their prompts, their outputs, and when they come.
+
+    Attributes:
+        load: Requests that can come at any rate; of a file, its lengths in random order.
+        replay: The requests of a file as they came.
+        inputs: Path and SHA-256 of that file.
+    """
+
+    load: Load
+    replay: Requests | None = None
+    inputs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def longest_prompt(self) -> int:
+        """Tokens of the longest prompt."""
+        return max(prompt for prompt, _ in self.load.lengths)
+
+
+def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
+    """Requests whose gaps and lengths are drawn."""
+    given = serving.lengths or (
+        RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens),
+    )
+    lengths = tuple((each.prompt_tokens, each.output_tokens) for each in given for _ in range(each.weight))
+    return Demand(Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals]))
+
+
+def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
+    """Requests of a file.
+
+    Raises:
+        SpecError: The file is wrong, or a request is longer than what a sequence has room for.
+    """
+    requests = read_arrivals(path, generation.sequence_length)
+    pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Demand(Load(pairs, len(pairs), serving.seed, _PATTERNS[serving.arrivals]), requests, ((str(path), digest),))
+
+
+@no_search()
 def serve(
     scenario: str | Path | Mapping[str, object] | LoadedScenario,
     *,
@@ -107,7 +167,7 @@ def serve(
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), anew=influence)
     made, service, requests = _result(
-        loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, watch, tell
+        loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, uncertainty, watch, tell
     )
     draws: Sequence[ServiceDraws] = ()
     if uncertainty is not None:
@@ -186,19 +246,37 @@ def _result(
     loads: Sequence[float],
     given: tuple[Change, ...],
     stands_on: StandsOn,
+    uncertainty: Draws | None,
     watch: Watch,
     tell: Callable[[str], None],
 ) -> tuple[ServingResult, Service, Requests]:
     serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
     alone, *crowded = service_steps(asked)
-    service = Service(alone, _batching(serving, size), copies, tuple(crowded))
+    continuous = serving.batching == "continuous"
+    batching = ContinuousBatching(size) if continuous else StaticBatching(size, serving.longest_wait or 0.0)
+    service = Service(alone, batching, copies, tuple(crowded))
     load = _saturating(demand.load, service)
-    started = perf_counter()
-    limit = saturation(service, load, margin=_MARGIN)
-    pace_s = (perf_counter() - started) / (SATURATION_RUNS * load.request_count)
+    begun_s = [clock()]
+
+    def confirming(names: Sequence[str]) -> Sequence[str]:
+        begun_s.append(clock())
+        return names
+
+    limit = saturation(service, load, margin=_MARGIN, watch=confirming)
+    # All steps are known by the time it is confirmed: what that takes is the pace, and the rest was their simulation.
+    pace_s = (clock() - begun_s[1]) / (2 * load.request_count)
+    step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
     requests = demand.replay or demand.load.at(rate or _DEFAULT_LOAD * limit.rate_per_s)
-    _announce(pace_s * (len(requests) + len(loads) * load.request_count), len(requests), tell)
+    to_serve, draws = len(requests) + len(loads) * load.request_count, 0
+    if uncertainty is not None:
+        draws = uncertainty.count
+        few = _fewer(load, service).request_count
+        to_serve += (1 + draws) * (min(MOST_DRAWN, len(requests)) + 2 * few)
+    time_s = to_serve * pace_s + draws * _STEPS_OF_A_DRAW * step_s
+    if time_s > _LONG_S:
+        more = f", the points of the load curve and {draws} draws" if draws else " and the points of the load curve"
+        tell(f"serving {len(requests):,} requests{more} takes about {time_s:.0f} s")
     outcome = serve_requests(service, requests, watch)
     points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
@@ -219,19 +297,82 @@ def _result(
     return result, service, requests
 
 
-def _batching(serving: ServingSpec, size: int) -> Batching:
-    if serving.batching == "continuous":
-        return ContinuousBatching(size)
-    return StaticBatching(size, serving.longest_wait or 0.0)
-
-
 def _saturating(load: Load, service: Service) -> Load:
     """Requests enough to fill all places several times over, and no more than show where the queue starts to grow."""
     fewest = _FULL_ROUNDS * service.place_count
     return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
 
 
-def _announce(time_s: float, request_count: int, tell: Callable[[str], None]) -> None:
-    """What is to come, if it takes long."""
-    if time_s > _LONG_S:
-        tell(f"serving {request_count:,} requests, and the points of the load curve, takes about {time_s:.0f} s")
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is served again.
+
+    Attributes:
+        job_of: What is planned for a scenario.
+        asked: What was planned.
+        service: What served the requests.
+        requests: All of them.
+        load: Requests that find the saturation.
+    """
+
+    job_of: Callable[[GenerationScenario], Generation]
+    asked: Generation
+    service: Service
+    requests: Requests
+    load: Load
+
+
+@no_search()
+def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
+    """Serve the first requests with the inputs as they are, and once for each draw.
+
+    Args:
+        served: What is served again.
+        stands_on: The inputs, and how far each moves the time of a token.
+        draws: How often, and the seed.
+        watch: Passes on names of portions of the draws.
+    """
+    task, scatter = drawing_of(stands_on), scatter_of(stands_on.spec)
+    numbers = in_portions(range(draws.count), "draws", watch)
+    every = served.requests
+    first = [tuple(each[:MOST_DRAWN]) for each in (every.arrival_ps, every.prompt_tokens, every.output_tokens)]
+    few = replace(served, requests=Requests(*first), load=_fewer(served.load, served.service))
+    return ServiceDraws(
+        draws.count,
+        draws.seed,
+        tuple(each.key for each in task.inputs),
+        len(few.requests),
+        _outcome(few, few.service),
+        tuple(_drawn(few, task, scatter.sigma, draws.seed, number) for number in numbers),
+        scatter.reasons,
+    )
+
+
+def _drawn(served: Served, task: Task, sigma: float, seed: int, number: int) -> DrawnService | None:
+    """The requests with the inputs of a draw; None if it is impossible."""
+    steps = served.service.steps
+    assert isinstance(steps, PlannedSteps)
+    try:
+        asked = served.job_of(inputs_drawn(task, seed, number))
+        fresh = generation_cost_model(asked)
+        plan_generation(asked, model := fresh.holding(steps.model) or fresh, advise=False)
+        factor, shortest = factor_drawn(sigma, seed, number), min(served.requests.prompt_tokens)
+        moved = PlannedSteps(asked, model=model)
+        crowd = tuple(
+            MovedSteps(each, PlannedSteps(asked, count, moved), shortest, factor)
+            for count, each in enumerate(served.service.crowded, 2)
+            if isinstance(each, PlannedSteps)
+        )
+        service = replace(served.service, steps=MovedSteps(steps, moved, shortest, factor), crowded=crowd)
+        return _outcome(served, service)
+    except (PodsimError, ValidationError):
+        return None
+
+
+def _outcome(served: Served, service: Service) -> DrawnService:
+    return DrawnService(serve_requests(service, served.requests), capacity_per_s(service, served.load))
+
+
+def _fewer(load: Load, service: Service) -> Load:
+    """As few as show where the queue starts to grow."""
+    return replace(load, request_count=min(load.request_count, max(_MOST_SOUNDED, 4 * service.place_count)))

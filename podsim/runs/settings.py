@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from podsim.draws import Draws, Seeds
 from podsim.engine import Engine
 from podsim.errors import InfeasibleError, MissingDataError, ModelError, PodsimError, Problem, SpecError
 from podsim.placement.layout import Fit
-from podsim.placement.search.choice import Choice
 from podsim.program.size import Follow, unseen
 from podsim.scenario import LoadedScenario
 from podsim.scenario.wording import shown
 from podsim.watch import Watch, silent
+
+if TYPE_CHECKING:
+    from podsim.draws import Draws, Seeds
+    from podsim.placement.search.choice import Choice
 
 
 @dataclass(frozen=True, slots=True)

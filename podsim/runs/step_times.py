@@ -5,10 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import _lru_cache_wrapper, cache, cached_property, partial
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from podsim.engine import Pieces, execute
+from podsim.engine.compiled import is_available
 from podsim.errors import InfeasibleError
 from podsim.placement import Plan
 from podsim.placement.generation import (
@@ -22,13 +26,15 @@ from podsim.placement.generation import (
 from podsim.placement.search.decoder import longest_stage_ps
 from podsim.program.generation import compile_step, loads_overlap
 from podsim.tiles.model import CostModel
-from podsim.units import ps_to_seconds
+from podsim.units import PS_PER_S
 
 MOST_SEQUENCES: Final = 1024
 """Where the search for the largest batch ends."""
 # Layers of a stage from which on each further one takes as long as the one before, if loads run under computation.
 _SETTLED_LAYERS: Final = 2
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _Grid = tuple[int, ...]
 
 
@@ -77,12 +83,11 @@ class PlannedSteps:
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
         }
-        self._simulated: Callable[[StepName, int, int], _Runs] = like._simulated if like else cache(self._runs)
-        self._decode_s = cache(self._between)
+        self._simulated: _lru_cache_wrapper[_Runs] = like._simulated if like else cache(self._runs)
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
-        return self._between("prefill", batch, prompt_tokens)
+        return float(self._between("prefill", batch, np.array([prompt_tokens]))[0])
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
         """One more token for every sequence of a batch. [s]
@@ -91,9 +96,18 @@ class PlannedSteps:
             batch: Sequences.
             context_tokens: Tokens of the longest, with the one that goes through the network; 2 or more.
         """
+        return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
+
+    def decode_steps_s(self, batch: int, contexts: range) -> Floats:
+        """One more token at each of some contexts. [s]"""
         # A static batch goes on behind its longest sequence, which has ended by then.
         longest = self.grids["decode"].tokens[-1]
-        return self._decode_s("decode", batch, min(context_tokens - 1, longest))
+        return self._between("decode", batch, np.minimum(np.asarray(contexts) - 1, longest))
+
+    @property
+    def simulated_count(self) -> int:
+        """Steps that were simulated so far."""
+        return self._simulated.cache_info().currsize
 
     @cached_property
     def max_batch(self) -> int:
@@ -109,17 +123,16 @@ class PlannedSteps:
         except InfeasibleError:
             return False
 
-    def _between(self, name: StepName, batch: int, tokens: int) -> float:
-        """Mean of the points around, each with its share. [s]"""
+    def _between(self, name: StepName, batch: int, tokens: Ints) -> Floats:
+        """Means of the points around. [s]"""
         if self._asked.layout.kv_cache == "none":
-            name, tokens = "prefill", 1
-        grids = self.grids[name]
-        mean_ps = sum(
-            share * part * self._simulated(name, sequences, length).step_ps(self._in_flight)
-            for sequences, share in _around(grids.batches, batch)
-            for length, part in _around(grids.tokens, tokens)
-        )
-        return ps_to_seconds(round(mean_ps))
+            name, tokens = "prefill", np.ones_like(tokens)
+
+        def step_ps(sequences: int, length: int) -> int:
+            """A simulated step. [ps]"""
+            return self._simulated(name, sequences, length).step_ps(self._in_flight)
+
+        return np.rint(_bilinear(self.grids[name], batch, tokens, step_ps)) / PS_PER_S
 
     def _runs(self, name: StepName, batch: int, tokens: int) -> _Runs:
         """A prefill of this many tokens, or the decode step after it."""
@@ -151,7 +164,6 @@ class MovedSteps:
             for name, grids in steps.grids.items()
         }
         self._more_s = cache(self._at_corner)
-        self._between_s = cache(self._between)
 
     @property
     def max_batch(self) -> int:
@@ -161,20 +173,21 @@ class MovedSteps:
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
         """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
         steps_s = self._steps.prefill_s(batch, prompt_tokens)
-        return self._factor * (steps_s + self._between_s("prefill", batch, prompt_tokens))
+        return self._factor * (steps_s + float(self._between("prefill", batch, np.array([prompt_tokens]))[0]))
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
         """One more token for every sequence of a batch. [s]"""
-        steps_s = self._steps.decode_s(batch, context_tokens)
-        return self._factor * (steps_s + self._between_s("decode", batch, context_tokens))
+        return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
-    def _between(self, name: StepName, batch: int, tokens: int) -> float:
+    def decode_steps_s(self, batch: int, contexts: range) -> Floats:
+        """One more token at each of some contexts. [s]"""
+        steps_s = self._steps.decode_steps_s(batch, contexts)
+        return self._factor * (steps_s + self._between("decode", batch, np.asarray(contexts)))
+
+    def _between(self, name: StepName, batch: int, tokens: Ints) -> Floats:
         corners = self._corners[name]
-        return sum(
-            share * part * self._more_s(name, size, length)
-            for size, share in _around(corners.batches, min(batch, corners.batches[-1]))
-            for length, part in _around(corners.tokens, min(max(tokens, corners.tokens[0]), corners.tokens[-1]))
-        )
+        inside = np.clip(tokens, corners.tokens[0], corners.tokens[-1])
+        return _bilinear(corners, min(batch, corners.batches[-1]), inside, partial(self._more_s, name))
 
     def _at_corner(self, name: StepName, batch: int, tokens: int) -> float:
         """What the other inputs add. [s]"""
@@ -209,19 +222,38 @@ def _grid(last: int, points: int) -> _Grid:
     return (*numbers(), last)
 
 
-def _around(grid: _Grid, value: int) -> tuple[tuple[int, float], ...]:
-    """The points on either side with their shares, or the point itself.
+def _bilinear(grids: _Grids, batch: int, tokens: Ints, value: Callable[[int, int], float]) -> Floats:
+    """Means of the points of a grid around a batch and each of some numbers of tokens, each with its share.
 
-    >>> _around((1, 2, 4, 8), 5), _around((1, 2, 4, 8), 4)
-    (((4, 0.75), (8, 0.25)), ((4, 1.0),))
+    Only points with a share are asked for, where the numbers follow one another.
+
+    >>> _bilinear(_Grids((1, 2), (1, 4, 8)), 2, np.array([4, 5, 6]), lambda batch, tokens: batch * tokens)
+    array([ 8., 10., 12.])
     """
-    place = bisect_left(grid, value)
-    high = grid[place]
-    if high == value:
-        return ((value, 1.0),)
-    low = grid[place - 1]
-    share = (value - low) / (high - low)
-    return (low, 1 - share), (high, share)
+    mean = np.zeros(len(tokens))
+    below, above, share = _around(grids.tokens, tokens)
+    first = int(below.min())
+    points = grids.tokens[first : int(above.max()) + 1]  # tokens without a gap have each of them beside them
+    (low,), (high,), (part,) = _around(grids.batches, np.array([batch]))
+    for size, weight in ((grids.batches[low], 1 - part), (grids.batches[high], part)):
+        if weight:
+            values = np.array([value(size, point) for point in points], np.float64)
+            mean += weight * (1 - share) * values[below - first]
+            mean += weight * share * values[above - first]
+    return mean
+
+
+def _around(grid: _Grid, values: Ints) -> tuple[Ints, Ints, Floats]:
+    """Places of the points on either side, with the share of the upper one; a point of the grid is on both sides.
+
+    >>> _around((1, 2, 4, 8), np.array([5, 4]))
+    (array([2, 2]), array([3, 2]), array([0.25, 0.  ]))
+    """
+    points = np.asarray(grid)
+    above = np.searchsorted(points, values)
+    below = above - (points[above] != values)
+    low = points[below]
+    return below, above, (values - low) / np.maximum(points[above] - low, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +312,8 @@ def _simulated(asked: Generation, planned: Callable[[Generation], Plan], pieces:
 
 def _run(plan: Plan, pieces: Pieces) -> _Run:
     program = compile_step(plan)
-    trace = pieces.trace(program) or execute(program, explicit=False)
+    # The compiled engine runs a program in less time than it takes to cut it.
+    trace = (None if is_available() else pieces.trace(program)) or execute(program, explicit=False)
     return _Run(trace.makespan_ps, longest_stage_ps(plan, trace))
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from podsim.deferred import Deferred
-from podsim.draws import Noisy
 from podsim.engine import Trace, execute
 from podsim.metrics import THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
 from podsim.placement import Job, Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model, shared_cost_model
-from podsim.placement.search.choice import Choice
 from podsim.placement.stage_cost import StageCost
-from podsim.program.compile import compile_program, replicas_of
+from podsim.program.compile import PLANNED, compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
 from podsim.program.prices import Prices, task_prices, training_calls
 from podsim.program.size import explicit_event_count
@@ -23,10 +22,8 @@ from podsim.program.task import Program
 from podsim.program.update import waiting_s
 from podsim.result.breakdown import mean_account
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.memory import memory_report
-from podsim.result.phases import phase_times
 from podsim.result.result import RunResult
-from podsim.result.rows import IpuAccount, OperationRow
+from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
 from podsim.result.usage import replicas_in_use
@@ -34,10 +31,14 @@ from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import TrainingOutcome, train
 from podsim.scenario import LoadedScenario, TrainingScenario
-from podsim.scenario.faults import FaultSpec
 from podsim.show.warnings import spared_work, warnings_of
 from podsim.tiles.model import CostModel
 from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from podsim.draws import Noisy
+    from podsim.placement.search.choice import Choice
+    from podsim.scenario.faults import FaultSpec
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
@@ -215,18 +216,18 @@ class TrainingProbe(BaseProbe):
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
         """Run one weight update, and the run that it belongs to."""
-        copies = spec.software.attention_copies
-        job = training_job(spec, self._workloads.get(copies), self._fit)
-        self._workloads[copies] = job.workload_of
-        model = self._costs(cost_model(job), anew=anew)
-        if model is None:
+        parts = self._parts
+        parts.begin(spec)
+        plan = parts.of("plan", lambda: self._plan(spec, anew=anew))
+        if plan is None:
             return None
-        plan = make_plan(job, model, advise=False)
-        program = compile_program(plan, faults=self._faults)
-        trace = self._traces.of(program)
-        outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
+        # What was planned for other machines is that for these, where it does not depend on what differs.
+        plan = replace(plan, system=spec.system, software=spec.software)
+        parts.is_now(PLANNED, (plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates))
+        trace = self._traces.of(compile_program(plan, faults=self._faults, parts=parts))
+        update_s = parts.is_now("update_s", ps_to_seconds(trace.makespan_ps))
+        outcome = parts.of("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
-        update_s = ps_to_seconds(trace.makespan_ps)
         rate = outcome.samples_per_update / update_s
         metrics = {UPDATE: update_s, THROUGHPUT: rate}
         if outcome.time_to_train_s is not None:
@@ -234,3 +235,11 @@ class TrainingProbe(BaseProbe):
         others = figures(trace), plan.memory, outcome
         longer = waiting_s(spec.software.noise, plan) / update_s
         return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)
+
+    def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:
+        """What a scenario is planned as; None if its products have to be split anew and `anew` does not allow it."""
+        copies = spec.software.attention_copies
+        job = training_job(spec, self._workloads.get(copies), self._fit)
+        self._workloads[copies] = job.workload_of
+        model = self._costs(cost_model(job), anew=anew)
+        return None if model is None else make_plan(job, model, advise=False)

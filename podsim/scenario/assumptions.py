@@ -1,16 +1,22 @@
-"""The inputs that are neither published nor measured."""
+"""The inputs that are neither published nor measured, and which numbers of a scenario a computation reads.
+
+What it does not read cannot move what comes of it. The parts of a scenario are copied, and the copies note each key
+that somebody asks them for. A part that is compared, copied or written out as a whole counts as read, with all of its
+numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
 from podsim.scenario.base import keys_of
-from podsim.scenario.quantity import Apart, Info, Sourced, marks_of, quantities, quantity_of
+from podsim.scenario.quantity import Apart, Info, Sourced, quantities
 from podsim.scenario.scenario import Scenario
+from podsim.scenario.wording import flow
 
 CERTAIN = ("published", "measured")
 _WITHOUT_RANGE = 0.1
@@ -64,10 +70,8 @@ def assumptions(spec: Scenario) -> tuple[Assumption, ...]:
 def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
     """Key, number and dimension of every quantity that a time may stand on."""
     for key, number, declared in quantities(model):
-        if (quantity := quantity_of(declared)) and not any(
-            isinstance(each, Info | Apart) for each in marks_of(declared)
-        ):
-            yield key, number, quantity.dimension
+        if declared.quantity and not any(isinstance(each, Info | Apart) for each in declared.marks):
+            yield key, number, declared.quantity.dimension
 
 
 def with_number(spec: Scenario, key: str, value: float) -> Scenario:
@@ -76,8 +80,7 @@ def with_number(spec: Scenario, key: str, value: float) -> Scenario:
     Raises:
         ValidationError: The part of the scenario that holds the number refuses it.
     """
-    name, _, rest = key.partition(".")
-    return spec.model_copy(update={name: with_value(getattr(spec, name), rest, value)})
+    return with_value(spec, key, value)  # whose class is ready to validate, all parts included
 
 
 def with_value(part: _Model, key: str, value: float) -> _Model:
@@ -86,11 +89,16 @@ def with_value(part: _Model, key: str, value: float) -> _Model:
     Raises:
         ValidationError: The part refuses the number.
     """
+    return type(part).model_validate(_with_value(part, key, value))
+
+
+def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
+    """A part as it is validated: parts along the key as mappings, others as they are."""
     head, _, rest = key.partition(".")
     fields = {each: getattr(part, name) for each, name in keys_of(type(part)).items()}
     old = fields[head]
-    fields[head] = with_value(old, rest, value) if rest else type(old)(value, old.provenance)
-    return type(part).model_validate(fields)
+    fields[head] = _with_value(old, rest, value) if rest else type(old)(value, old.provenance)
+    return fields
 
 
 def a_tenth(value: float, dimension: str) -> tuple[float, float]:
@@ -101,3 +109,175 @@ def a_tenth(value: float, dimension: str) -> tuple[float, float]:
     if dimension in ("count", "bytes"):
         return max(1.0, min(round(less), value - 1)), max(round(more), value + 1)
     return less, more
+
+
+_Part = TypeVar("_Part", bound=BaseModel)
+_Made = TypeVar("_Made")
+_NOTED = "_podsim_noted"
+
+
+def watched(part: _Part, path: str = "") -> tuple[_Part, set[str]]:
+    """A copy of a scenario or of a part of one, and the keys that have been read of it, which grow as it is used.
+
+    Args:
+        part: The scenario.
+        path: Its key, if it is a part.
+    """
+    read: set[str] = set()
+    return _watched(part, path, read), read
+
+
+def _watched(part: _Part, path: str, read: set[str]) -> _Part:
+    kind = type(part)
+    keys = {name: f"{path}.{key}".lstrip(".") for key, name in keys_of(kind).items()}
+
+    def note(self: _Part, name: str) -> Any:
+        if name in keys:
+            read.add(keys[name])
+        elif name == "__dict__":
+            read.update(keys.values())
+        elif name == "__class__":
+            return kind  # so that it equals what it is a copy of
+        return object.__getattribute__(self, name)
+
+    inner = {name: getattr(part, name) for name in keys}
+    copy = part.model_copy(
+        update={name: _watched(each, keys[name], read) for name, each in inner.items() if isinstance(each, BaseModel)}
+    )
+    # Of the class itself but for the one method, without what pydantic does for a class of its own.
+    members = {"__slots__": (), "__getattribute__": note, _NOTED: (part, read)}
+    noting = type.__new__(type(kind), kind.__name__, (kind,), members)
+    object.__setattr__(copy, "__class__", noting)
+    return copy
+
+
+def differing(one: BaseModel, other: BaseModel, path: str = "") -> Iterator[str]:
+    """Keys at which two scenarios differ; a part that only one of them has, or that is of another kind, is a key."""
+    for key, name in keys_of(type(one)).items():
+        mine, others = getattr(one, name), getattr(other, name)
+        if mine is others:
+            continue
+        inner = f"{path}.{key}".lstrip(".")
+        if isinstance(mine, BaseModel) and type(mine) is type(others):
+            yield from differing(mine, others, inner)
+        elif mine != others:
+            yield inner
+
+
+class Parts:
+    """What a run is made of, part by part: one that has read nothing that differs is that of the first run.
+
+    The first run is that of a watched scenario. What a part returns must be plain data: it may not read the scenario
+    later, and may take of other parts only what it names.
+    """
+
+    def __init__(self) -> None:
+        """No run is known yet."""
+        self._first: tuple[BaseModel, set[str]] | None = None
+        self._known: dict[str, Any] = {}
+        self._read: dict[str, set[str]] = {}
+        self._changed: set[str] = set()
+        self._is_first = False
+
+    def begin(self, spec: BaseModel) -> None:
+        """A run of a scenario begins."""
+        noted: tuple[BaseModel, set[str]] | None = type(spec).__dict__.get(_NOTED)
+        self._is_first = self._first is None and noted is not None
+        if self._is_first:
+            self._first = noted
+        elif self._first is not None:
+            self._changed = set(differing(self._first[0], spec if noted is None else noted[0]))
+
+    def stands(self, name: str, *made_of: str) -> bool:
+        """Whether a part is that of the first run: it has read nothing that differs, and what it is made of stands."""
+        known = not self._is_first and name in self._known
+        return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
+
+    def of(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
+        """A part, made if it does not stand.
+
+        Args:
+            name: Of the part.
+            make: Makes it.
+            made_of: Names of the parts that it takes something of.
+        """
+        if self.stands(name, *made_of):
+            found: _Made = self._known[name]
+            return found
+        if not self._is_first or self._first is None:
+            self._changed.add(name)
+            return make()
+        read = self._first[1]
+        before = set(read)
+        read.clear()
+        try:
+            self._known[name] = made = make()
+            self._read[name] = set(read)
+        finally:
+            read |= before
+        return made
+
+    def is_now(self, name: str, value: _Made) -> _Made:
+        """A part that is made each time; what is made of it stands if it equals that of the first run."""
+        if self._is_first:
+            self._known[name] = value
+        elif name in self._known and self._known[name] == value:
+            self._changed.discard(name)
+            return self._known[name]  # type: ignore[no-any-return]
+        else:
+            self._changed.add(name)
+        return value
+
+
+_VALUE, _TEXT, _RANGE = "value", "text", "range"
+_SAYS_NOTHING: Final = ("source", "basis", "note", "description")
+_HARDWARE: Final = ("system", "software")
+_EXPECT: Final = "expect"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value of a key.
+
+    Attributes:
+        value: What is compared; a quantity in its SI base unit.
+        text: As it was written.
+    """
+
+    value: object
+    text: str
+
+    def same_as(self, other: Value) -> bool:
+        """Whether it is the same; of some results only the text is known."""
+        return self.value == other.value or self.text == other.text
+
+
+def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
+    """Every value by its dotted key; what only explains a number is left out.
+
+    >>> [key for key, _ in flat({"model": {"size": "large", "note": "…"}, "stages": [{"ipu": 0}, {"ipu": 1}]})]
+    ['model.size', 'stages.0.ipu', 'stages.1.ipu']
+    """
+    if isinstance(data, Mapping) and _VALUE in data and _TEXT in data:
+        yield key, Value(data[_VALUE], str(data[_TEXT]))
+        if data.get(_RANGE) is not None:
+            yield f"{key}.{_RANGE}", Value(data[_RANGE], flow(data[_RANGE]))
+    elif isinstance(data, Mapping) and data:
+        for name, each in data.items():
+            if name not in _SAYS_NOTHING:
+                yield from flat(each, f"{key}.{name}".lstrip("."))
+    elif isinstance(data, Sequence) and any(isinstance(each, Mapping) for each in data):
+        yield from flat(dict(enumerate(data)), key)
+    elif data is not None:
+        yield key, Value(data, data if isinstance(data, str) else flow(data))
+
+
+def scenario_keys(scenario: Mapping[str, object]) -> dict[str, Value]:
+    """The keys of a scenario as resolved, without pod and stack, and without what it expects of its result."""
+    return dict(flat({name: part for name, part in scenario.items() if name not in (*_HARDWARE, _EXPECT)}))
+
+
+def hardware_keys(spec: Scenario) -> Iterator[tuple[str, str]]:
+    """All keys of pod and stack, with their values as they were written."""
+    data = spec.model_dump(mode="json", by_alias=True, include=set(_HARDWARE), exclude_none=True)
+    return ((key, value.text) for key, value in flat(data) if not key.endswith(".kind"))

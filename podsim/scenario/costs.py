@@ -9,9 +9,7 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.scenario.base import Spec
-from podsim.scenario.dates import Day
-from podsim.scenario.money import Price, Priced
-from podsim.scenario.quantity import APART, Quantity, Real
+from podsim.scenario.quantity import APART, Day, Price, Priced, Quantity, Real
 
 if TYPE_CHECKING:
     from podsim.scenario.hardware import System

@@ -10,11 +10,10 @@ from pydantic import Field, model_validator
 from podsim.errors import BadValueError
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
-from podsim.scenario.checks import one_share, replica_findings
 from podsim.scenario.families.base import ModelSpec
 from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings
+from podsim.scenario.sections import AvailableMemory, Reserve, io_tile_findings, one_share, replica_findings
 
 
 class BatchesSpec(Spec):

@@ -11,12 +11,11 @@ from podsim.errors import BadValueError
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import AutoSpec
 from podsim.scenario.base import Spec
-from podsim.scenario.checks import one_share
 from podsim.scenario.families.base import GeneratorSpec
 from podsim.scenario.pins import PARALLELISM, ipu_pins
 from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve
+from podsim.scenario.sections import AvailableMemory, Reserve, one_share
 from podsim.scenario.serving import MOST_TOKENS, ServingSpec
 from podsim.scenario.wording import counted
 

@@ -9,12 +9,49 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.scenario.base import HardwareSpec
-from podsim.scenario.host import Host
 from podsim.scenario.ipu import Ipu
-from podsim.scenario.money import Price, Priced
-from podsim.scenario.power import MachinePower, PodPower
-from podsim.scenario.quantity import Count, Quantity, Whole
+from podsim.scenario.power import HostPower, MachinePower, PodPower
+from podsim.scenario.quantity import Count, Price, Priced, Quantity, Real, Whole
 from podsim.scenario.rates import Bandwidth, Efficiency, Latency, Links
+
+
+class HostNetwork(HardwareSpec):
+    """The network cards of a host server, which all machines that it feeds share."""
+
+    port_count: Links
+    """Ports that lead to machines."""
+    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
+    """Raw bandwidth of one port in one direction."""
+    efficiency: Efficiency
+    """Share left for data after the protocol."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """What all ports together have left for data. [B/s]"""
+        return self.port_count * self.raw_bytes_per_s * self.efficiency
+
+
+class Host(HardwareSpec):
+    """A host server."""
+
+    kind: Literal["host"] = "host"
+    """What the file describes."""
+    name: str
+    """Its name."""
+    core_count: Annotated[Whole, Quantity("count", ("1", "100000"), usual=("4", "1024"))]
+    """Cores that prepare data."""
+    image_decode_time_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("10 us", "100 ms"))]
+    """One core decodes, crops and flips one image of ImageNet's size."""
+    network: HostNetwork | None = None
+    """Its network cards; left out, only the links of machines set bounds."""
+    power: HostPower | None = None
+    """What it draws."""
+
+    @property
+    def decode_s_per_image(self) -> float:
+        """Time per image with all cores at work. [s]"""
+        return self.image_decode_time_s / self.core_count
+
 
 _MOST_IPUS = 2**16
 """As many as an IPU-POD64K, the largest pod that Graphcore has named."""
@@ -31,6 +68,12 @@ class IpuLink(HardwareSpec):
     """Before the first byte arrives, one hop."""
     hop_latency_s: Latency
     """What each further hop adds."""
+    rung_latency_s: Latency | None = None
+    """What a hop over a rung takes longer than one over a rail; nothing if left out."""
+    message_time_s: Latency | None = None
+    """Between the starts of messages of many tiles; only their bytes count if left out."""
+    forwarded_message_time_s: Latency | None = None
+    """What each further hop adds to it."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
@@ -111,7 +154,7 @@ _Part = TypeVar("_Part")
 
 
 def given(part: _Part | None) -> _Part:
-    """A part of a machine that is there where it is asked for: the checks of a pod have seen to it."""
+    """A part that is there where it is asked for: the checks of a pod, or the choice of a vertex, have seen to it."""
     assert part is not None
     return part
 
@@ -160,14 +203,10 @@ class Machine(HardwareSpec):
         return links * self.ipu_link.bandwidth_bytes_per_s if links and self.ipu_link else math.inf
 
     @model_validator(mode="after")
-    def _rungs_are_whole(self) -> Machine:
+    def _ipus_are_joined_in_rungs(self) -> Machine:
         if self.ipu_count % 2 and self.ipu_count > 1:
             what = f"ipu_count {self.ipu_count.provenance.text} is odd; a rung holds two IPUs"
             raise BadValueError(what, "use an even number, or one IPU")
-        return self
-
-    @model_validator(mode="after")
-    def _ipus_are_joined(self) -> Machine:
         missing = [key for key in ("ipu_link", "rung_link_count", "rail_link_count") if getattr(self, key) is None]
         if self.ipu_count > 1 and missing:
             what = f"a machine of {self.ipu_count} IPUs has no {' and no '.join(missing)}"
@@ -202,17 +241,13 @@ class System(HardwareSpec):
     those of the pod, of which the partition has its part."""
 
     @model_validator(mode="after")
-    def _domains_are_whole(self) -> System:
+    def _adds_up(self) -> System:
         if self.machine_count > self.link_domain_machine_count and self.machine_count % self.link_domain_machine_count:
             raise BadValueError(
                 f"machine_count {self.machine_count} is not a multiple of the "
                 f"{self.link_domain_machine_count} machines of a link domain",
                 "use a multiple, or change link_domain_machine_count",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _machines_are_joined(self) -> System:
         if self.machine.ipu_count == 1 and self.machine_count > 1:
             what = f"{self.machine_count} machines of one IPU each; nothing joins them"
             raise BadValueError(what, "use `machine_count: 1`, or a machine with several IPUs")
@@ -220,27 +255,15 @@ class System(HardwareSpec):
         if self.domain_count > 1 and missing:
             what = f"{self.domain_count} link domains, but the machines have no {' and no '.join(missing)}"
             raise BadValueError(what, "add it to `machine`, or use one link domain")
-        return self
-
-    @model_validator(mode="after")
-    def _topology_is_possible(self) -> System:
         if self.ipu_count > 1 and self.topology is None:
             what = f"nothing says how {self.ipu_count} IPUs are joined"
             raise BadValueError(what, "add `topology: ladder` or `topology: torus`")
         if self.ipu_count == 1 and self.topology is not None:
             what = f"one IPU alone is joined to none; topology is {self.topology}"
             raise BadValueError(what, "leave `topology` out, or write `topology: null`")
-        return self
-
-    @model_validator(mode="after")
-    def _size_is_possible(self) -> System:
         if self.ipu_count > _MOST_IPUS:
             what = f"{self.ipu_count} IPUs are more than a pod can have"
             raise BadValueError(what, f"use at most {_MOST_IPUS} IPUs")
-        return self
-
-    @model_validator(mode="after")
-    def _partition_is_possible(self) -> System:
         count, whole = self.machine_count, self.pod_machine_count
         if whole is None:
             return self

@@ -60,6 +60,8 @@ class Amp(HardwareSpec):
     """Cycles per output position and block of weights, half."""
     single_cycles_per_position: _PerPosition
     """Cycles per output position and block of weights, single."""
+    half_partials_float_cycles_per_position: _PerPosition | None = None
+    """Cycles per output position and block of weights, half inputs and single partials; those of half if left out."""
     fp8: Fp8Amp | None = None
     """FP8 inputs, whose partials are half; left out for units that take none."""
 
@@ -69,10 +71,12 @@ class Amp(HardwareSpec):
             return self._fp8.in_channels
         return self.half_in_channels if dtype == "fp16" else self.single_in_channels
 
-    def cycles_per_position(self, dtype: str) -> int:
-        """Cycles per output position and block of weights, by format of the inputs. [cycles]"""
+    def cycles_per_position(self, dtype: str, partials: str = "") -> int:
+        """Cycles per output position and block of weights, by format of inputs and partials. [cycles]"""
         if dtype == "fp8":
             return self._fp8.cycles_per_position
+        if dtype == "fp16" and partials == "fp32" and self.half_partials_float_cycles_per_position:
+            return self.half_partials_float_cycles_per_position
         return self.half_cycles_per_position if dtype == "fp16" else self.single_cycles_per_position
 
     def conv_units(self, dtype: str, partials: str) -> int:
@@ -99,6 +103,10 @@ class Exchange(HardwareSpec):
     """What a tile receives, and sends, per cycle."""
     tiles_per_bus: Annotated[Whole, Quantity("count", ("1", "1024"), usual=("1", "64"))]
     """Neighbouring tiles that share an incoming bus."""
+    latency_cycles: _Cycles | None = None
+    """A word from one tile to another, sync included; the overhead of a superstep if left out."""
+    loaded_latency_cycles: _Cycles | None = None
+    """The same while all tiles send one; as `latency` if left out."""
 
 
 class Superstep(HardwareSpec):
@@ -154,4 +162,6 @@ class Ipu(HardwareSpec):
 
     def with_tiles(self, count: int) -> Ipu:
         """The chip with another number of tiles."""
+        if count == self.tile.count:
+            return self
         return self.model_copy(update={"tile": self.tile.model_copy(update={"count": count})})

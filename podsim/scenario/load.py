@@ -1,17 +1,24 @@
-"""Loading: from a path, a name or a mapping to a checked, frozen specification."""
+"""Loading: from a path, a name or a mapping to a checked, frozen specification.
+
+Samples to converge, logged epochs and a description belong to the model, data and optimizer beside which they were
+written. Where a base, a variant or an override brings another model, nothing is known of how long it trains until
+that is given, and a description of the other is no title of this one. Quantities that are possible but far from
+anything real, most often a slip of the unit, are noted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from podsim.deferred import Deferred
 from podsim.errors import Problem, SpecError
+from podsim.scenario.activity import Activity
 from podsim.scenario.auto import (
     AutoSpec,
     auto_part,
@@ -22,23 +29,261 @@ from podsim.scenario.auto import (
     undivided,
 )
 from podsim.scenario.base import HardwareSpec, with_written
-from podsim.scenario.belonging import belonging
-from podsim.scenario.changes import Change, changes
 from podsim.scenario.document import VALUE, Document, KeyPath
 from podsim.scenario.families.registry import form_of
-from podsim.scenario.hardware import Machine, System
-from podsim.scenario.host import Host
+from podsim.scenario.hardware import Host, Machine, System
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.library import SCENARIOS, data_root, is_as_shipped
 from podsim.scenario.pins import BATCH, PARALLELISM
-from podsim.scenario.plausible import unusual
 from podsim.scenario.problems import problems_of
-from podsim.scenario.resolve import REFERENCES, assigned, load_document
+from podsim.scenario.quantity import quantities
+from podsim.scenario.resolve import (
+    REFERENCES,
+    VARIANTS,
+    Change,
+    Written,
+    assigned,
+    changes,
+    laid_out,
+    laid_over,
+    layers_of,
+    load_document,
+    merge,
+    read_written,
+)
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.software import Software
+from podsim.scenario.training import TrainingScenario
 from podsim.scenario.vertices import Vertices
-from podsim.scenario.wording import dotted, shown
-from podsim.scenario.written import VARIANTS, Written, laid_out, laid_over, layers_of, read_written
+from podsim.scenario.wording import counted, dotted, shown
+
+_DESCRIPTION: Final = ("description",)
+_SAMPLES: Final = ("run", "samples_to_converge")
+_ENDS: Final = (_SAMPLES, ("run", "epochs"), ("run", "weight_updates"))
+_SECTIONS: Final = ("model", "data", "optimizer")
+_TOLD_APART: Final = {"kind", "cost", "expect"}
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """A scenario without what belongs to another model.
+
+    Attributes:
+        spec: The scenario.
+        notices: What was left out, and what to give; what stays and was given for another model.
+        borrowed: Whether the description is that of a base from which the scenario differs.
+    """
+
+    spec: Scenario
+    notices: tuple[str, ...] = ()
+    borrowed: bool = False
+
+
+def belonging(spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int) -> Belonging:
+    """Leave out what belongs to another model.
+
+    Args:
+        spec: The scenario as it is laid out.
+        document: The data that it was read from.
+        layers: What was laid over one another: bases, file, variant, overrides.
+        given: How many of them, from the last, were written at once: the overrides.
+        file: Which of them is the file.
+    """
+    layers = _joined(layers, given)
+    notices: list[str] = []
+    if spec.activity is Activity.TRAINING:
+        spec, told = _with_known_end(cast(TrainingScenario, spec), document, layers)
+        notices += told
+    borrowed = False
+    written = _last(layers, _DESCRIPTION)
+    if spec.description and written is not None:
+        if any(key.startswith("model") for key, _, _ in _differences(spec, layers, written)):
+            spec = spec.model_copy(update={"description": ""})
+        borrowed = any(layer.data.keys() - _TOLD_APART for layer in layers[written + 1 : file + 1])
+    return Belonging(spec, tuple(notices), borrowed)
+
+
+def _joined(layers: Sequence[Document], given: int) -> list[Document]:
+    """The layers with all overrides as one."""
+    apart, together = list(layers[: len(layers) - given]), layers[len(layers) - given :]
+    return [*apart, reduce(merge, together)] if together else apart
+
+
+def _last(layers: Sequence[Document], key: KeyPath) -> int | None:
+    """The last layer that writes a key, or a part of its value; None if there is none."""
+    for place in range(len(layers) - 1, -1, -1):
+        found: Any = layers[place].data
+        for part in key:
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if found is not None:
+            return place
+    return None
+
+
+def _with_known_end(
+    spec: TrainingScenario, document: Document, layers: Sequence[Document]
+) -> tuple[TrainingScenario, list[str]]:
+    """A training run without an end that belongs to another model."""
+    run = spec.run
+    end = None if run is None else next((key for key in _ENDS if getattr(run, key[-1], None) is not None), None)
+    if run is None or end is None:
+        return spec, []
+    key, at = ".".join(end), document.where(end)
+    place = f"{key} ({at})" if at else key
+    without = f"no time to train: {place} is"
+    if run.is_drawn and spec.benchmark is None:
+        what = spec.model.reference_words
+        return _open(spec), [f"{without} drawn from MLPerf's reference runs, which are of {what}; {_CURE}"]
+    written = _last(layers, end)
+    if written is None or run.is_drawn:
+        return spec, []
+    changed = _differences(spec, layers, written)
+    if not changed:
+        return spec, _of_another_batch(spec, layers, written, place)
+    differing = ", ".join(f"{name} {_shown(before)} → {_shown(after)}" for name, before, after in changed[:_SHOWN])
+    more = f" and {counted(len(changed) - _SHOWN, 'more key')}" if len(changed) > _SHOWN else ""
+    if run.is_converged:
+        what = f"{without} given for another model, data or optimizer ({differing}{more}); {_CURE}"
+        return _open(spec), [what]
+    return spec, [
+        f"{place} is given for another model, data or optimizer ({differing}{more}): the time is that of a run so "
+        "long, and nothing says that it reaches the goal of the other; give it anew for this one"
+    ]
+
+
+_CURE: Final = "give run.samples_to_converge, run.weight_updates or run.epochs for what is trained here"
+
+
+def _open(spec: TrainingScenario) -> TrainingScenario:
+    assert spec.run is not None
+    return spec.model_copy(update={"run": spec.run.without_end()})
+
+
+def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], written: int, place: str) -> list[str]:
+    """A warning where samples to converge without a batch size were given beside another batch."""
+    if spec.run is None or not spec.run.is_converged or spec.run.has_batch:
+        return []
+    before, after = _batch(layers[: written + 1]), _batch(layers)
+    if before is None or after is None or before == after:
+        return []
+    return [
+        f"{place} was given beside a batch of {before:,} and is taken for one of {after:,}, as if the number of "
+        "samples did not grow with the batch; write `{runs: [...], batch_size: ...}`, or the number for this batch"
+    ]
+
+
+def _batch(layers: Sequence[Document]) -> int | None:
+    """Samples of one weight update as layers say; None if they leave it open."""
+    data = reduce(merge, layers).data
+    given, division = data.get("batch_size"), data.get("parallelism")
+    if isinstance(given, int):
+        return given
+    factors = ("micro_batch_size", "accumulation_factor", "replication_factor")
+    numbers = [division.get(name) if isinstance(division, Mapping) else None for name in factors]
+    product = 1
+    for number in numbers:
+        if not isinstance(number, int):
+            return None
+        product *= number
+    return product
+
+
+def _differences(spec: Scenario, layers: Sequence[Document], written: int) -> list[tuple[str, object, object]]:
+    """Keys of model, data and optimizer that differ from those beside which something was written."""
+    if not any(section in layer.data for layer in layers[written + 1 :] for section in _SECTIONS):
+        return []
+    after = dict(_identity(spec))
+    for last in range(written, len(layers)):
+        beside = reduce(merge, [_sections(layer) for layer in layers[: last + 1]])
+        try:
+            found = _part(type(spec)).model_validate(beside.data)
+        except ValidationError:
+            # A base that describes no whole model; the first whole one is the one that is meant.
+            continue
+        before = dict(_identity(found))
+        keys = dict.fromkeys((*before, *after))
+        return [(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
+    return []
+
+
+@lru_cache
+def _part(form: type[Scenario]) -> type[BaseModel]:
+    """Model, data and optimizer of a scenario, read without the rest."""
+    fields = {name: form.model_fields[name] for name in _SECTIONS if name in form.model_fields}
+    make: Any = create_model  # mypy knows sections that are written out only
+    made: type[BaseModel] = make(
+        "Part",
+        __config__=ConfigDict(extra="ignore", frozen=True),
+        **{name: (declared.annotation, declared) for name, declared in fields.items()},
+    )
+    return made
+
+
+def _sections(layer: Document) -> Document:
+    return replace(layer, data={key: layer.data[key] for key in _SECTIONS if key in layer.data}, places={})
+
+
+def _identity(spec: Any) -> Iterator[tuple[str, object]]:
+    """What makes a model, its data and its optimizer what they are, by key."""
+    for section in ("model", "data"):
+        part = getattr(spec, section, None)
+        if isinstance(part, BaseModel):
+            beside: frozenset[str] = getattr(part, "beside", frozenset())
+            yield from _leaves(part.model_dump(mode="json", exclude=set(beside)), section)
+    kind = getattr(getattr(spec, "optimizer", None), "kind", None)
+    if kind is not None:
+        yield "optimizer.kind", kind
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(part, f"{path}.{key}")
+    else:
+        yield path, value
+
+
+def _shown(value: object) -> str:
+    return "not given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_LONGEST: Final = {"samples_to_converge": 1e12, "weight_updates": 1e9, "epochs": 1e5}
+"""More than any training has had: of samples, weight updates and passes over the data."""
+
+
+def unusual(spec: Scenario) -> Iterator[str]:
+    """A note on each such quantity."""
+    for key, number, declared in quantities(spec):
+        quantity = declared.quantity
+        if quantity and quantity.usual and not quantity.is_usual(number):
+            least, most = quantity.usual
+            what = f"{key}: `{number.provenance.text}` is far from anything built ({least} to {most})"
+            yield f"{what}; the result stands on it as it is written"
+    yield from _long_runs(getattr(spec, "run", None))
+    system = spec.system
+    if system.host_count > system.whole_machine_count:
+        servers, machines = counted(system.host_count, "host server"), counted(system.whole_machine_count, "machine")
+        yield f"system.host_count: {servers} for {machines} are more than any pod has; the result counts on all of them"
+
+
+def _long_runs(run: Any) -> Iterator[str]:
+    """A note on a run that goes on for longer than any did."""
+    for key, limit in _LONGEST.items():
+        longest = max(_numbers(getattr(run, key, None)), default=0.0)
+        if longest > limit:
+            what = f"run.{key}: {longest:g} is far from any training there has been (up to {limit:g})"
+            yield f"{what}; the result stands on it as it is written"
+
+
+def _numbers(end: Any) -> tuple[float, ...]:
+    """What an end of a run is made of: a number, several, or those that were logged."""
+    if isinstance(end, (int, float)):
+        return (end,)
+    if isinstance(end, tuple):
+        return end
+    return tuple(getattr(end, "runs", ())) or ((end.count,) if hasattr(end, "count") else ())
+
 
 KINDS: dict[str, type[BaseModel]] = {
     "pod": System,
@@ -76,6 +321,8 @@ class LoadedScenario:
         auto: What is pinned where the division is to be chosen; the one in `spec` is a stand-in then.
         changes: Keys that are not as the file has them.
         borrowed: Whether the description is that of something from which this differs.
+        apart: Sections that are not as the document has them, since that belongs to another model.
+        told: Notices of these.
     """
 
     name: str
@@ -88,6 +335,8 @@ class LoadedScenario:
     auto: AutoSpec | None = None
     changes: Sequence[Change] = ()
     borrowed: bool = False
+    apart: Mapping[str, Any] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -153,77 +402,88 @@ def load_scenario(
     Raises:
         SpecError: Everything that is wrong with it, each with its place.
     """
-    _check_arguments(variant, overrides)
+    # What Python lets through and the command line does not.
+    if variant is not None and not isinstance(variant, str):
+        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
+    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+        what = f"needs a list of texts, not {shown(overrides)}"
+        raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
     if not isinstance(source, LoadedScenario):
         return _loaded(read_written(source), variant, tuple(overrides))
-    if variant is None and not overrides:
+    if not overrides and variant in (None, source.variant):
         return source
     if None not in (variant, source.variant) and variant != source.variant:
         what = f"{source.name} was loaded with variant `{source.variant}`; `{variant}` cannot be laid over it"
         raise SpecError([Problem("", VARIANTS, what, "load it again, with the variant that is meant")])
-    patched = source if variant in (None, source.variant) else None
-    for text in overrides:
-        patched = patched and _patched(patched, text)
+    patched = _patched(source, overrides) if variant in (None, source.variant) else None
     return patched or _loaded(source.written, variant or source.variant, (*source.overrides, *overrides))
 
 
-def _patched(loaded: LoadedScenario, text: str) -> LoadedScenario | None:
-    """A loaded scenario with another value at a key, of which no other part is read or checked again.
+def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | None:
+    """A loaded scenario with other values at some keys, of which no other part is read or checked again.
 
     Returns:
-        None where more than a value changes, or where something is wrong with it: then all of it is read, which
+        None where more than values change, or where something is wrong with them: then all of it is read, which
         finds every problem with its place.
     """
-    over, old = assigned(text), loaded.document
-    path = max(over.places, key=len)
-    before, value = old.at(path), over.at(path)
-    parents = [old.at(path[:length]) for length in range(1, len(path))]
-    is_plain = not isinstance(value, (dict, list)) and value is not None and not isinstance(before, list)
-    is_leaf = not isinstance(before, dict) or VALUE in before
-    in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
-    refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
-    if loaded.auto is not None or refers or not (is_plain and is_leaf and in_mappings):
-        return None
-    data = _with_leaf(old.data, path, value)
-    places = {**old.places, **over.places}
-    if isinstance(before, dict):
-        places = {key: place for key, place in places.items() if key[: len(path)] != path or key == path}
-    document = replace(old, data=data, places=places)
-    spec = loaded.spec
-    if form_of(document) is not type(spec):
-        return None
+    document, spec = loaded.document, loaded.spec
+    sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
     try:
-        sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
-        if path[0] in sections:
-            sections[path[0]] = with_written(sections[path[0]], path[1:], value)
-        spec = type(spec).model_validate(data | sections)
+        for text in texts:
+            over = assigned(text)
+            path = max(over.places, key=len)
+            before, value = document.at(path), over.at(path)
+            if loaded.auto is not None or not _is_leaf(document, path, before, value):
+                return None
+            places = {**document.places, **over.places}
+            for stale in _below(path, before):
+                places.pop(stale, None)
+            document = replace(document, data=_with_leaf(document.data, path, value), places=places)
+            if path[0] in sections:
+                sections[path[0]] = with_written(sections[path[0]], path[1:], value)
+        if form_of(document) is not type(spec):
+            return None
+        spec = type(spec).model_validate({**document.data, **sections})
     except (ValidationError, LookupError):
         return None
     if next(spec.findings(), None) is not None:
         return None
-    overrides = (*loaded.overrides, text)
+    spec = spec.model_copy(update=loaded.apart) if loaded.apart else spec
+    overrides = (*loaded.overrides, *texts)
     written, variant = loaded.written, loaded.variant
     differing = Deferred(lambda: _changes(written, variant, overrides, document))
-    notices = (*document.notices, *unusual(spec))
+    notices = (*document.notices, *unusual(spec), *loaded.told)
     return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
+
+
+def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
+    """Keys of all that lies in the data of a key."""
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in parts:
+        yield (*path, key)
+        yield from _below((*path, key), value)
+
+
+def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool:
+    """Whether another value at a key changes that value and nothing else."""
+    parents = [document.at(path[:length]) for length in range(1, len(path))]
+    is_plain = not isinstance(value, (dict, list)) and value is not None and not isinstance(before, list)
+    is_leaf = not isinstance(before, dict) or VALUE in before
+    in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
+    refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
+    return is_plain and is_leaf and in_mappings and not refers
 
 
 def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
     return {**data, path[0]: _with_leaf(data.get(path[0]), path[1:], value)} if path else value
 
 
-def _check_arguments(variant: object, overrides: object) -> None:
-    """Refuse arguments that Python lets through and the command line does not."""
-    if variant is not None and not isinstance(variant, str):
-        raise SpecError([Problem("", "variant", f"needs a name, not {shown(variant)}", "give a name, or leave it out")])
-    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        what = f"needs a list of texts, not {shown(overrides)}"
-        raise SpecError([Problem("", "overrides", what, 'give for example `["system=bow_pod64"]`')])
-
-
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     document = laid_out(written, variant, overrides)
-    _check_kind(document)
+    kind = str(document.data.get("kind"))
+    if kind in _COMMANDS:  # a question about many scenarios
+        what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
+        raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
     wanted = form_of(document)
     auto = _pinned(document, wanted)
     spec = validated(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
@@ -238,15 +498,12 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     name = f"{written.name}:{variant}" if variant else written.name
     notices = (*document.notices, *unusual(spec), *own.notices)
     differing = Deferred(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
-    return LoadedScenario(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed)
-
-
-def _check_kind(document: Document) -> None:
-    """Refuse a question about many scenarios, with the command that takes it."""
-    kind = str(document.data.get("kind"))
-    if kind in _COMMANDS:
-        what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
-        raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
+    apart = {key: after for (key, after), (_, before) in zip(own.spec, spec, strict=True) if after is not before}
+    return LoadedScenario(
+        *(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed),
+        apart=apart,
+        told=own.notices,
+    )
 
 
 def _changes(
@@ -254,15 +511,15 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Keys that are not as the file has them."""
     file = laid_over(written, None, ())
-    return changes(file, laid_over(written, variant, overrides), partial(_inherited, written, file), document.data)
 
+    def inherited() -> Mapping[str, Any]:
+        """The file with all that it refers to, as far as that can be read without what was asked."""
+        try:
+            return dict(laid_out(written, None, ()).data)
+        except SpecError:
+            return dict(file.data)
 
-def _inherited(written: Written, file: Document) -> Mapping[str, Any]:
-    """The file with all that it refers to, as far as that can be read without what was asked."""
-    try:
-        return dict(laid_out(written, None, ()).data)
-    except SpecError:
-        return dict(file.data)
+    return changes(file, laid_over(written, variant, overrides), inherited, document.data)
 
 
 def _division(wanted: type[Scenario]) -> Any:
@@ -312,8 +569,8 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
 
 
 def load_ipu(name: str) -> Ipu:
-    """A chip by path or name; `gc200` and `bow` stand for the shipped ones."""
-    short = {"gc200": "ipu_gc200", "bow": "ipu_bow"}
+    """A chip by path or name; `gc200`, `bow` and `gc2` stand for the shipped ones."""
+    short = {"gc200": "ipu_gc200", "bow": "ipu_bow", "gc2": "ipu_gc2"}
     return validated(Ipu, load_document(short.get(name, name), "ipu"))
 
 

@@ -1,21 +1,61 @@
-"""Fields of specifications: counts, ratios, and quantities that carry their source."""
+"""Fields of specifications: counts, ratios, dates, and quantities and prices that carry their source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import calendar
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, lru_cache, partial
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from podsim.errors import BadValueError
 from podsim.scenario.base import Spec, keys_of
-from podsim.scenario.dates import DATE_SCHEMA, Day
 from podsim.scenario.wording import known_here, shown
-from podsim.units import EXAMPLES, UNITS, NotFiniteError, parse_quantity
+from podsim.units import EXAMPLES, UNITS, NotFiniteError, parse_price, parse_quantity
+
+DATE_SCHEMA: Final = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^\d{4}(-\d{2}){0,2}$"}]}
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+_LAST_MONTH: Final = 12
+
+
+def date_text(raw: Any) -> Any:
+    """A date as text, checked; a year may be a number.
+
+    Raises:
+        BadValueError: It is no date.
+    """
+    if raw is not None:
+        last_day(raw)
+    return None if raw is None else str(raw)
+
+
+Day = Annotated[str, BeforeValidator(date_text), WithJsonSchema(DATE_SCHEMA)]
+
+
+def last_day(written: object) -> date:
+    """The last day that a date may stand for, so that nothing is called older than it surely is.
+
+    Raises:
+        BadValueError: It is no date.
+
+    >>> last_day("2020"), last_day("2024-02"), last_day("2026-10-01")
+    (datetime.date(2020, 12, 31), datetime.date(2024, 2, 29), datetime.date(2026, 10, 1))
+    """
+    match = None if isinstance(written, bool) else _DATE.fullmatch(str(written))
+    try:
+        year, month, day = (int(part) if part else None for part in match.groups()) if match else (0, None, None)
+        month = month or _LAST_MONTH
+        return date(year or 0, month, day or calendar.monthrange(year or 0, month)[1])
+    except ValueError:
+        what = f"{shown(written)} is not a date"
+        raise BadValueError(what, "write for example `2026-10-01`, or a year alone") from None
+
 
 INFORMATION = "x-information"
 Basis = Literal["published", "measured", "derived", "calibrated", "assumed"]
@@ -249,20 +289,38 @@ def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
     return (*declared.metadata, *(mark for each in get_args(declared.annotation) for mark in get_args(each)[1:]))
 
 
-def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, FieldInfo]]:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field of a part.
+
+    Attributes:
+        key: Its key in files.
+        name: Its attribute.
+        marks: What stands in its declaration beside its type.
+        quantity: How its quantity is read; None for any other field.
+    """
+
+    key: str
+    name: str
+    marks: tuple[Any, ...]
+    quantity: Quantity | None
+
+
+def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced, Declared]]:
     """Key, number and declaration of every quantity that is given, at any depth."""
-    for key, name, declared in _declared(type(model)):
-        value = getattr(model, name)
+    for declared in _declared(type(model)):
+        value = getattr(model, declared.name)
         if isinstance(value, Sourced):
-            yield f"{path}.{key}" if path else key, value, declared
+            yield f"{path}.{declared.key}" if path else declared.key, value, declared
         elif isinstance(value, BaseModel):
-            yield from quantities(value, f"{path}.{key}" if path else key)
+            yield from quantities(value, f"{path}.{declared.key}" if path else declared.key)
 
 
 @lru_cache(maxsize=256)
-def _declared(model: type[BaseModel]) -> tuple[tuple[str, str, FieldInfo], ...]:
-    """Key, attribute and declaration of every field of a part."""
-    return tuple((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
+def _declared(model: type[BaseModel]) -> tuple[Declared, ...]:
+    """Every field of a part."""
+    fields = ((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
+    return tuple(Declared(key, name, marks_of(field), quantity_of(field)) for key, name, field in fields)
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:
@@ -301,3 +359,108 @@ LayerCount = Annotated[int, Field(strict=True, ge=1, le=_MOST_LAYERS)]
 Flag = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 NumberFormat = Literal["fp16", "fp32"]
+
+
+_MOST_MONEY: Final = 10**12
+
+
+class Price(Real):
+    """An amount of money with its currency and what it stands on."""
+
+    currency: str
+
+    def __new__(cls, value: float, provenance: Provenance, currency: str = "") -> Self:
+        """An amount in a currency."""
+        price = super().__new__(cls, value, provenance)
+        price.currency = currency
+        return price
+
+    def __getnewargs__(self) -> tuple[float, Provenance, str]:  # type: ignore[override]
+        return float(self), self.provenance, self.currency
+
+
+@dataclass(frozen=True)
+class Priced:
+    """How a price is read; stands in the declaration of its field.
+
+    Attributes:
+        example: A price of that kind.
+        per: Units that may stand behind a slash, each with what the number is divided by.
+        words: Words that may stand in its place.
+    """
+
+    example: str
+    per: tuple[tuple[str, float], ...] = (("", 1.0),)
+    words: tuple[str, ...] = ()
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic read a price with its provenance."""
+        return core_schema.no_info_wrap_validator_function(
+            self.read,
+            handler.generate_schema(Provenance),
+            serialization=core_schema.plain_serializer_function_ser_schema(_priced_out),
+        )
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
+        plain: dict[str, Any] = {"type": "string", "examples": [self.example]}
+        properties = {
+            "value": plain,
+            "source": {"type": "string"},
+            "basis": {"enum": list(get_args(Basis))},
+            "note": {"type": "string"},
+            "date": DATE_SCHEMA,
+            "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
+        }
+        full = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
+        return {"anyOf": [*({"const": word} for word in self.words), plain, full]}
+
+    def read(self, raw: Any, provenance: Callable[[Any], Provenance]) -> Price | str:
+        """Read `1.5 USD` or `{value: 1.5 USD, date: …, source: …, basis: …}`.
+
+        Args:
+            raw: As it was written; a price that was read before stays as it is.
+            provenance: Checks what the price stands on.
+        """
+        if isinstance(raw, Price) or (isinstance(raw, str) and raw in self.words):
+            return raw
+        given: Mapping[str, Any] = raw if isinstance(raw, dict) else {"value": raw}
+        for key in given:
+            if key not in SOURCED_KEYS:
+                raise BadValueError(f"unknown key `{key}`", known_here(str(key), SOURCED_KEYS))
+        if "value" not in given:
+            raise BadValueError("needs `value`", f"add it, or write the price alone, `{self.example}`")
+        value, currency = self._amount(given["value"])
+        stands_on = {"source": "given", "basis": "assumed"} | {k: v for k, v in given.items() if k != "value"}
+        bounds = self._range(given.get("range"), currency)
+        return Price(value, provenance(stands_on | {"text": str(given["value"]), "range": bounds}), currency)
+
+    def _amount(self, raw: Any) -> tuple[float, str]:
+        if isinstance(raw, (dict, list, tuple, bool)) or raw is None:
+            raise BadValueError(f"needs a price, not {shown(raw)}", f"write for example `{self.example}`")
+        value, currency = parse_price(raw, dict(self.per), self.example)
+        if value > _MOST_MONEY:
+            raise BadValueError(
+                f"{shown(raw)} is too large", f"write at most {_MOST_MONEY:,}, for example `{self.example}`"
+            )
+        return value, currency
+
+    def _range(self, raw: Any, currency: str) -> tuple[float, float] | None:
+        if raw is None:
+            return None
+        do = f"write for example `range: [{self.example}, {self.example}]`"
+        if not isinstance(raw, (list, tuple)) or len(raw) != 2:
+            raise BadValueError("range needs a list of two prices", do)
+        (low, first), (high, second) = map(self._amount, raw)
+        if {first, second} != {currency}:
+            raise BadValueError(f"range in another currency than {currency}", "give all three in one currency")
+        if low > high:
+            raise BadValueError("range ends before it starts", "write the smaller bound first")
+        return low, high
+
+
+def _priced_out(price: Price | str) -> dict[str, Any] | str:
+    """A price with its provenance as plain data."""
+    if not isinstance(price, Price):
+        return price
+    plain = price.provenance.model_dump(mode="json", exclude_none=True)
+    return {"value": float(price), "currency": price.currency} | plain

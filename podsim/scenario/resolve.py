@@ -1,24 +1,156 @@
 """Bases, references and overrides: from a file that names others to one document.
 
-A mapping with `base` takes everything from the file it names and lays its own keys over it. A key
-that refers to another file (a pod's machine, a machine's chip) may hold a name, or such a mapping.
+A mapping with `base` takes everything from the file it names and lays its own keys over it. A key that refers to
+another file (a pod's machine, a machine's chip) may hold a name, or such a mapping. Base, file, variant and then each
+`--set` are laid over one another in turn.
+
+Where another pod or stack is named in the place of one that has keys beside its name, hosts are a choice of the
+scenario and stay. Every other key was meant for what is replaced: it is an error to lose it, unless it is written
+again or taken away with `null`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
-from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text
+from podsim.scenario.document import (
+    MAX_DEPTH,
+    NO_TEXT,
+    Document,
+    KeyPath,
+    Replaced,
+    is_text,
+    parse_value,
+    plain_data,
+    read_yaml,
+)
 from podsim.scenario.library import Name, display_path, find, unread_namesakes
-from podsim.scenario.replacing import BASE, keep_choices
-from podsim.scenario.wording import dotted, shown, with_article
-from podsim.scenario.yaml_source import parse_value, read_yaml
+from podsim.scenario.wording import dotted, known_here, setting, shown, with_article
+
+BASE = "base"
+_TOP = ("system", "software")
+_REFERENCES = (*_TOP, "machine", "ipu", "vertices", "host")
+_CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
+"""What a scenario decides, whichever pod it runs on."""
+
+
+def keep_choices(base: Document, over: Document) -> Document:
+    """The keys that are laid over a scenario, with the choices that stay, and a note of every key that is replaced."""
+    for path in [path for top in _TOP for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
+        over = _kept(base, over, path)
+    return over
+
+
+def _renamed(was: Any, new: Any, path: KeyPath) -> Iterator[KeyPath]:
+    """Where another file is named in place of a mapping."""
+    if not isinstance(was, dict):
+        return
+    if isinstance(new, str) or (isinstance(new, dict) and BASE in new):
+        yield path
+    elif isinstance(new, dict):
+        for key in (key for key in _REFERENCES if key in new and key in was):
+            yield from _renamed(was[key], new[key], (*path, key))
+
+
+def _kept(base: Document, over: Document, path: KeyPath) -> Document:
+    was, new = base.at(path), over.at(path)
+    new = {BASE: new} if isinstance(new, str) else new
+    choices = [key for key in _CHOICES.get(path, ()) if was.get(key) is not None and key not in new]
+    given_whole = BASE not in was and len(path) == 1
+    gone = [
+        key
+        for key in _leaves(was)
+        if key != (BASE,) and key[0] not in choices and not (given_whole or _written(new, key))
+    ]
+    replaced = [_replaced(base, over, path, (key,), kept=True) for key in choices]
+    replaced += [_replaced(base, over, path, key, kept=False) for key in gone]
+    places = dict(over.places)
+    if choices:
+        new = new | {key: was[key] for key in choices}
+        kept = {(*path, key) for key in choices}
+        places |= {key: place for key, place in base.places.items() if key[: len(path) + 1] in kept}
+        places.setdefault((*path, BASE), over.where(path))
+    return replace(
+        over,
+        data=over.data | {path[0]: new} if choices else over.data,
+        places=places,
+        replaced=(*over.replaced, *replaced),
+    )
+
+
+def _replaced(base: Document, over: Document, path: KeyPath, key: KeyPath, *, kept: bool) -> Replaced:
+    full = (*path, *key)
+    return Replaced(full, base.at(full), base.where(full), over.where(path), kept)
+
+
+def _leaves(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Key paths of everything written; a number with its source is one thing."""
+    if isinstance(data, dict) and "value" not in data:
+        for key, value in data.items():
+            yield from _leaves(value, (*path, key))
+    elif data is not None:
+        yield path
+
+
+def _written(data: Any, path: KeyPath) -> bool:
+    for key in path:
+        if not isinstance(data, dict) or key not in data:
+            return False
+        data = data[key]
+    return True
+
+
+def settled(document: Document) -> Document:
+    """The whole scenario, once everything is laid over it; `replaced` has the choices that stayed.
+
+    Raises:
+        SpecError: Keys would be lost; names each, and how to keep or to drop it.
+    """
+    problems, stay = [], []
+    for each in document.replaced:
+        if not _written(document.data, each.key):
+            problems.append(_loss(each))
+        elif document.at(each.key) is None:
+            document = _without(document, each.key)
+        elif each.kept and document.where(each.key) == each.place:
+            stay.append(each)
+    if problems:
+        raise SpecError(list(dict.fromkeys(problems)))
+    return replace(document, replaced=tuple(stay))
+
+
+def _loss(each: Replaced) -> Problem:
+    at = f"written at {each.place}" if each.place else "written"
+    what = f"what is named here would drop {dotted(each.key)}, {at} for what was named before"
+    keep, drop = setting(each.key, each.value), setting(each.key, None)
+    return Problem(each.by, dotted(each.key[:1]), what, f"keep it with `{keep}`, or drop it with `{drop}`")
+
+
+def note_on_kept(each: Replaced, pod: str, own: Any) -> str:
+    """A note on a choice that stays and differs from the pod's own."""
+    at = f", as {each.place} has it" if each.place else ""
+    value, drop = shown(each.value), setting(each.key, None)
+    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {shown(own)} of its own: `{drop}` takes that"
+
+
+def _without(document: Document, path: KeyPath) -> Document:
+    return replace(document, data=_pruned(document.data, path))
+
+
+def _pruned(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    """Without a key, and without the mappings that it alone filled."""
+    key, rest = str(path[0]), path[1:]
+    inner = _pruned(data[key], rest) if rest else {}
+    return {name: inner if name == key else value for name, value in data.items() if name != key or inner}
+
 
 REFERENCES: dict[str, dict[str, str]] = {
     "scenario": {"system": "pod", "software": "software"},
@@ -270,3 +402,205 @@ def assigned(text: Any) -> Document:
     for part in reversed(path):
         data = {part: data}
     return Document(data, {path[:length]: place for length in range(1, len(path) + 1)})
+
+
+KIND, VARIANTS, EXPECT = "scenario", "variants", "expect"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A scenario as it was written, neither laid over its base nor resolved.
+
+    Attributes:
+        name: What it is called.
+        document: The file, or the mapping.
+        path: The file; None for a mapping.
+    """
+
+    name: str
+    document: Document
+    path: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where files that it names are looked up."""
+        return Path() if self.path is None else self.path.parent
+
+    @property
+    def variants(self) -> Mapping[str, Any]:
+        """Named differences.
+
+        Raises:
+            SpecError: They are not mappings.
+        """
+        given = self.document.data.get(VARIANTS)
+        named = {} if given is None else given
+        if not isinstance(named, dict) or not all(isinstance(each, dict) for each in named.values()):
+            what, do = "needs a mapping of names to mappings", "write `variants: {name: {key: value}}`"
+            raise SpecError([Problem(self.document.where((VARIANTS,)), VARIANTS, what, do)])
+        return named
+
+
+def read_written(source: object) -> Written:
+    """The scenario that a path, a shipped name or a mapping holds.
+
+    Raises:
+        SpecError: It is none of them, or cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return Written("scenario", Document(plain_data(source)))
+    if not isinstance(source, (str, os.PathLike)) or not isinstance(os.fspath(source), str):
+        what = f"a scenario is a path, a name or a mapping, not {shown(source)}"
+        raise SpecError([Problem("", "", what, "give for example `bert_v1.1_pod16_open`")])
+    document, path = read_named(os.fspath(source), KIND)
+    return Written(path.stem, document, path)
+
+
+def laid_out(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
+    """Everything laid over one another, bases and references resolved.
+
+    Raises:
+        SpecError: A file is missing or wrong, there is no such variant, or keys would be lost.
+    """
+    document = laid_over(written, variant, overrides)
+    notices = tuple(_choices_that_stay(document, written.folder))
+    return resolve(replace(document, notices=(*document.notices, *notices), replaced=()), KIND, (written.folder,))
+
+
+def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
+    for each in document.replaced:
+        pod = document.at((*each.key[:-1], BASE))
+        own = _own(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
+        if own is not None and own != each.value:
+            yield note_on_kept(each, pod, own)
+
+
+def _own(name: str, key: str, folders: tuple[Path, ...]) -> Any:
+    """The value of a key in the file of a pod, or in the nearest of its bases; None for a pod that cannot be read."""
+    for _ in range(MAX_DEPTH):
+        try:
+            pod, path = read_named(name, "pod", folders)
+        except SpecError:
+            return None
+        if key in pod.data or not isinstance(pod.data.get(BASE), str):
+            return pod.data.get(key)
+        name, folders = pod.data[BASE], (path.parent,)
+    return None
+
+
+def laid_over(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
+    """Everything laid over one another, the names of pods and stacks left as names.
+
+    Raises:
+        SpecError: As of `laid_out`.
+    """
+    return settled(reduce(lay_over, layers_of(written, variant, overrides)))
+
+
+def layers_of(written: Written, variant: str | None, overrides: Sequence[str]) -> list[Document]:
+    """What is laid over one another: the bases from the first one on, the file, the variant, each override.
+
+    Raises:
+        SpecError: As of `laid_out`.
+    """
+    layers = [without(written.document, VARIANTS), *_chosen(written, variant)]
+    layers = [_located(layer, (written.folder,)) for layer in layers]
+    layers += [_located(assigned(text), (Path(), written.folder)) for text in overrides]
+    chain = () if written.path is None else (written.path.resolve(),)
+    named = next((layer for layer in reversed(layers) if BASE in layer.data), None)
+    bases = [] if named is None else _bases(named, (written.folder,), chain)
+    return [*bases, *(without(layer, BASE) for layer in layers)]
+
+
+def _located(layer: Document, folders: tuple[Path, ...]) -> Document:
+    return replace(layer, data=located(layer.data, KIND, folders))
+
+
+def _bases(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> list[Document]:
+    """The base of a scenario behind the bases of its own; variants and expectations are not inherited."""
+    name = base_name(document, KIND)
+    base, path = read_named(name, KIND, folders, document.where((BASE,)), (BASE,), chain)
+    base = _located(without(base, VARIANTS, EXPECT), (path.parent,))
+    further = _bases(base, (path.parent,), (*chain, path.resolve())) if BASE in base.data else []
+    return [*further, without(base, BASE)]
+
+
+def _chosen(written: Written, variant: str | None) -> list[Document]:
+    """The variant that was asked for."""
+    variants, document = written.variants, written.document
+    if variant is None:
+        return []
+    if variant not in variants:
+        do = known_here(variant, variants, "leave `--variant` out")
+        what = f"there is no variant {shown(variant)}"
+        raise SpecError([Problem(document.where((VARIANTS,)), VARIANTS, what, do)])
+    beginning: KeyPath = (VARIANTS, variant)
+    places = {path[2:]: place for path, place in document.places.items() if path[:2] == beginning and len(path) > 2}
+    return [Document(variants[variant], places)]
+
+
+_ALIAS: Final = "base"
+_VALUE: Final = "value"
+_NULL: Final = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key that is not as the file has it.
+
+    Attributes:
+        key: Its path, for example `system.host_count`.
+        before: The value in the file, or in the files that it names; None if there is none.
+        after: What was simulated; None if it was left out, `null` if that takes away what a preset brings.
+    """
+
+    key: str
+    before: object
+    after: object
+
+
+def changes(
+    file: Document, asked: Document, inherited: Callable[[], Mapping[str, Any]], outcome: Mapping[str, Any]
+) -> tuple[Change, ...]:
+    """Every key that differs, in the order in which they stand in the file and then in what was asked.
+
+    Args:
+        file: The file without variants, the files it names left as names.
+        asked: The same under variant and overrides.
+        inherited: The file with all that it refers to; called if a key is not in the file itself.
+        outcome: What was asked with all that it refers to.
+    """
+    before, after = dict(_values(file.data)), dict(_values(asked.data))
+    # A `null` where the file says nothing may take away what a preset brings.
+    after |= {path: _NULL for path, value in after.items() if value is None and path not in before}
+    differing = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    beneath = inherited() if any(path not in before for path in differing) else {}
+    found = (
+        Change(
+            ".".join(map(str, path)),
+            before[path] if path in before else _at(beneath, path),
+            after[path] if path in after else _at(outcome, path),
+        )
+        for path in differing
+    )
+    return tuple(change for change in found if change.before != change.after)
+
+
+def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Paths of all that is no mapping; a name and a mapping with that name as its `base` are the same."""
+    if not isinstance(value, Mapping):
+        yield path, value
+    elif _VALUE in value:
+        yield path, value[_VALUE]
+    else:
+        for key, part in value.items():
+            yield from _values(part, path if key == _ALIAS and path else (*path, key))
+
+
+def _at(data: Any, path: KeyPath) -> Any:
+    """The value at a path: the name of a whole file, the number of a sourced number."""
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    if isinstance(data, Mapping):
+        return data.get(_VALUE, data.get("name"))
+    return data

@@ -12,10 +12,9 @@ from podsim.scenario.docstrings import field_docs
 from podsim.scenario.families.registry import forms
 from podsim.scenario.load import KINDS
 from podsim.scenario.pins import PARALLELISM
-from podsim.scenario.resolve import REFERENCES
+from podsim.scenario.resolve import KIND as SCENARIO
+from podsim.scenario.resolve import REFERENCES, VARIANTS
 from podsim.scenario.wording import kind_name, known_here
-from podsim.scenario.written import KIND as SCENARIO
-from podsim.scenario.written import VARIANTS
 
 _BASE = {"type": "string", "description": "A file to start from: a name, or a path."}
 _VARIANTS = {

@@ -1,14 +1,37 @@
-"""Software stacks: the few things that change with framework and SDK."""
+"""Software stacks: the few things that change with framework and SDK, and how much they differ from call to call."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from podsim.errors import BadValueError
 from podsim.scenario.base import HardwareSpec
-from podsim.scenario.noise import Noise
-from podsim.scenario.quantity import Flag, Info, Quantity, Real, Whole
+from podsim.scenario.quantity import APART, Flag, Info, Quantity, Real, Whole
+
+_Spread = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 s")), APART]
+_SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "5 %")), APART]
+
+
+class Noise(HardwareSpec):
+    """Noise of session calls that train. What IPUs compute and exchange is planned to the cycle, and has none."""
+
+    call_spread_s: _Spread
+    """Standard deviation of a call, common to all IPUs: what the process that calls does."""
+    late_call_share: _SmallShare | None = None
+    """Share of calls that one machine is late for, each machine by itself; none if left out."""
+    late_call_time_s: _Spread | None = None
+    """How late it is then, on average, distributed exponentially; all machines of a run wait for the latest."""
+    run_spread_s: _Spread | None = None
+    """Standard deviation, from run to run, of what a call takes on average; none if left out."""
+
+    @model_validator(mode="after")
+    def _late_calls_are_whole(self) -> Noise:
+        if self.late_call_share and self.late_call_time_s is None:
+            raise BadValueError("late_call_share is given, but not how late", "add `late_call_time: 100 ms`")
+        return self
+
 
 _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 MB"))]
 _Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]

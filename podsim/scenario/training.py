@@ -6,19 +6,47 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from podsim.errors import BadValueError
 from podsim.models.layers import Formats
+from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
-from podsim.scenario.checks import replica_findings
 from podsim.scenario.families.base import BuiltModelSpec
 from podsim.scenario.faults import FaultSpec, fault_findings
-from podsim.scenario.precision import PrecisionSpec
 from podsim.scenario.quantity import Count, Flag, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve
+from podsim.scenario.sections import AvailableMemory, Reserve, replica_findings
+
+
+class PrecisionSpec(Spec):
+    """Number formats."""
+
+    weights: NumberFormat = "fp16"
+    """Weights."""
+    activations: NumberFormat = "fp16"
+    """Activations and their gradients."""
+    gradient_accumulation: NumberFormat = "fp16"
+    """Accumulated gradients."""
+    matmul_partials: NumberFormat = "fp16"
+    """Partial results of matrix products."""
+    stash: Literal["fp8", "fp16", "fp32"] | None = None
+    """Activations kept from the forward to the backward pass; as `activations` if left out."""
+
+    @model_validator(mode="after")
+    def _formats_go_together(self) -> PrecisionSpec:
+        if self.stash is not None and DTYPE_BYTES[self.stash] > DTYPE_BYTES[self.activations]:
+            what = f"a stash in {self.stash} for activations in {self.activations}"
+            raise BadValueError(what, "use a format that is no wider, or leave `stash` out")
+        if self.weights != self.activations:
+            raise BadValueError(
+                f"weights in {self.weights} with activations in {self.activations} are not modelled",
+                "give both the same format; optimizer.master_weights keeps a single-precision copy of half weights",
+            )
+        return self
+
 
 SessionCall = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 _REFERENCE_OPTIMIZERS: Final = {"bert": ("lamb",), "resnet": ("sgd", "lars")}

@@ -44,6 +44,9 @@ class PoolVertex(Spec):
 class TransformVertex(Spec):
     """Copies that fold or regroup an operand."""
 
+    combines_groups: Annotated[bool, Info("it says what the library can do")] = True
+    """Whether several groups of a convolution can become one."""
+
     cycles: CountOrZero
     """Cycles per step."""
     elements: Count
@@ -80,6 +83,10 @@ class SliceVertex(Spec):
     """Worker cycles of a call."""
     elements_per_cycle: Count
     """Elements copied per cycle and tile."""
+    inner: bool = True
+    """Whether the contracted axis can be sliced, whose partial results are then added."""
+    rearranged: bool = False
+    """Whether the result of a slice takes another layout when it is joined to the others."""
 
 
 class GatherVertex(Spec):
@@ -174,10 +181,10 @@ class Vertices(Spec):
     """The matrix vertex."""
     nx1: Nx1Vertex
     """The matrix vertex for spatial kernels."""
-    slic: SlicVertex
-    """Short kernels of grouped convolutions."""
-    vmac: VmacVertex
-    """Vector multiply-adds over groups."""
+    slic: SlicVertex | None = None
+    """Short kernels of grouped convolutions; left out of libraries that do not have it."""
+    vmac: VmacVertex | None = None
+    """Vector multiply-adds over groups; likewise."""
     hmac: HmacVertex
     """Dot products."""
     outer_product: OuterProductVertex

@@ -1,36 +1,43 @@
-"""A division that was chosen: the table of what was weighed."""
+"""A division that was chosen: the table of what was weighed, and the keys to keep it."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rich.console import Group
-from rich.text import Text
-
 from podsim.format import format_count, format_duration_s, format_percent
 from podsim.placement.search.choice import Candidate, Choice
-from podsim.show.choice_text import choice_yaml, division_words, ipus_of
-from podsim.show.tables import plain_table, titled
+from podsim.scenario.wording import counted, flow
+from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, columns
 
 _DIGITS: Final = 4
 _NEARLY_FULL: Final = 0.97
 _PLACES: Final = {"in_processor_memory": "chip", "streaming_memory": "stream"}
+_WIDTH: Final = 78
 
 
-def choice_table(choice: Choice) -> Group:
+def choice_tables(choice: Choice) -> tuple[Block, ...]:
     """The chosen division, the runners-up, and those that do not fit; then YAML to paste."""
     counts = f"{format_count(choice.considered_count)} considered, {choice.simulated_count} simulated"
     chosen = choice.chosen
-    make = _training_rows if "replication_factor" in chosen.parallelism else _decoder_rows
-    table, rows = make(choice)
-    for candidate, cells in zip(choice.candidates, rows, strict=True):
-        cells = (*cells, _fullness(candidate), _verdict(candidate, chosen))
-        table.add_row(*(Text(cell) for cell in cells), style="bold" if candidate is chosen else "")
-    misfits = [f"{division_words(each)}: {each.verdict}" for each in choice.candidates if not each.fits]
-    notes = [*_slower_note(choice), *_margin_note(chosen), *misfits]
-    keep = Text("To keep this division, write in the scenario:", style="dim")
-    return Group(titled(f"Division chosen automatically: {counts}", table, *notes), keep, Text(choice_yaml(chosen)))
+    heads, made = _training_rows(choice) if "replication_factor" in chosen.parallelism else _decoder_rows(choice)
+    rows = [
+        (*row, Cell(_fullness(each), each.used_bytes / each.capacity_bytes), _verdict(each, chosen))
+        for each, row in zip(choice.candidates, made, strict=True)
+    ]
+    notes = [f"{division_words(each)}: {each.verdict}" for each in choice.candidates if not each.fits]
+    if chosen.used_bytes > _NEARLY_FULL * chosen.capacity_bytes:
+        keys = "parallelism.micro_batch_size, or a smaller memory.available_memory_proportion,"
+        if "replication_factor" not in chosen.parallelism:
+            keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
+        full = f"The fullest IPU is {_fullness(chosen)} full."
+        notes.insert(0, f"{full} A larger memory.reserve, a pinned {keys} leaves room.")
+    if any(each.verdict.endswith(" slower") for each in choice.candidates):
+        notes.insert(0, "last column: time beyond that of the chosen division")
+    place = next(place for place, each in enumerate(choice.candidates) if each is chosen)
+    table = Table(heads, rows, f"Division chosen automatically: {counts}", notes, place)
+    return table, Passage(choice_yaml(chosen), "To keep this division, write in the scenario:")
 
 
 def _verdict(candidate: Candidate, chosen: Candidate) -> str:
@@ -46,60 +53,75 @@ def _fullness(candidate: Candidate) -> str:
     return format_percent(candidate.used_bytes / candidate.capacity_bytes)
 
 
-def _slower_note(choice: Choice) -> Iterator[str]:
-    if any(each.verdict.endswith(" slower") for each in choice.candidates):
-        yield "last column: time beyond that of the chosen division"
+def _training_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
+    heads = (">IPUs", ">repli-\ncas", ">micro-\nbatch", ">accumu-\nlation", ">redo", "state", ">samples\nper s")
+    rows: list[Cells] = []
+    for each in choice.candidates:
+        keys, state, rate = each.parallelism, each.memory.get("optimizer_state"), each.throughput_samples_per_s
+        where = _PLACES["in_processor_memory" if state is None else state["storage"]]
+        sharded = ", shards" if state is not None and state["replicated_tensor_sharding"] else ""
+        counts = (str(keys[f"{name}"]) for name in ("replication_factor", "micro_batch_size", "accumulation_factor"))
+        redo = "no" if keys["recomputation"] == "none" else "yes"
+        done = "" if rate is None else Cell(format_count(rate), rate)
+        rows.append((str(ipus_of(keys)), *counts, redo, where + sharded, done))
+    return columns(*heads, ">mem-\nory", ">"), rows
 
 
-def _margin_note(chosen: Candidate) -> Iterator[str]:
-    """A note if memory is nearly full: what leaves room."""
-    if chosen.used_bytes > _NEARLY_FULL * chosen.capacity_bytes:
-        keys = "parallelism.micro_batch_size, or a smaller memory.available_memory_proportion,"
-        if "replication_factor" not in chosen.parallelism:
-            keys = "parallelism.tensor_parallel, or memory.weights: streamed,"
-        yield f"The fullest IPU is {_fullness(chosen)} full. A larger memory.reserve, a pinned {keys} leaves room."
+def _decoder_rows(choice: Choice) -> tuple[tuple[Column, ...], list[Cells]]:
+    rows: list[Cells] = []
+    for each in choice.candidates:
+        keys, step_s = each.parallelism, each.decode_step_s
+        done = "" if step_s is None else Cell(format_duration_s(step_s, _DIGITS), step_s)
+        rows.append((str(keys["tensor_parallel"]), str(keys["pipeline_stages"]), str(each.memory["weights"]), done))
+    return columns(">tensor", ">stages", "weights", ">per token", ">memory", ">"), rows
 
 
-def _training_rows(choice: Choice) -> tuple[Any, list[tuple[str, ...]]]:
-    table = plain_table(
-        ">IPUs",
-        ">repli-\ncas",
-        ">micro-\nbatch",
-        ">accumu-\nlation",
-        ">redo",
-        "state",
-        ">samples\nper s",
-        ">mem-\nory",
-        ">",
-    )
-    return table, [
-        (
-            str(ipus_of(each.parallelism)),
-            *(str(each.parallelism[f"{name}"]) for name in ("replication_factor", "micro_batch_size")),
-            str(each.parallelism["accumulation_factor"]),
-            "no" if each.parallelism["recomputation"] == "none" else "yes",
-            _state(each.memory.get("optimizer_state")),
-            "" if each.throughput_samples_per_s is None else format_count(each.throughput_samples_per_s),
-        )
-        for each in choice.candidates
-    ]
+def choice_yaml(candidate: Candidate) -> str:
+    """The keys of a division as they are written in a scenario.
+
+    >>> keys = dict(used_bytes=0, streaming_bytes=0, capacity_bytes=1, fits=True, verdict="")
+    >>> print(choice_yaml(Candidate(parallelism={"tensor_parallel": 4}, memory={"weights": "resident"}, **keys)))
+    parallelism:
+      tensor_parallel: 4
+    memory:
+      weights: resident
+    """
+    return "\n".join((*section_lines("parallelism", candidate.parallelism), *section_lines("memory", candidate.memory)))
 
 
-def _state(state: Mapping[str, Any] | None) -> str:
-    """Where optimizer state is, in words."""
-    if state is None:
-        return _PLACES["in_processor_memory"]
-    return _PLACES[state["storage"]] + (", shards" if state["replicated_tensor_sharding"] else "")
+def section_lines(title: str, keys: Mapping[str, Any]) -> Iterator[str]:
+    """A section of a scenario as it is written.
+
+    Args:
+        title: Its name.
+        keys: What it holds.
+    """
+    yield f"{title}:"
+    for key, value in keys.items():
+        if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+            yield f"  {key}:"
+            yield from (_folded(f"    - {flow(each)}") for each in value)
+        else:
+            yield _folded(f"  {key}: {flow(value)}")
 
 
-def _decoder_rows(choice: Choice) -> tuple[Any, list[tuple[str, ...]]]:
-    table = plain_table(">tensor", ">stages", "weights", ">per token", ">memory", ">")
-    return table, [
-        (
-            str(each.parallelism["tensor_parallel"]),
-            str(each.parallelism["pipeline_stages"]),
-            str(each.memory["weights"]),
-            "" if each.decode_step_s is None else format_duration_s(each.decode_step_s, _DIGITS),
-        )
-        for each in choice.candidates
-    ]
+def _folded(line: str) -> str:
+    """No wider than a page; a list goes on in a line that is further in."""
+    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
+
+
+def division_words(candidate: Candidate) -> str:
+    """A division in a few words."""
+    keys = candidate.parallelism
+    if "replication_factor" not in keys:
+        return f"{keys['tensor_parallel']} x {keys['pipeline_stages']} IPUs, {candidate.memory['weights']}"
+    recomputation = "with" if keys["recomputation"] != "none" else "without"
+    words = f"{counted(ipus_of(keys), 'IPU')} per replica, micro-batch {keys['micro_batch_size']}"
+    return f"{words}, {recomputation} recomputation"
+
+
+def ipus_of(keys: Mapping[str, Any]) -> int:
+    """IPUs of a replica."""
+    if "stages" in keys:
+        return len({stage["ipu"] for stage in keys["stages"]})
+    return len(keys.get("layers_per_ipu", ())) or len(keys.get("pipeline_splits", ())) + 1

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from podsim.harmless import terminal
+from podsim.harmless import line, terminal
 from podsim.result.base import Result
-from podsim.show.assumption_table import assumption_table
-from podsim.show.tables import Tables, heading
-from podsim.show.uncertainty_table import uncertainty_table
+from podsim.show.table import Passage
+from podsim.show.tables import Tables, assumption_table, uncertainty_table
 
 
 class PlainConsole(Console):
-    """A console that passes on no control characters, and takes no text for markup."""
+    """A console that passes on no control characters, takes no text for markup, and misses a reader that has gone."""
 
     def __init__(self) -> None:
         """Standard output."""
         super().__init__(markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed; no character that is left out has a width, so that columns stay where they are."""
+        """The segments that are printed; no character that is left out has a width, so that columns stay in place."""
         for each in super().render(renderable, options):
             yield each if each.control else Segment(terminal(each.text), each.style)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Pass the error on instead of ending the process."""
+        raise BrokenPipeError
 
 
 def print_result(result: Result, tables: Callable[..., Tables], console: Console | None = None) -> None:
@@ -33,11 +36,22 @@ def print_result(result: Result, tables: Callable[..., Tables], console: Console
 
     Args:
         result: What to show.
-        tables: Makes the tables of such a result; `ascii_only` if its bars have to do without block elements.
+        tables: Makes the tables of such a result.
         console: Where; standard output if left out.
     """
     target = console or PlainConsole()
-    own = tables(result, ascii_only=target.options.ascii_only)
-    sections = (heading(result), *own, assumption_table(result.assumptions), uncertainty_table(result.uncertainty))
-    shown = [section for section in sections if section is not None]
-    target.print(Group(*(Padding(section, (0, 0, 1, 0)) for section in shown[:-1]), shown[-1]))
+    for passage in _heading(result):
+        target.print(passage)
+    for block in (*tables(result), assumption_table(result.assumptions), uncertainty_table(result.uncertainty)):
+        if block is not None:
+            target.print()
+            target.print(block)
+
+
+def _heading(result: Result) -> Iterator[Passage]:
+    """The title of a report, what it is about, what a reader must know first, its warnings and notes."""
+    yield Passage("\n".join(map(line, result.about)), line(result.title), "dim")
+    yield from (Passage(line(f"verdict: {sentence}"), style="bold") for sentence in result.verdict)
+    yield from (Passage(line(f"warning: {warning}"), style="yellow") for warning in result.warnings)
+    for each in result.without_effect:
+        yield Passage(line(f"note: {each.key} changes nothing: {each.reason}"), style="dim")

@@ -1,220 +1,333 @@
-"""Tables of a training run, and those that other results share with it."""
+"""A table is data; a terminal, Markdown, HTML and CSV are written from it.
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Final
+A topic makes its tables once, next to what they show. Cells are text, or a `Cell` with the number behind the text and
+its colour. Nothing here knows what a table is about.
+"""
 
-from rich.console import Group
-from rich.text import Text
+from __future__ import annotations
 
-from podsim.format import (
-    format_bytes,
-    format_count,
-    format_duration_s,
-    format_percent,
-)
-from podsim.metrics import THROUGHPUT
-from podsim.result.base import Result
-from podsim.result.kinds import COMPUTE, WAITING, kind_of
-from podsim.result.phases import merged, part_of
-from podsim.result.result import RunResult
-from podsim.result.rows import IN_PROCESSOR, STREAMING, IpuAccount, MemoryReport, OperationRow, PhaseTime
-from podsim.result.sources import Sources
-from podsim.show.choice_table import choice_table
-from podsim.show.fault_table import fault_tables
-from podsim.show.noise_table import noise_table
-from podsim.show.power_table import spent_rows
-from podsim.show.tables import Tables, headline, plain_table, titled
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from operator import gt
+from typing import TYPE_CHECKING, Final
 
-_HEADLINE_DIGITS: Final = 4
-_BAR_WIDTH: Final = 8
-_MOST_IPUS: Final = 16
-_MOST_OPERATIONS: Final = 8
-_MS_FROM_S: Final = 0.02
-_MEMORY_NAMES: Final = {IN_PROCESSOR: "In-Processor-Memory", STREAMING: "Streaming Memory"}
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+from rich.cells import cell_len, chop_cells
 
+from podsim import harmless
 
-def training_tables(result: RunResult, *, ascii_only: bool) -> Tables:
-    """The headline, the division that was chosen, where time goes, faults, IPUs, operations and memory."""
-    return (
-        headline(result, training_headline(result)),
-        noise_table(result.noise),
-        choice_table(result.choice) if result.choice else None,
-        _breakdown(result, ascii_only=ascii_only),
-        None if result.faults is None else fault_tables(result.faults, result.simulated.ipus_used),
-        _phases(result.phases),
-        _ipus(result),
-        operation_table(result.operations),
-        memory_lines(result.memory),
-    )
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+WIDTH: Final = 100
+"""Columns of a text that no terminal limits."""
+_GAP: Final = "  "
+_LEAST: Final = 8
+"""Columns of text are made as narrow as this before those of numbers are broken."""
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
+_BAR: Final = 8
+_IN_ASCII: Final = str.maketrans("█▉▊▋▌▍▎▏▇▆▅▄▃▂▁─│┤└·×–", "####+...%*+=-:.-||+.x-")
+_NOTHING: Final = ("–", "-")
+_PIECE: Final = re.compile(r"@?[^ @]+ ?| ")
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"';,]+")
 
 
-def training_headline(result: RunResult) -> list[tuple[str, str, str]]:
-    """Label, name of the quantity and value of the numbers that matter most."""
-    return [
-        ("Throughput", THROUGHPUT, f"{format_count(result.throughput_samples_per_s)} samples/s"),
-        ("Weight update", "weight_update_s", format_duration_s(result.weight_update_s, _HEADLINE_DIGITS)),
-        *_time_to_train(result),
-        ("MFU", "mfu", format_percent(result.mfu)),
-        *share_of_pod(result, result.mfu_of_pod),
-        *spent_rows(result),
-    ]
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
 
-
-def share_of_pod(result: Result, share: float) -> Sequence[tuple[str, str, str]]:
-    """The share of the whole pod's peak that is used, if some of its IPUs are idle."""
-    count = result.simulated.ipu_count
-    return (
-        []
-        if result.simulated.ipus_used == count
-        else [(f"  of all {format_count(count)} IPUs", "", format_percent(share))]
-    )
-
-
-def _time_to_train(result: RunResult) -> list[tuple[str, str, str]]:
-    """Rows of the headline: the time, or the median and spread of drawn times."""
-    label, quantity = "Time to train", "time_to_train_s"
-    if result.time_to_train_s is not None:
-        return [(label, quantity, format_duration_s(result.time_to_train_s, _HEADLINE_DIGITS))]
-    if result.time_to_train_percentiles is None:
-        return []
-    low, middle, high = (format_duration_s(result.time_to_train_percentiles[name]) for name in ("p10", "p50", "p90"))
-    return [(label, quantity, f"{middle} (median)"), ("  P10 to P90", "", f"{low} to {high}")]
-
-
-def _breakdown(result: RunResult, *, ascii_only: bool) -> Group:
-    count = len(result.ipus) if result.faults is None else result.simulated.ipus_used
-    over = f", mean over {count} IPUs" if count > 1 else ""
-    title = f"Where one weight update goes{over}"
-    return breakdown_table(title, result.breakdown, result.sources, ascii_only=ascii_only)
-
-
-def breakdown_table(title: str, breakdown: Mapping[str, float], sources: Sources, *, ascii_only: bool) -> Group:
-    """Time by kind, largest first, each with what most of it stands on; below it what all of it stands on."""
-    total_s, largest = sum(breakdown.values()), max(breakdown.values(), default=0.0)
-    unit, scale_s = ("ms", 1e-3) if total_s >= _MS_FROM_S else ("us", 1e-6)
-    table = plain_table("kind", "", ">share", f">{unit}", "source", "what it is")
-    for name, time_s in sorted(breakdown.items(), key=lambda item: -item[1]):
-        if time_s:
-            kind = kind_of(name)
-            table.add_row(
-                Text(kind.label),
-                Text(bar(time_s / largest, ascii_only=ascii_only), style=kind.colour),
-                Text(format_percent(time_s / total_s)),
-                Text(f"{time_s / scale_s:,.1f}"),
-                Text(sources.main(name)),
-                Text(kind.meaning, style="dim"),
-            )
-    return titled(title, table, *([f"Sources: {sources.text}"] if sources.text else []))
-
-
-def bar(fraction: float, *, ascii_only: bool) -> str:
-    """A bar of `fraction` of the full width, never empty."""
-    if ascii_only:
-        return "#" * max(1, round(fraction * _BAR_WIDTH))
-    whole, eighths = divmod(max(1, round(fraction * _BAR_WIDTH * 8)), 8)
-    return "█" * whole + (_EIGHTHS[eighths] if eighths else "")
-
-
-def _phases(phases: Sequence[PhaseTime]) -> Text | None:
-    """One line: the parts of the weight update in order."""
-    if not phases:
-        return None
-    parts = []
-    for part, group in groupby(merged(phases), key=lambda phase: part_of(phase.name)):
-        members = list(group)
-        cycles = sum(phase.count for phase in members)
-        count = f" ({format_count(cycles)} cycles)" if len(members) == 1 and cycles > 1 else ""
-        parts.append(f"{part} {format_duration_s(sum(phase.seconds for phase in members))}{count}")
-    return Text.assemble(("Phases: ", "bold"), ", ".join(parts))
-
-
-def _ipus(result: RunResult) -> Group | None:
-    if not result.ipus:
-        return None
-    slowest, lines = result.slowest_ipu, []
-    if slowest is not None and len(result.ipus) > 1:
-        share = format_percent(slowest.busy_s / (result.weight_update_s or 1.0))
-        lines.append(f"IPU {slowest.ipu} sets the pace: at work {share} of the time")
-    rows = [(account, _shares(account), account is slowest) for account in result.ipus]
-    title = "IPUs of one replica: shares of the weight update, In-Processor-Memory"
-    return ipu_table(title, (">compute", ">data", ">waiting"), rows, result.memory, *lines)
-
-
-def ipu_table(
-    title: str,
-    headers: Sequence[str],
-    rows: Sequence[tuple[IpuAccount, Sequence[float], bool]],
-    memory: MemoryReport,
-    *lines: str,
-) -> Group:
-    """The first IPUs of a replica: what they hold, shares of their time, memory.
-
-    Args:
-        title: Of the table.
-        headers: Of the columns with shares.
-        rows: Each IPU with its shares, and whether it stands out.
-        memory: Tenants of its memory.
-        lines: Notes below the table.
+    Attributes:
+        head: What it holds; may have several lines.
+        is_number: Whether it is aligned to the right, and kept on one line as long as there is room.
+        style: How a terminal shows its cells, as Rich names it.
+        whole: Whether its cells stay on one line as long as there is room, as numbers do.
+        unit: Of the numbers behind its cells, where they are not written in that of the head.
     """
-    table = plain_table(">IPU", "holds", *headers, ">used", ">free")
-    for account, shares, stands_out in rows[:_MOST_IPUS]:
-        used = memory.used_bytes(account.ipu)
-        sizes = (format_bytes(used), format_bytes(memory.in_processor_memory_bytes - used))
-        cells = (str(account.ipu), account.stages, *map(format_percent, shares), *sizes)
-        table.add_row(*map(Text, cells), style="bold" if stands_out else "")
-    more = (f"and {len(rows) - _MOST_IPUS} more IPUs",) if len(rows) > _MOST_IPUS else ()
-    return titled(title, table, *more, *lines)
+
+    head: str
+    is_number: bool = False
+    style: str = ""
+    unit: str = ""
+    whole: bool = False
 
 
-def _shares(account: IpuAccount) -> tuple[float, float, float]:
-    """Shares of computing, moving data and waiting."""
-    total_ps = sum(account.time_ps.values()) or 1
-    compute_ps, waiting_ps = (
-        sum(time_ps for kind, time_ps in account.time_ps.items() if kind_of(kind).family == family)
-        for family in (COMPUTE, WAITING)
-    )
-    return compute_ps / total_ps, 1 - (compute_ps + waiting_ps) / total_ps, waiting_ps / total_ps
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell that is more than text.
+
+    Attributes:
+        text: What a reader sees.
+        value: The number behind it, in SI units, for programs; the text if left out.
+        style: How a terminal shows it, as Rich names it.
+    """
+
+    text: str
+    value: float | None = None
+    style: str = ""
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
 
 
-def operation_table(operations: Sequence[OperationRow]) -> Group | None:
-    """The longest operations of the stage that takes longest."""
-    stages: dict[str, float] = {}
-    for row in operations:
-        stages[row.stage] = stages.get(row.stage, 0.0) + row.total_s
-    if not stages:
-        return None
-    slowest = max(stages, key=lambda stage: stages[stage])
-    total_s = stages[slowest] or 1.0
-    title = f"Slowest: {slowest}, {format_duration_s(stages[slowest])} of operations; the longest are"
-    table = plain_table("block", "operation", ">runs", ">each", ">time", ">share")
-    rows = [row for row in operations if row.stage == slowest]
-    for row in sorted(rows, key=lambda row: -row.total_s)[:_MOST_OPERATIONS]:
-        cells = (row.block, f"{_within_block(row)} ({row.kind})", format_count(row.count))
-        times = (format_duration_s(row.total_s / max(1, row.count)), format_duration_s(row.total_s))
-        table.add_row(*(Text(cell) for cell in (*cells, *times, format_percent(row.total_s / total_s))))
-    return titled(title, table)
+Cells = Sequence[str | Cell]
+"""A row: a cell for each column; or a single one, which is a heading over those that follow."""
 
 
-def _within_block(row: OperationRow) -> str:
-    """The name without the words that stand beside it."""
-    return row.name.removeprefix(f"{row.block}_backward/").removeprefix(f"{row.block}/")
+class _Printed:
+    """A block that a console of Rich prints: as wide as it is, in colours, in ASCII where it knows no more."""
+
+    __slots__ = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        assert isinstance(self, Table | Passage)
+        for pieces in _lines(self, options.max_width):
+            shown = [(text.translate(_IN_ASCII) if options.ascii_only else text, style) for text, style in pieces]
+            yield Text.assemble(*shown, no_wrap=True, overflow="ignore")
 
 
-def memory_lines(memory: MemoryReport) -> Text | None:
-    """One line per memory: its fullest IPU, what is left there and the largest tenants."""
-    lines = [line for where in _MEMORY_NAMES if (line := _fullest(memory, where))]
-    return Text.assemble(("Memory, fullest IPU", "bold"), "\n", "\n".join(lines)) if lines else None
+@dataclass(frozen=True, slots=True)
+class Table(_Printed):
+    """A table.
+
+    Attributes:
+        columns: Its columns; heads are left out if all are empty.
+        rows: Cells, or headings over rows.
+        title: What it shows.
+        notes: Lines below it.
+        chosen: Number of the row that stands out.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Cells]
+    title: str = ""
+    notes: Sequence[str] = ()
+    chosen: int | None = None
+
+    @property
+    def has_heads(self) -> bool:
+        """True if any column has a head."""
+        return any(column.head for column in self.columns)
 
 
-def _fullest(memory: MemoryReport, where: str) -> str:
-    ipu = memory.fullest_ipu(where)
-    if ipu is None:
-        return ""
-    used, capacity = memory.used_bytes(ipu, where), memory.capacity_bytes(where)
-    largest = list(memory.tenants(ipu, where).items())[:3]
-    tenants = ", ".join(f"{tenant.replace('_', ' ')} {format_bytes(size)}" for tenant, size in largest)
-    share = f" ({format_percent(used / capacity)})" if capacity else ""
-    sizes = f"{format_bytes(used)} of {format_bytes(capacity)}{share}"
-    return f"{_MEMORY_NAMES[where]}: IPU {ipu} uses {sizes}; {tenants}"
+@dataclass(frozen=True, slots=True)
+class Passage(_Printed):
+    """Lines of text below a title, which are shown as they are.
+
+    Attributes:
+        text: The lines.
+        title: What they are about.
+        style: How a terminal shows them, as Rich names it.
+    """
+
+    text: str
+    title: str = ""
+    style: str = ""
+
+
+Block = Table | Passage
+
+
+def columns(*heads: str) -> tuple[Column, ...]:
+    """Columns by their heads; one that begins with `>` holds numbers.
+
+    >>> [(each.head, each.is_number) for each in columns("kind", ">share")]
+    [('kind', False), ('share', True)]
+    """
+    return tuple(Column(head.removeprefix(">"), head.startswith(">")) for head in heads)
+
+
+def bar(fraction: float, style: str = "") -> Cell:
+    """A bar of a fraction of the full width, never empty.
+
+    >>> str(bar(0.5)), str(bar(0.0))
+    ('████', '▏')
+    """
+    whole, eighths = divmod(max(1, round(fraction * _BAR * 8)), 8)
+    return Cell("█" * whole + _EIGHTHS[eighths].strip(), fraction, style)
+
+
+def sparkline(counts: Sequence[int], width: int) -> str:
+    """The largest count of each of a number of equal stretches, as bars; blank only where all are 0.
+
+    >>> sparkline([0, 0, 1, 8, 4, 0], width=3)
+    ' █▄'
+    """
+    stretches = min(width, len(counts))
+    edges = [len(counts) * number // stretches for number in range(stretches + 1)]
+    peaks = [max(counts[start:end]) for start, end in pairwise(edges)]
+    return "".join(_HEIGHTS[-(-(len(_HEIGHTS) - 1) * peak // max(1, *peaks))] for peak in peaks)
+
+
+# Text
+
+
+def to_text(block: Block, width: int = WIDTH) -> str:
+    """A table as plain text, at most so wide."""
+    lines = [line.rstrip() for line in ("".join(text for text, _ in pieces) for pieces in _lines(block, width))]
+    return "\n".join(lines) + "\n"
+
+
+_Pieces = list[tuple[str, str]]
+"""A line, as texts with their styles."""
+
+
+def _lines(block: Block, width: int) -> Iterator[_Pieces]:
+    if block.title:
+        yield from ([(line, "bold")] for line in _folded(block.title, width))
+    if isinstance(block, Passage):
+        yield from ([(line, block.style)] for text in block.text.split("\n") for line in _folded(text, width))
+        return
+    widths = _widths(block, width)
+    if block.has_heads:
+        heads = [_folded(column.head, width) for column, width in zip(block.columns, widths, strict=True)]
+        tallest = max(map(len, heads))
+        low = ["\n" * (tallest - len(each)) + "\n".join(each) for each in heads]
+        yield from _beside(low, block, widths, [""] * len(low))
+        yield [("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), "")]
+    for number, row in enumerate(block.rows):
+        if len(row) < len(widths):
+            yield [(f"{row[0]}:", "bold")]
+            continue
+        chosen = "bold " * (number == block.chosen)
+        own = (each.style if isinstance(each, Cell) else "" for each in row)
+        styles = [f"{chosen}{style or column.style}" for style, column in zip(own, block.columns, strict=True)]
+        yield from _beside(row, block, widths, [each.strip() for each in styles])
+    for note in block.notes:
+        yield from ([(line, "dim")] for line in _folded(note, width))
+
+
+def _beside(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[str]) -> Iterator[_Pieces]:
+    """The lines of a row, its cells beside one another."""
+    folded = [_folded(str(cell), width) for cell, width in zip(row, widths, strict=True)]
+    for parts in zip_longest(*folded, fillvalue=""):
+        pieces: _Pieces = []
+        for text, column, width, style in zip(parts, table.columns, widths, styles, strict=True):
+            room = " " * (width - cell_len(text))
+            pieces += [(room + text if column.is_number else text + room, style), (_GAP, "")]
+        while pieces and not pieces[-1][0].strip():
+            pieces.pop()
+        yield [*pieces[:-1], *((text.rstrip(), style) for text, style in pieces[-1:])]
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """The width of each column. Where there is too little room columns of text give way, then heads, then numbers."""
+    rows = [row for row in table.rows if len(row) == len(table.columns)]
+    body = [max((_wide(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
+    head = [_wide(column.head) for column in table.columns]
+    word = [max(map(cell_len, column.head.split()), default=0) for column in table.columns]
+    widths = list(map(max, body, head))
+    room = width - len(_GAP) * (len(widths) - 1)
+    text = [
+        least if column.is_number or column.whole else _LEAST
+        for column, least in zip(table.columns, widths, strict=True)
+    ]
+    for least in (text, list(map(max, body, word)), body, [1] * len(widths)):
+        while sum(widths) > room and any(map(gt, widths, least)):
+            wide = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
+            widths[wide] -= 1
+    return widths
+
+
+def _wide(text: str) -> int:
+    return max(map(cell_len, harmless.terminal(text).split("\n")))
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Text in lines that fit, broken behind spaces and in front of `@`.
+
+    >>> _folded("GCP-028: vit_base_pod16@bow", 24)
+    ['GCP-028: vit_base_pod16', '@bow']
+    """
+    lines = []
+    for given in harmless.terminal(text).split("\n"):
+        if cell_len(given) <= width:
+            lines.append(given)
+            continue
+        line = ""
+        for piece in _PIECE.findall(given):
+            if line and cell_len(line + piece.rstrip()) > width:
+                lines.append(line.rstrip())
+                line = ""
+            line += piece
+            if cell_len(line.rstrip()) > width:
+                *whole, line = chop_cells(line.rstrip(), width)
+                lines += whole
+        lines.append(line.rstrip())
+    return lines
+
+
+# Markdown, HTML, CSV
+
+
+def to_markdown(block: Block, level: int = 2) -> str:
+    """A table in Markdown, below a heading of a level; headings over rows are cells in bold."""
+    head = f"{'#' * level} {harmless.markdown(block.title)}\n\n" if block.title else ""
+    if isinstance(block, Passage):
+        return head + "".join(f"{harmless.markdown(line)}\n" for line in block.text.split("\n"))
+    count = len(block.columns)
+    lines = [[harmless.markdown(column.head) for column in block.columns]]
+    lines.append(["--:" if column.is_number else "---" for column in block.columns])
+    for row in block.rows:
+        cells = [harmless.markdown(str(cell)) for cell in row]
+        lines.append(cells if len(cells) == count else [f"**{cells[0]}**", *[""] * (count - 1)])
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return head + text + "".join(f"\n{harmless.markdown(note)}\n" for note in block.notes)
+
+
+def to_html(table: Block) -> str:
+    """A table as HTML, with its notes below it; addresses are links."""
+    if isinstance(table, Passage):
+        title = f"<p>{linked(table.title)}</p>\n" if table.title else ""
+        return f'{title}<pre tabindex="0">{harmless.html(table.text)}</pre>'
+    name = harmless.html(table.title or "Table")
+    caption = f"<caption>{harmless.html(table.title)}</caption>" if table.title else ""
+    kinds = [' class="number"' if column.is_number else "" for column in table.columns]
+    heads = (f'<th scope="col"{kind}>{linked(each.head)}</th>' for each, kind in zip(table.columns, kinds, strict=True))
+    rows = []
+    for number, row in enumerate(table.rows):
+        chosen = ' class="chosen"' if number == table.chosen else ""
+        cells = [f"<td{kind}>{linked(str(cell))}</td>" for cell, kind in zip(row, kinds, strict=False)]
+        if len(row) < len(kinds):
+            cells = [f'<th scope="rowgroup" colspan="{len(kinds)}">{linked(str(row[0]))}</th>']
+        rows.append(f"<tr{chosen}>{''.join(cells)}</tr>")
+    head = f"<thead><tr>{''.join(heads)}</tr></thead>" if table.has_heads else ""
+    rows_text = "\n".join(rows)
+    body = f"<table>{caption}{head}<tbody>{rows_text}</tbody></table>"
+    notes = "".join(f'\n<p class="small">{linked(note)}</p>' for note in table.notes)
+    return f'<div class="scroll" role="region" aria-label="{name}" tabindex="0">{body}</div>{notes}'
+
+
+def linked(text: str) -> str:
+    """Text of HTML, escaped, in which addresses are links and lines are kept."""
+    parts, end = [], 0
+    for found in _ADDRESS.finditer(text):
+        address = harmless.html(found[0])
+        parts += [harmless.html(text[end : found.start()]), f'<a href="{address}" rel="noreferrer">{address}</a>']
+        end = found.end()
+    return "".join([*parts, harmless.html(text[end:])]).replace("\n", "<br>")
+
+
+def to_csv(table: Table) -> str:
+    """A table as CSV: numbers as programs read them, nothing for a dash, headings over rows as a first column."""
+    width = len(table.columns)
+    is_grouped, group = any(len(row) < width for row in table.rows), ""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    heads = [" ".join(each.head.split()) + (f" [{each.unit}]" if each.unit else "") for each in table.columns]
+    writer.writerow(map(harmless.csv, [*["group"] * is_grouped, *heads]))
+    for row in table.rows:
+        if len(row) < width:
+            group = str(row[0])
+            continue
+        known = (each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row)
+        cells = ["" if each in _NOTHING else each for each in known]
+        line = [*[group] * is_grouped, *cells]
+        writer.writerow([harmless.csv(each) if isinstance(each, str) else each for each in line])
+    return file.getvalue()

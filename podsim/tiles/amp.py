@@ -39,7 +39,7 @@ def amp_vertex_cycles(
     """
     vertex, workers = ipu.vertices.amp, ipu.tile.worker_count
     pass_count, load = weight_load_cycles(ipu, dtype, partials)
-    later, first = (_inner_cycles(ipu, rows, dtype, first_pass) for first_pass in (False, True))
+    later, first = (_inner_cycles(ipu, rows, dtype, partials, first_pass) for first_pass in (False, True))
     block_later = out_groups * (vertex.out_group.later + pass_count * (vertex.pass_.later + load + later))
     block_first = out_groups * (vertex.out_group.first + pass_count * (vertex.pass_.first + load + first))
     per_group = vertex.conv_group + (in_groups - 1) * (vertex.in_group + block_later)
@@ -58,22 +58,22 @@ def weight_load_cycles(ipu: Ipu, dtype: str, partials: str) -> tuple[int, int]:
     return int(ceil_div(amp.half_conv_units, units)), load
 
 
-def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, first_pass: bool) -> Any:
+def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bool) -> Any:
     """Cycles of the worker loop over the positions of one block."""
     workers = ipu.tile.worker_count
     fullest = ceil_div(rows, workers)
     # Workers take equal shares in turn; the last one gets what is left, possibly nothing.
     last = np.maximum(rows - (workers - 1) * fullest, 0)
-    full, rest = (_worker_cycles(ipu, positions, dtype, first_pass) for positions in (fullest, last))
+    full, rest = (_worker_cycles(ipu, positions, dtype, partials, first_pass) for positions in (fullest, last))
     return np.maximum(workers * np.maximum(full, rest), workers * np.minimum(full, rest) + ipu.vertices.amp.tail)
 
 
-def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, first_pass: bool) -> Any:
+def _worker_cycles(ipu: Ipu, positions: Any, dtype: str, partials: str, first_pass: bool) -> Any:
     """Worker cycles for a number of positions; those of FP8 and of half differ in nothing but the unit's rate."""
     vertex, half = ipu.vertices.amp, dtype != "fp32"
     passes = vertex.half_worker if half else vertex.single_worker
     table = np.asarray(passes.first if first_pass else passes.later)
-    unit = ipu.amp.cycles_per_position(dtype)
+    unit = ipu.amp.cycles_per_position(dtype, partials)
     slope = unit + (vertex.single_first_cycles_per_position if first_pass and not half else 0)
     saving = vertex.retention_saving if half else 0
     estimate = table[np.minimum(positions, 3)] + slope * np.maximum(positions - 3, 0) - saving

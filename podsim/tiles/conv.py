@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.errors import NoPlanError
+from podsim.scenario.hardware import given
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
 from podsim.tiles.conv_cost import KINDS, Candidates, cost_of, splits_of
@@ -27,8 +28,8 @@ from podsim.tiles.conv_method import Method, copy_cycles, methods
 from podsim.tiles.conv_shape import ConvShape
 from podsim.tiles.plans import ConvPlan
 from podsim.tiles.split import (
-    SERIAL_SLICES,
     choose,
+    serial_slices,
 )
 from podsim.tiles.vector import ceil_div
 
@@ -139,13 +140,13 @@ class _Planner:
         for method in every:
             copies = copy_cycles(self.ipu, method.moved_count, self.dtype, self.copy_cycles_per_byte)
             if _least_cycles(self.ipu, method, self.dtype) + copies < self.cheapest:
-                costed.append(self._cost(method, SERIAL_SLICES[:1]))
+                costed.append(self._cost(method, serial_slices(self.ipu)[:1]))
         return costed
 
     def sliced(self, whole: Iterable[_Costed]) -> list[_Costed]:
         """Serial slices, which save memory but never cycles, of methods whose best split does not fit."""
         return [
-            self._cost(one.method, SERIAL_SLICES[1:])
+            self._cost(one.method, serial_slices(self.ipu)[1:])
             for one in sorted(whole, key=lambda one: float(one.cycles.min()))
             if one.cycles.min() < self.cheapest
         ]
@@ -170,7 +171,8 @@ def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
         case "amp":
             per_tap = float(in_grains * ipu.amp.cycles_per_position(dtype))
         case "vmac":
-            per_tap = in_grains * vertices.vmac.tap * method.group_grain / vertices.vmac.half_width
+            vmac = given(vertices.vmac)
+            per_tap = in_grains * vmac.tap * method.group_grain / vmac.half_width
         case "hmac":
             per_tap = float(vertices.hmac.output + in_grains)
         case _:

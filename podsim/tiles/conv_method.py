@@ -97,7 +97,7 @@ def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvSh
             saved = 0 if shape.result_arranged else shape.result_count
             yield f"{words}, swap operands", folded.swapped(), always + input_count - saved
     factor = _combined_groups(ipu, shape, dtype)
-    if factor > 1:
+    if factor > 1 and ipu.vertices.transform.combines_groups:
         combined = direct.combined(factor)
         moved = combined.input_count + combined.weight_count + combined.result_count
         combined = combined.flattened() if combined.is_pointwise else combined
@@ -163,7 +163,7 @@ def _half_only(ipu: Ipu, shape: ConvShape, moved: int) -> Iterator[Method]:
     slic, vmac = ipu.vertices.slic, ipu.vertices.vmac
     widest = max(shape.in_channels, shape.out_channels)
     dense = bool(shape.kernel) and math.prod(shape.kernel_dilation) == 1 and shape.stride[-1] <= 2
-    if shape.groups > 1 and widest <= slic.channels and dense:
+    if slic and shape.groups > 1 and widest <= slic.channels and dense:
         channels = 1 << (widest - 1).bit_length()
         yield Method(
             vertex="slic",
@@ -173,7 +173,7 @@ def _half_only(ipu: Ipu, shape: ConvShape, moved: int) -> Iterator[Method]:
             in_grain=channels,
             out_grain=channels,
         )
-    if shape.groups > 1 and shape.out_channels == 1:
+    if vmac and shape.groups > 1 and shape.out_channels == 1:
         for width in (vmac.half_width, 2 * vmac.half_width):
             yield Method(vertex="vmac", shape=shape, moved_count=moved, group_grain=width)
     if shape.in_channels == 1 and shape.is_pointwise:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.models.op import DTYPE_BYTES
+from podsim.scenario.hardware import given
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.amp import weight_load_cycles
 from podsim.tiles.vector import ceil_div
@@ -66,7 +67,7 @@ def nx1_worker_cycles(ipu: Ipu, segments: RowSegments, dtype: str, partials: str
     table = np.array(vertex.half_segment if half else vertex.single_segment)
     table[2] += more
     table += vertex.segment - vertex.segment_saving
-    slope = ipu.amp.cycles_per_position(dtype)
+    slope = ipu.amp.cycles_per_position(dtype, partials)
     cycles = segments.worker_cycles(
         lambda n: np.maximum(table[np.minimum(n, 3)] + slope * np.maximum(n - 3, 0), slope * n)
     )
@@ -132,7 +133,7 @@ def _zero_cycles(ipu: Ipu, share: TileShare, partials: str) -> Any:
 
 def slic_worker_cycles(ipu: Ipu, segments: RowSegments, stride: int, partials: str) -> Cycles:
     """Slowest worker for one part of a kernel row, output stride 1 or 2. [worker cycles]"""
-    vertex = ipu.vertices.slic
+    vertex = given(ipu.vertices.slic)
     passes = vertex.passes.of(partials)
     short, slope = vertex.row_positions.of(stride), vertex.row_cycles_per_position.of(stride)
     cycles = segments.worker_cycles(
@@ -151,7 +152,7 @@ def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, 
         channels: Channels of a group: 1, 2 or 4.
         phases: Sub-kernels into which zeros between the inputs of a row divide a row of the kernel.
     """
-    vertex = ipu.vertices.slic
+    vertex = given(ipu.vertices.slic)
     sub_kernels = share.kernel_rows * phases * ceil_div(ceil_div(share.kernel_width, phases), vertex.kernel_width)
     load = vertex.weight_load[channels.bit_length() - 1]
     per_part = vertex.sub_kernel + load + ipu.tile.worker_count * slowest_worker
@@ -161,7 +162,7 @@ def slic_cycles(ipu: Ipu, share: TileShare, slowest_worker: Any, channels: int, 
 
 def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
     """Multiply-adds over 8 or 16 groups at once; `conv_groups` counts sets of so many. [cycles]"""
-    vertex, count = ipu.vertices.vmac, ipu.tile.worker_count
+    vertex, count = given(ipu.vertices.vmac), ipu.tile.worker_count
     vectors = group_width // vertex.half_width
     segments = ceil_div(share.positions * share.kernel_rows, count)
     worker = vertex.worker.of(vectors) + segments * (vertex.segment + vertex.tap * vectors * share.kernel_width)

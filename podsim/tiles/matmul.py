@@ -24,10 +24,10 @@ from podsim.tiles.amp import amp_vertex_cycles
 from podsim.tiles.plans import LARGEST_EXTENT, MatMulPlan, MatMulShape
 from podsim.tiles.split import (
     ROW_PART_DIVISORS,
-    SERIAL_SLICES,
     choose,
     distinct_parts,
     final_cast_cycles,
+    serial_slices,
     slice_cycles,
     sum_partials,
 )
@@ -109,7 +109,7 @@ def _refuse_beyond_reason(shape: MatMulShape) -> None:
 
 def _enumerate(ipu: Ipu, shape: MatMulShape, dtype: str) -> _Candidates:
     """All splits worth costing."""
-    rows = [_splits_of_slice(ipu, shape, ipu.amp.in_channels(dtype), *pair) for pair in SERIAL_SLICES]
+    rows = [_splits_of_slice(ipu, shape, ipu.amp.in_channels(dtype), *pair) for pair in serial_slices(ipu)]
     return _Candidates(*np.concatenate(rows, axis=1))
 
 

@@ -17,8 +17,8 @@ from podsim.tiles.vector import ceil_div, elementwise_cycles
 _ROUNDING = 1e-9
 """More than roots of whole numbers are off."""
 
-SERIAL_SLICES = (*((columns, 1) for columns in (1, 2, 4, 8, 16)), *((1, inner) for inner in (2, 4, 8)))
-"""Serial slices of (columns, contracted axis)."""
+_COLUMN_SLICES = tuple((columns, 1) for columns in (1, 2, 4, 8, 16))
+_INNER_SLICES = tuple((1, inner) for inner in (2, 4, 8))
 ROW_PART_DIVISORS = (1, 2, 4)
 """Fewer row parts than tiles allow trade idle tiles for less broadcast of the weights."""
 
@@ -32,6 +32,11 @@ def choose(cycles: NDArray[Any], temporary: NDArray[Any], tile_bytes: int, propo
     best = np.where(allowed, cycles, np.inf)
     cheapest = best == best.min()
     return int(np.argmin(np.where(cheapest, temporary, np.iinfo(np.int64).max)))
+
+
+def serial_slices(ipu: Ipu) -> tuple[tuple[int, int], ...]:
+    """Serial slices of (columns, contracted axis), beginning with none."""
+    return (*_COLUMN_SLICES, *(_INNER_SLICES if ipu.vertices.slice.inner else ()))
 
 
 def distinct_parts(length: int, most: int | None = None) -> NDArray[Any]:
@@ -94,6 +99,10 @@ def slice_cycles(
         elementwise_cycles(ipu, "add", ceil_div(results, ipu.tile.count), dtype),
         fixed + ceil_div(results, rate * serial),
     )
+    if vertex.rearranged:
+        share, copy = ceil_div(results, ipu.tile.count * serial), ipu.vertices.transform
+        sent = ceil_div(share * DTYPE_BYTES[dtype], ipu.exchange.bytes_per_cycle)
+        join = join + ipu.vertices.call.copy_cycles + ceil_div(share * copy.cycles, copy.elements) + sent
     return np.where(serial > 1, fixed + ceil_div(weights, rate * serial) + join, 0)
 
 

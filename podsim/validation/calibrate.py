@@ -23,17 +23,21 @@ from dataclasses import dataclass, replace
 from statistics import mean
 
 from podsim.errors import InfeasibleError, MissingDataError
+from podsim.placement.topology import Routes
 from podsim.result.forward import ForwardResult
+from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows, scenario_name
 from podsim.runs import generate, infer, simulate
 from podsim.scenario import load_ipu, load_scenario
 from podsim.scenario.assumptions import with_value
+from podsim.scenario.hardware import given
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
 from podsim.tiles import MatMulShape
 from podsim.tiles.matmul import plan_matmul
 from podsim.validation.compare import Progress
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
+from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
 from podsim.validation.runs import GRAPHS
 
@@ -87,6 +91,8 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
         *_generation_fits(),
         *forward_fits(),
+        *link_fits(),
+        *convolution_fits(),
     )
 
 
@@ -264,6 +270,81 @@ def _rms(ipu: Ipu) -> float:
             rate = shape.flop * ipu.clock_hz / plan_matmul(ipu, shape, row["dtype"], row["dtype"]).account.cycles
             errors.append(rate / _TERA / float(row["measured_tflops_digitised"]) - 1)
     return math.sqrt(statistics.fmean(error**2 for error in errors))
+
+
+_WORD_BYTES = 4
+_LATENCIES = ("first_hop_latency", "hop_latency", "rung_latency")
+_STARTS = ("message_time", "forwarded_message_time")
+_POSITION = "half_partials_float_cycles_per_position"
+_POSITIONS = (4, 5, 6)
+
+
+def link_fits() -> tuple[Fit, ...]:
+    """Latencies of the IPU-Links of Mk1 from words between two chips, and what many messages at once take."""
+    link = given(mk1().machine.ipu_link)
+    words = [
+        row for row in measured("transfer") if row.role == CALIBRATION and row.arguments["byte_count"] == _WORD_BYTES
+    ]
+    words = [row for row in words if str(row.arguments.get("source", "")).startswith("ipu")]
+    alone, loaded = ([row for row in words if (row.arguments["tiles"] == 1) == one] for one in (True, False))
+    walks = {row.id: _hops(row) for row in words}
+    latencies = least_squares(
+        [[1.0, len(walks[row.id]) - 1.0, float(sum(walks[row.id]))] for row in alone],
+        [row.value_si for row in alone],
+        [1 / row.value_si for row in alone],
+    )
+    first_s, hop_s, rung_s = latencies.values
+    senders = [row.arguments["tiles"] - 1.0 for row in loaded]
+    starts = least_squares(
+        [[count, count * (len(walks[row.id]) > 1)] for row, count in zip(loaded, senders, strict=True)],
+        [row.value_si - first_s - (len(walks[row.id]) - 1) * hop_s - sum(walks[row.id]) * rung_s for row in loaded],
+        [1 / row.value_si for row in loaded],
+    )
+    committed = (link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s or 0.0)
+    of_many = (link.message_time_s or 0.0, link.forwarded_message_time_s or 0.0)
+    return (*_linked(_LATENCIES, committed, latencies, alone), *_linked(_STARTS, of_many, starts, loaded))
+
+
+def _hops(row: Measured) -> list[bool]:
+    """For each hop of a route, whether it crosses a rung."""
+    ends = (int(str(row.arguments[end]).removeprefix("ipu")) for end in ("source", "target"))
+    return ["/rung" in channel.id and "rail" not in channel.id for channel in Routes(mk1()).between(*ends).channels]
+
+
+def _linked(names: Sequence[str], committed: Sequence[float], found: Solution, used: Sequence[Measured]) -> list[Fit]:
+    where = " and ".join(row.id for row in used)
+    fits = [
+        Fit(f"ipu_link.{name} (Mk1)", old, new, "s", where, error)
+        for name, old, new, error in zip(names, committed, found.values, found.standard_errors, strict=True)
+    ]
+    return list(correlated(fits, found))
+
+
+def convolution_fits() -> tuple[Fit, Fit]:
+    """Superstep of Mk1 and cycles of a position with half inputs and single partials, from measured convolutions."""
+    ipu, used = mk1().machine.ipu, [row for row in measured("convolution") if row.role == CALIBRATION]
+    key = f"amp.{_POSITION}"
+    committed = ipu.amp.half_partials_float_cycles_per_position or ipu.amp.half_cycles_per_position
+    by_position = {cycles: _superstep_of(with_value(ipu, key, cycles), used) for cycles in _POSITIONS}
+    position = min(by_position, key=lambda cycles: by_position[cycles][1])
+    overhead, where = by_position[position][0], f"{used[0].id} to {used[-1].id}"
+    old = ipu.superstep.overhead_cycles
+    return (
+        Fit("ipu.superstep.overhead (Mk1)", old, overhead.values[0], "cycles", where, overhead.standard_errors[0]),
+        Fit(f"ipu.{key} (Mk1)", committed, position, "", where),
+    )
+
+
+def _superstep_of(ipu: Ipu, used: Sequence[Measured]) -> tuple[Solution, float]:
+    """The superstep that fits best with the splits as they are, and the squares of relative misses that remain."""
+    costs = [cost_convolution(**row.arguments | {"ipu": ipu}) for row in used]
+    cycles = [cost.op.flop / row.value_si * ipu.clock_hz for cost, row in zip(costs, used, strict=True)]
+    supersteps = [cost.plan.account.superstep / ipu.superstep.overhead_cycles for cost in costs]
+    rest = [cost.cycles - cost.plan.account.superstep for cost in costs]
+    targets = [whole - other for whole, other in zip(cycles, rest, strict=True)]
+    found = least_squares([[count] for count in supersteps], targets, [1 / whole for whole in cycles])
+    made = [other + count * found.values[0] for other, count in zip(rest, supersteps, strict=True)]
+    return found, sum((new / old - 1) ** 2 for new, old in zip(made, cycles, strict=True))
 
 
 _NS_PER_S, _MORE = 1e9, 1.02

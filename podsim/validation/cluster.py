@@ -25,10 +25,8 @@ from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
 from podsim.scenario.assumptions import Assumption, assumptions, numbers, with_number
 from podsim.scenario.library import data_root
-from podsim.scenario.replacing import BASE
-from podsim.scenario.resolve import read_named
+from podsim.scenario.resolve import BASE, VARIANTS, laid_over, read_named
 from podsim.scenario.scenario import Scenario
-from podsim.scenario.written import VARIANTS, laid_over
 from podsim.units import UNITS, parse_quantity
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.measurements import Measurement

@@ -13,6 +13,7 @@ from podsim.scenario.ipu import Ipu
 from podsim.tiles import Chip, MatMulShape, planned_matmul
 from podsim.tiles.amp import amp_vertex_cycles
 from podsim.validation.comparison import Comparison, NotRun, Validation, same_runs
+from podsim.validation.microbenchmarks import compare_microbenchmarks
 from podsim.validation.reference_data import (
     CALIBRATION,
     EVALUATED,
@@ -67,7 +68,8 @@ def validation(progress: Progress = list) -> Validation:
     bow = load_ipu("bow")
     runs = Noted(Runs(titles(), progress))
     of_runs = (replace(row, scenarios=runs.asked()) for row in compared(runs))
-    tried = tuple(map(_named, (*_amp(bow), *compare_gemms(bow), *of_runs)))
+    alone = (*_amp(bow), *compare_gemms(bow), *compare_microbenchmarks())
+    tried = tuple(map(_named, (*alone, *of_runs)))
     return Validation(
         tuple(row for row in tried if isinstance(row, Comparison)),
         tuple(row for row in tried if isinstance(row, NotRun)),

@@ -8,12 +8,11 @@ train take the samples that were logged: their spread from run to run is no doub
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from podsim.draws import Draws, percentiles
 from podsim.errors import InfeasibleError
@@ -26,6 +25,7 @@ from podsim.validation.comparison import Comparison, NotRun
 from podsim.validation.left_out import Held, held_by, shipped
 from podsim.validation.runs import WHOLE_RUNS
 from podsim.watch import Watch
+from podsim.workers import mapped
 
 TARGET = (0.7, 0.9)
 """Share of rows that should lie in their middle 80 %: fewer, and ranges promise too much; more, and they say little."""
@@ -171,8 +171,9 @@ def draw_all(titles: Sequence[str], draws: Draws, watch: Watch) -> dict[str, _Dr
         draws: How often, and the seed.
         watch: Passes on the names of the scenarios.
     """
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, max(1, len(titles)))) as pool:
-        return dict(zip(watch(titles), pool.map(partial(_draws_of, draws=draws), titles), strict=True))
+    drawn = chain.from_iterable(mapped(partial(_draws_of, draws=draws), titles))
+    found = dict(each for _, each in zip(watch(titles), drawn, strict=True))
+    return {title: found[title] for title in titles}
 
 
 def _draws_of(title: str, draws: Draws) -> _Draws:

@@ -30,7 +30,18 @@ from podsim.result.influence import StandsOn
 from podsim.result.ranges import MODEL
 from podsim.result.ranges import NORMAL_P90 as Z
 from podsim.result.reference_data import rows
-from podsim.result.scatter import ALL, FILE, Covered, Scatter, Table, Traits, framework_of, plain_table, traits_of
+from podsim.result.scatter import (
+    ALL,
+    FILE,
+    KERNELS,
+    Covered,
+    Scatter,
+    Table,
+    Traits,
+    framework_of,
+    plain_table,
+    traits_of,
+)
 from podsim.runs import run
 from podsim.scenario import data_file, load_scenario
 from podsim.scenario.assumptions import assumptions, with_number
@@ -601,16 +612,16 @@ def freedom_left(points: LeftOut) -> tuple[FreedomLeft, ...]:
 
 
 def products_of(comparisons: Sequence[Comparison]) -> dict[str, list[float]]:
-    """Errors of measured matrix products, by format.
+    """Errors of measured matrix products, by format, and of convolutions and transfers.
 
     Args:
         comparisons: All rows.
     """
     found: dict[str, list[float]] = {}
     for row in comparisons:
-        what, _, dtype = row.group.partition(" ")
-        if what == "GEMM":
-            found.setdefault(dtype, []).append(math.log(row.published / row.predicted))
+        machine, _, what = row.group.partition(" ")
+        if machine == "GEMM" or (machine == "Mk1" and what in KERNELS):
+            found.setdefault(what, []).append(math.log(row.published / row.predicted))
     return found
 
 

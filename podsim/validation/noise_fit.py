@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.validation.fit import Fit
 from podsim.validation.noise import LATE_S, LoggedRuns, Spread, logged_runs, spread_of
 from podsim.validation.reference_data import CALIBRATION

@@ -1,40 +1,34 @@
-"""Comparisons as text: tables for a terminal, Markdown or JSON."""
+"""Comparisons with published figures, their ranges, and runs with noise, as text, Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from podsim.draws import SHARE
 from podsim.result.reference_data import rows as reference_rows
+from podsim.show.table import Block, Cell, Cells, Passage, Table, columns, to_csv, to_markdown, to_text
 from podsim.validation.comparison import BEYOND, Comparison, LimitVerdict, NotRun, Summary, Validation, summarize
+from podsim.validation.coverage import TARGET, Coverage, GroupShare, PredictedRange, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
-from podsim.validation.left_out import FreedomLeft, freedom_left, shipped
+from podsim.validation.left_out import FreedomLeft, Held, freedom_left, shipped
+from podsim.validation.noise import RUNS, NoisyRow, mean_factor
+from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
-from podsim.validation.tables import Cells, figure, markdown, plain
 
-_MS_PER_S = 1000
+_MS_PER_S: Final = 1000
 _Row = TypeVar("_Row", bound=Comparison | NotRun)
-_HEADER = ("row", "predicted", "published", "unit", "error", "data", "explained")
-_NOT_RUN_HEADER = ("row", "published", "unit", "why nothing is predicted")
-_LATER_HEADER = ("row", "described as", "blind", "published", "unit", "blind error")
-_BLIND_HEADER = ("row", "blind", "now", "published", "unit", "blind error", "error now")
-_SUMMARY_HEADER = ("group", "role", "rows", "configurations", "bias", "mean error", "RMS", "worst", "beyond data")
-_FREEDOM_HEADER = ("what", "count", "which")
-_APART = "of whole runs; those that differ in name alone count once"
-_ROLES = {
+_ROLES: Final = {
     "calibration": "Calibration: rows that a constant is fitted to",
     "hold-out": "Hold-out: rows that nothing is fitted to",
 }
-_BLIND = "Blind: what version 0.1.0 predicted before the figure was known, never computed again"
-_LATER = "Blind: what version 0.6.0 predicted before the figure was known, never computed again"
-_NOTE = (
+_NOTE: Final = (
     "data: twice the uncertainty of what was measured. An error within it is explained; a larger one is one of the"
     " model, or of its inputs, which `--coverage` draws."
 )
-_NOT_RUN = "Published figures without a prediction"
 
 
 def show(
@@ -46,11 +40,11 @@ def show(
     summary_only: bool = False,
     chosen: Freedom | None = None,
 ) -> str:
-    """The comparisons as `table`, `markdown` or `json`, with a summary per group and role.
+    """The comparisons as `table`, `markdown`, `json` or `csv`, with a summary per group and role.
 
     Args:
         found: Predictions beside published figures.
-        output_format: `table`, `markdown` or `json`.
+        output_format: `table`, `markdown`, `json`, or `csv`, which has the rows alone.
         sensitivities: What one prediction is at other values of an input that is not published.
         verdicts: Whether limits are kept.
         summary_only: Leave the rows out.
@@ -58,20 +52,37 @@ def show(
     """
     if output_format == "json":
         return _as_json(found, sensitivities, verdicts, summary_only=summary_only, chosen=chosen)
-    is_markdown = output_format == "markdown"
-    render, head = (markdown, "## {}\n\n") if is_markdown else (plain, "{}\n\n")
-    blocks = [] if summary_only else [head.format(title) + render(cells) for title, cells in _tables(found)]
+    if output_format == "csv":
+        return to_csv(summary_table(found.comparisons) if summary_only else _rows_table(found.comparisons, roles=True))
+    blocks: list[Block] = [] if summary_only else list(_tables(found))
     if not summary_only and any(row.uncertainty is not None for row in found.comparisons):
-        blocks.append(_NOTE + "\n")
-    blocks.append(head.format("Summary") + render(summary_cells(found.comparisons)))
+        blocks.append(Passage(_NOTE))
+    blocks.append(summary_table(found.comparisons))
     if chosen is not None:
-        blocks.append(head.format("Degrees of freedom") + render(freedom_cells(chosen)))
-        blocks.append(head.format("Configurations left beside what was chosen") + render(left_cells(_left())))
-        blocks.append(head.format("Switches that act like fitted constants") + render(switch_cells()))
+        blocks += [_freedom_table(chosen), _left_table(freedom_left(shipped())), _switch_table()]
     if sensitivities and not summary_only:
-        blocks.append(sensitivity_note() + "\n\n" + render(sensitivity_cells(sensitivities)))
-    blocks += [f"{verdict}\n" for verdict in verdicts]
-    return "\n".join(blocks)
+        blocks += [Passage(sensitivity_note()), sensitivity_table(sensitivities)]
+    return _written([*blocks, *(Passage(str(verdict)) for verdict in verdicts)], output_format)
+
+
+def _written(blocks: Iterable[Block], output_format: str) -> str:
+    """Blocks with an empty line between them; CSV has the first table alone."""
+    if output_format == "csv":
+        return to_csv(next(block for block in blocks if isinstance(block, Table)))
+    return "\n".join(map(to_markdown if output_format == "markdown" else to_text, blocks))
+
+
+def figure(value: float) -> Cell:
+    """A figure with four digits that count, or all of those before the point."""
+    return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}", value)
+
+
+def _share(value: float, form: str = ".1%") -> Cell:
+    return Cell(format(value, form), value)
+
+
+def _count(value: int) -> Cell:
+    return Cell(str(value), value)
 
 
 def _as_json(
@@ -95,7 +106,7 @@ def _as_json(
         report["degrees_of_freedom"] = asdict(chosen) | {
             "most_fitted": MOST_FITTED,
             "most_of_noise": MOST_OF_NOISE,
-            "left": [asdict(each) | {"left": each.left} for each in _left()],
+            "left": [asdict(each) | {"left": each.left} for each in freedom_left(shipped())],
             "chosen_switches": [dict(row) for row in reference_rows("switches")],
         }
     if verdicts:
@@ -103,114 +114,105 @@ def _as_json(
     return json.dumps(report, indent=2) + "\n"
 
 
-def _tables(found: Validation) -> Iterator[tuple[str, Cells]]:
-    """Titles with their cells; a row of one cell starts a group."""
+def _tables(found: Validation) -> Iterator[Table]:
     for role, title in _ROLES.items():
-        rows = [row for row in found.comparisons if row.role == role]
-        if rows:
-            yield title, [_HEADER, *_by_group(rows, _row)]
+        if rows := [row for row in found.comparisons if row.role == role]:
+            yield _rows_table(rows, title)
     if blind := [row for row in found.rows if row.blind is not None]:
-        yield _BLIND, [_BLIND_HEADER, *_by_group(blind, _blind_row)]
-    if later := [row for row in found.rows if row.later_blind]:
-        yield _LATER, [_LATER_HEADER, *(cells for row in later for cells in _later_rows(row))]
+        heads = columns("row", ">blind", ">now", ">published", "unit", ">blind error", ">error now")
+        title = "Blind: what version 0.1.0 predicted before the figure was known, never computed again"
+        yield Table(heads, list(_by_group(blind, _blind_row)), title)
+    later = [(row, each) for row in found.rows for each in row.later_blind]
+    if later:
+        heads = columns("row", "described as", ">blind", ">published", "unit", ">blind error")
+        title = "Blind: what version 0.6.0 predicted before the figure was known, never computed again"
+        cells = [
+            (
+                *(each.row, each.described_as, figure(each.predicted), figure(row.published), row.unit),
+                _share(each.predicted / row.published - 1, "+.1%"),
+            )
+            for row, each in later
+        ]
+        yield Table(heads, cells, title)
     if found.not_run:
-        yield _NOT_RUN, [_NOT_RUN_HEADER, *_by_group(found.not_run, _not_run_row)]
+        heads = columns("row", ">published", "unit", "why nothing is predicted")
+        rows_of = _by_group(found.not_run, lambda row: (row.name, figure(row.published), row.unit, row.reason))
+        yield Table(heads, list(rows_of), "Published figures without a prediction")
 
 
-def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+def _rows_table(rows: Sequence[Comparison], title: str = "", *, roles: bool = False) -> Table:
+    """Predictions beside published figures, with their role if a table holds several."""
+
+    def cells(c: Comparison) -> Cells:
+        data = "" if c.uncertainty is None else _share(BEYOND * c.uncertainty)
+        explained = {None: "", True: "no", False: "yes"}[c.is_beyond()]
+        known = (c.name, figure(c.predicted), figure(c.published), c.unit, _share(c.error, "+.1%"), data, explained)
+        return (*known, *[c.role] * roles)
+
+    heads = columns("row", ">predicted", ">published", "unit", ">error", ">data", "explained", *["role"] * roles)
+    return Table(heads, list(_by_group(rows, cells)), title)
+
+
+def _by_group(rows: Sequence[_Row], cells: Callable[[_Row], Cells]) -> Iterator[Cells]:
     """The cells of every row, below the name of its group; groups in order of first appearance."""
     for group in dict.fromkeys(row.group for row in rows):
         yield (group,)
         yield from (cells(row) for row in rows if row.group == group)
 
 
-def _row(c: Comparison) -> tuple[str, ...]:
-    data = "" if c.uncertainty is None else f"{BEYOND * c.uncertainty:.1%}"
-    explained = {None: "", True: "no", False: "yes"}[c.is_beyond()]
-    return c.name, figure(c.predicted), figure(c.published), c.unit, f"{c.error:+.1%}", data, explained
-
-
-def _blind_row(row: Comparison | NotRun) -> tuple[str, ...]:
+def _blind_row(row: Comparison | NotRun) -> Cells:
     blind = row.blind or math.nan
-    now = (figure(row.predicted), f"{row.error:+.1%}") if isinstance(row, Comparison) else ("not run", "")
-    name = row.name.partition(":")[0]
-    return name, figure(blind), now[0], figure(row.published), row.unit, f"{blind / row.published - 1:+.1%}", now[1]
+    now: Cells = (figure(row.predicted), _share(row.error, "+.1%")) if isinstance(row, Comparison) else ("not run", "")
+    error = _share(blind / row.published - 1, "+.1%")
+    return row.name.partition(":")[0], figure(blind), now[0], figure(row.published), row.unit, error, now[1]
 
 
-def _later_rows(row: Comparison | NotRun) -> Iterator[tuple[str, ...]]:
-    for each in row.later_blind:
-        error = f"{each.predicted / row.published - 1:+.1%}"
-        yield each.row, each.described_as, figure(each.predicted), figure(row.published), row.unit, error
+def summary_table(comparisons: Sequence[Comparison], title: str = "Summary") -> Table:
+    """Errors by group and role: what is fitted first, then what is not."""
 
+    def cells(s: Summary) -> Cells:
+        errors = (_share(s.bias, "+.1%"), _share(s.mean), _share(s.rms), _share(s.worst, "+.1%"))
+        return s.group, s.role, _count(s.count), _count(s.configurations), *errors, _count(s.beyond)
 
-def _not_run_row(row: NotRun) -> tuple[str, ...]:
-    return row.name, figure(row.published), row.unit, row.reason
-
-
-def summary_cells(comparisons: Sequence[Comparison]) -> Cells:
-    """A header, and a row for each group and role: what is fitted first, then what is not."""
+    counts, errors = (">rows", ">configurations"), (">bias", ">mean error", ">RMS", ">worst", ">beyond data")
     summaries = sorted(summarize(comparisons), key=lambda s: list(_ROLES).index(s.role))
-    return [_SUMMARY_HEADER, *map(_summary_row, summaries)]
+    return Table(columns("group", "role", *counts, *errors), list(map(cells, summaries)), title)
 
 
-def markdown_summary(comparisons: Sequence[Comparison]) -> str:
-    """Only the summary, as a Markdown table."""
-    return markdown(summary_cells(comparisons))
-
-
-def _summary_row(s: Summary) -> tuple[str, ...]:
-    errors = (f"{s.bias:+.1%}", f"{s.mean:.1%}", f"{s.rms:.1%}", f"{s.worst:+.1%}")
-    return s.group, s.role, str(s.count), str(s.configurations), *errors, str(s.beyond)
-
-
-def freedom_cells(chosen: Freedom) -> Cells:
-    """A header, then what was chosen and how many configurations there are to meet."""
+def _freedom_table(chosen: Freedom) -> Table:
+    """The number of choices of each kind, and of configurations there are to meet."""
     stacks = ", ".join(each.removeprefix("software.") for each in chosen.switches)
+    noise = f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ"
     rows = [
-        ("fitted constants", str(len(chosen.fitted)), f"at most {MOST_FITTED} in all of podsim"),
-        (
-            "constants of noise",
-            str(len(chosen.of_noise)),
-            f"at most {MOST_OF_NOISE}, fitted to how much logged runs differ",
-        ),
-        ("assumed numbers", str(len(chosen.assumed)), "of machines and software stacks, each with its range"),
-        ("assumed in scenarios", str(len(chosen.assumed_in_scenarios)), "beside those"),
-        ("switches of stacks", str(len(chosen.switches)), stacks or "none differs between these stacks"),
-        *((f"{role} configurations", str(count), _APART) for role, count in chosen.configurations.items()),
+        ("fitted constants", _count(len(chosen.fitted)), f"at most {MOST_FITTED} in all of podsim"),
+        ("constants of noise", _count(len(chosen.of_noise)), noise),
+        ("assumed numbers", _count(len(chosen.assumed)), "of machines and software stacks, each with its range"),
+        ("assumed in scenarios", _count(len(chosen.assumed_in_scenarios)), "beside those"),
+        ("switches of stacks", _count(len(chosen.switches)), stacks or "none differs between these stacks"),
     ]
+    apart = "of whole runs; those that differ in name alone count once"
+    rows += [(f"{role} configurations", _count(count), apart) for role, count in chosen.configurations.items()]
     if len(chosen.configurations) > 1:
-        rows.append(("in both roles", str(chosen.shared), "other figures of runs that constants are fitted to"))
-    return [_FREEDOM_HEADER, *rows]
+        rows.append(("in both roles", _count(chosen.shared), "other figures of runs that constants are fitted to"))
+    return Table(columns("what", ">count", "which"), rows, "Degrees of freedom")
 
 
-def _left() -> tuple[FreedomLeft, ...]:
-    return freedom_left(shipped())
-
-
-_LEFT_HEADER = ("fitted to", "configurations", "constants", "switches", "left")
-_SWITCH_HEADER = ("switch", "chosen", "otherwise", "after these rows were seen")
-
-
-def left_cells(found: Sequence[FreedomLeft]) -> Cells:
-    """A header, and for the calibration rows of each framework how much was chosen to meet them."""
-    return [
-        _LEFT_HEADER,
-        *(
-            (each.runs, str(each.configurations), str(len(each.constants)), str(len(each.switches)), str(each.left))
-            for each in found
-        ),
+def _left_table(found: Sequence[FreedomLeft]) -> Table:
+    """For the calibration rows of each framework how much was chosen to meet them."""
+    rows: list[Cells] = [
+        (each.runs, *map(_count, (each.configurations, len(each.constants), len(each.switches), each.left)))
+        for each in found
     ]
+    heads = columns("fitted to", ">configurations", ">constants", ">switches", ">left")
+    return Table(heads, rows, "Configurations left beside what was chosen")
 
 
-def switch_cells() -> Cells:
-    """A header, and the switches of software stacks that act like fitted constants, with the rows they rest on."""
-    return [
-        _SWITCH_HEADER,
-        *(
-            (r["key"].removeprefix("software."), r["chosen"], r["otherwise"], r["rows"])
-            for r in reference_rows("switches")
-        ),
-    ]
+def _switch_table() -> Table:
+    """Switches of software stacks that act like fitted constants, with the rows they rest on."""
+    switches = reference_rows("switches")
+    rows = [(r["key"].removeprefix("software."), r["chosen"], r["otherwise"], r["rows"]) for r in switches]
+    heads = columns("switch", "chosen", "otherwise", "after these rows were seen")
+    return Table(heads, rows, "Switches that act like fitted constants")
 
 
 def sensitivity_note() -> str:
@@ -223,12 +225,192 @@ def sensitivity_note() -> str:
     )
 
 
-def sensitivity_cells(sensitivities: Sequence[Sensitivity]) -> list[tuple[str, ...]]:
-    """A header, and a row for each bandwidth."""
-    header = ("streaming memory of a machine", "steps/s", "waiting for weights")
-    return [header, *(_sensitivity_row(each) for each in sensitivities)]
+def sensitivity_table(sensitivities: Sequence[Sensitivity]) -> Table:
+    """Predicted steps/s at each bandwidth."""
+    rows = [
+        (
+            f"{s.rate} (committed)" if s.committed else s.rate,
+            Cell(f"{s.steps_per_s:.2f}", s.steps_per_s),
+            Cell(f"{s.wait_s * _MS_PER_S:.1f} ms", s.wait_s),
+        )
+        for s in sensitivities
+    ]
+    return Table(columns("streaming memory of a machine", ">steps/s", ">waiting for weights"), rows)
 
 
-def _sensitivity_row(s: Sensitivity) -> tuple[str, ...]:
-    rate = f"{s.rate} (committed)" if s.committed else s.rate
-    return rate, f"{s.steps_per_s:.2f}", f"{s.wait_s * _MS_PER_S:.1f} ms"
+# Ranges
+
+
+def show_coverage(found: Coverage, output_format: str) -> str:
+    """Outcome of the draws as `table`, `markdown`, `json` or `csv`.
+
+    Args:
+        found: The rows with their ranges.
+        output_format: One of those.
+    """
+    if output_format == "json":
+        return json.dumps(_plain_coverage(found), indent=2) + "\n"
+    heads = columns("group", ">rows", ">inside", ">share", ">share without model form", ">beyond data and inputs")
+    groups = map(_inside, (*found.groups, found.total, found.outside_mlperf))
+    blocks: list[Block] = [Table(heads, list(groups), "Rows inside their middle 80 % (P10 to P90)")]
+    outside: list[Cells] = [
+        (
+            f"{each.row.group}, {each.row.name}",
+            *map(figure, (each.row.published, each.low, each.high)),
+            each.row.unit,
+            _share(each.beyond, "+.1%"),
+        )
+        for each in far_outside(found)
+    ]
+    if outside:
+        heads = columns("row", ">published", ">P10", ">P90", "unit", ">beyond")
+        blocks.append(Table(heads, outside, "Rows outside of their range, the furthest first"))
+    if found.held:
+        blocks.append(held_table(found.held))
+    low, high = TARGET
+    should = f"{low:.0%} to {high:.0%} of the rows should be inside"
+    notes = [
+        f"{found.draws.count:,} draws, seed {found.draws.seed}; {should}",
+        "beyond data and inputs: errors of more than twice what both leave open, which are errors of the model",
+    ]
+    if found.undrawn:
+        notes.append(f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}")
+    return _written([*blocks, *map(Passage, notes)], output_format)
+
+
+def _inside(each: GroupShare) -> Cells:
+    shares = (_share(count / each.rows, ".0%") if each.rows else "" for count in (each.inside, each.inside_bare))
+    return each.group, _count(each.rows), _count(each.inside), *shares, _count(each.beyond)
+
+
+def held_table(held: Sequence[Held]) -> Table:
+    """How many configurations the ranges hold of each group that was left out whole, and of all of them."""
+    rows: list[Cells] = [
+        (
+            each.group,
+            *map(_count, (each.rows, each.configurations)),
+            Cell(f"{each.inside:.3g}", each.inside),
+            _share(each.inside / each.configurations, ".0%"),
+            *map(_share, (each.mean_error, each.now)),
+        )
+        for each in held
+    ]
+    count, several = (sum(each) for each in zip(*((e.rows, e.configurations) for e in held), strict=True))
+    inside = sum(each.inside for each in held)
+    together = (Cell(f"{inside:.3g}", inside), _share(inside / several, ".0%"))
+    rows.append(("together", _count(count), _count(several), *together, "", ""))
+    heads = columns("left out", ">rows", ">configurations", ">inside", ">share", ">mean error", ">with them")
+    middle = f"the middle {SHARE * 100:.0f} % of what the rest says"
+    return Table(heads, rows, f"Whole groups left out: configurations inside of {middle}")
+
+
+def plain_held(held: Sequence[Held]) -> list[dict[str, object]]:
+    """The groups as plain data.
+
+    Args:
+        held: The groups.
+    """
+    return [
+        {
+            "left_out": each.group,
+            "rows": each.rows,
+            "configurations": each.configurations,
+            "inside": each.inside,
+            "mean_error": each.mean_error,
+            "mean_error_as_fitted": each.now,
+        }
+        for each in held
+    ]
+
+
+def _plain_coverage(found: Coverage) -> dict[str, object]:
+    return {
+        "draws": found.draws.count,
+        "seed": found.draws.seed,
+        "target": list(TARGET),
+        "left_out": plain_held(found.held),
+        "total": _plain_share(found.total),
+        "outside_mlperf": _plain_share(found.outside_mlperf),
+        "groups": [_plain_share(each) for each in found.groups],
+        "rows": [_plain_range(each) for each in found.ranges],
+        "undrawn": list(found.undrawn),
+    }
+
+
+def _plain_share(each: GroupShare) -> dict[str, object]:
+    return {
+        "group": each.group,
+        "rows": each.rows,
+        "inside": each.inside,
+        "inside_without_model_form": each.inside_bare,
+        "beyond_data_and_inputs": each.beyond,
+    }
+
+
+def _plain_range(each: PredictedRange) -> dict[str, object]:
+    return {
+        "group": each.row.group,
+        "name": each.row.name,
+        "role": each.row.role,
+        "unit": each.row.unit,
+        "published": each.row.published,
+        "predicted": each.row.predicted,
+        "p10": each.low,
+        "p90": each.high,
+        "without_model_form": {"p10": each.bare[0], "p90": each.bare[1]},
+        "is_inside": each.is_inside,
+        "uncertainty": each.row.uncertainty,
+        "of_inputs": each.of_inputs if math.isfinite(each.of_inputs) else None,
+        "is_beyond_data_and_inputs": each.is_beyond,
+        "beyond": each.beyond,
+        "draws": each.draws,
+    }
+
+
+# Noise
+
+
+def show_noisy(rows: Sequence[NoisyRow], seed: int, output_format: str) -> str:
+    """How much weight updates differ as `table`, `markdown`, `json` or `csv`.
+
+    Args:
+        rows: Submissions.
+        seed: What the seeds of the runs were made of.
+        output_format: One of those.
+    """
+    if output_format == "json":
+        return json.dumps({"runs": RUNS, "seed": seed, "rows": list(map(_plain_noisy, rows))}, indent=2) + "\n"
+    heads = columns(*("submission", ">update", ">bare", ">noisy", ">blocks", ">noisy", ">factor", ">runs", ">noisy"))
+    title = "How much weight updates of logged runs differ, and of runs with noise"
+    return _written([Table(heads, list(map(_noisy_cells, rows)), title, list(_noisy_notes(rows, seed)))], output_format)
+
+
+def _noisy_cells(row: NoisyRow) -> Cells:
+    name = f"{row.logged.scenario} *" if row.logged.role == CALIBRATION else row.logged.scenario
+    times = (Cell(f"{1e3 * each:.1f}", each) for each in (row.logged.update_s, row.without_s, row.mean_s))
+    blocks = (_share(row.logged_blocks, ".2%"), _share(row.blocks, ".2%"), Cell(f"{row.factor:.2f}", row.factor))
+    return name, *times, *blocks, _share(row.logged.between_runs, ".2%"), _share(row.runs, ".2%")
+
+
+def _noisy_notes(rows: Sequence[NoisyRow], seed: int) -> Iterator[str]:
+    yield "update: mean [ms], logged, predicted without noise and with it"
+    yield "blocks, runs: standard deviation over the mean, logged and with noise; a block is an epoch, or lies between"
+    yield f"evaluations; {RUNS} runs of each, seed {seed}; * marks rows that constants of noise were fitted to"
+    others = [row for row in rows if row.logged.role != CALIBRATION]
+    if others:
+        worst = max(others, key=lambda row: max(row.factor, 1 / row.factor))
+        yield (
+            f"blocks of {len(others)} other rows differ as predicted but for a factor of {mean_factor(others):.1f};"
+            f" worst {worst.logged.scenario} with {worst.factor:.2f}"
+        )
+
+
+def _plain_noisy(row: NoisyRow) -> dict[str, object]:
+    return {
+        "scenario": row.logged.scenario,
+        "role": row.logged.role,
+        "machines": row.logged.machines,
+        "weight_update_s": {"logged": row.logged.update_s, "without_noise": row.without_s, "with_noise": row.mean_s},
+        "blocks_differ": {"logged": row.logged_blocks, "predicted": row.blocks},
+        "runs_differ": {"logged": row.logged.between_runs, "predicted": row.runs},
+    }

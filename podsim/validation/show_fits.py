@@ -1,17 +1,18 @@
-"""Constants that were fitted again as text or JSON, with what their rows cannot tell apart."""
+"""Constants that were fitted again, and errors of rows that were left out, as text or JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
+from podsim.draws import SHARE
 from podsim.scenario.assumptions import numbers
-from podsim.validation.cluster import Cluster, Compared, in_unit_of
+from podsim.show.table import Cell, Cells, Table, columns, to_text
+from podsim.validation.cluster import Cluster, in_unit_of
 from podsim.validation.fit import Fit, alike
-from podsim.validation.tables import plain
-
-_ROWS = ("measured", "value", "error before", "error after")
-_CONSTANTS = ("constant", "before", "fitted", "standard error")
+from podsim.validation.left_out import Error, Held
+from podsim.validation.show import held_table, plain_held
 
 
 def show_fits(fits: Sequence[Fit]) -> str:
@@ -74,26 +75,30 @@ def show_cluster(found: Cluster) -> str:
         found: What was fitted.
     """
     dimensions = {key: dimension for key, _, dimension in numbers(found.loaded.spec)}
-    rows = [
+    rows: list[Cells] = [
         (
             f"{row.measured.scenario}: {row.measured.figure}",
             row.measured.text,
-            f"{row.before:+.1%}",
-            f"{row.after:+.1%}",
+            *(Cell(f"{error:+.1%}", error) for error in (row.before, row.after)),
         )
         for row in found.rows
     ]
     constants = [
-        (each.key, *(in_unit_of(each, value, dimensions[each.key]) for value in _values(fit)))
+        (
+            each.key,
+            *(
+                in_unit_of(each, value, dimensions[each.key])
+                for value in (fit.committed, fit.fitted, fit.standard_error or 0.0)
+            ),
+        )
         for each, fit in zip(found.inputs, found.fits, strict=True)
     ]
-    tables = plain([_ROWS, *rows]), plain([_CONSTANTS, *constants])
+    tables = (
+        Table(columns("measured", ">value", ">error before", ">error after"), rows),
+        Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
+    )
     lines = "".join(f"{line}\n" for line in (*_together(found.fits), *_far(found)))
-    return "\n".join((*tables, *([lines] if lines else [])))
-
-
-def _name(row: Compared) -> str:
-    return " ".join((row.measured.scenario, *row.measured.overrides)) + f": {row.measured.figure}"
+    return "\n".join((*map(to_text, tables), *([lines] if lines else [])))
 
 
 def _far(found: Cluster) -> Iterator[str]:
@@ -101,10 +106,6 @@ def _far(found: Cluster) -> Iterator[str]:
         if row.is_far:
             cure = "check its unit, and that the scenario is what was run"
             yield f"warning: {row.measured.where} stays {row.after:+.1%} off, which no constant accounts for: {cure}"
-
-
-def _values(fit: Fit) -> tuple[float, float, float]:
-    return fit.committed, fit.fitted, fit.standard_error or 0.0
 
 
 def cluster_as_json(found: Cluster) -> str:
@@ -126,3 +127,55 @@ def cluster_as_json(found: Cluster) -> str:
         for row in found.rows
     ]
     return json.dumps(_plain(found.fits) | {"measurements": rows}, indent=2) + "\n"
+
+
+def show_errors(by: str, errors: Sequence[Error]) -> str:
+    """Every row that was left out, by group, with means.
+
+    Args:
+        by: What was left out together.
+        errors: The rows.
+    """
+    cells: list[Cells] = []
+    for group in dict.fromkeys(each.group for each in errors):
+        rows = [each for each in errors if each.group == group]
+        if by != "configuration":
+            cells.append((f"{group}, mean {_mean(rows):.1%}",))
+        cells += [(each.name, *(Cell(f"{error:+.1%}", error) for error in (each.error, each.now))) for each in rows]
+    now = fmean(abs(each.now) for each in errors)
+    title = f"Errors of times with constants fitted without the {by} of each row"
+    note = f"mean {_mean(errors):.1%} left out, {now:.1%} with constants fitted to all calibration rows"
+    return to_text(Table(columns("row", ">left out", ">as fitted"), cells, title, [note]))
+
+
+def _mean(errors: Sequence[Error]) -> float:
+    return fmean(abs(each.error) for each in errors)
+
+
+def errors_as_json(by: str, errors: Sequence[Error]) -> str:
+    """The same for programs.
+
+    Args:
+        by: What was left out together.
+        errors: The rows.
+    """
+    rows = [{"group": e.group, "name": e.name, "error": e.error, "as_fitted": e.now} for e in errors]
+    return json.dumps({"left_out": by, "mean_error": _mean(errors), "rows": rows}, indent=2) + "\n"
+
+
+def show_held(held: Sequence[Held]) -> str:
+    """A line for each group that was left out whole, and all of them.
+
+    Args:
+        held: The groups.
+    """
+    return to_text(held_table(held))
+
+
+def held_as_json(held: Sequence[Held]) -> str:
+    """The same for programs.
+
+    Args:
+        held: The groups.
+    """
+    return json.dumps({"left_out": "groups", "share": SHARE, "groups": plain_held(held)}, indent=2) + "\n"

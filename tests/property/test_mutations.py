@@ -23,10 +23,9 @@ from podsim.many.sweeps.expression import Expression
 from podsim.many.sweeps.run import _check_runs
 from podsim.many.sweeps.space import space_of
 from podsim.scenario import load_scenario
-from podsim.scenario.document import Document
+from podsim.scenario.document import Document, read_yaml
 from podsim.scenario.expectations import expectation
 from podsim.scenario.library import data_file
-from podsim.scenario.yaml_source import read_yaml
 from podsim.validation.mlperf.logged import logged, read_log
 from tests.cases import every_case
 from tests.property.mutations import mutated, mutated_expression, mutated_goal, mutated_study, slipped, spoiled

@@ -7,7 +7,9 @@ from itertools import accumulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsim.engine.compiled import is_available
 from podsim.runs.serving import Batching, ContinuousBatching, Requests, Service, StaticBatching, serve
+from podsim.runs.serving.server import served_compiled, served_in_python
 from podsim.units import PS_PER_S
 from tests.serving_examples import OddSteps, TokenByToken
 
@@ -35,10 +37,17 @@ def made_of(rows: list[tuple[int, int, int]]) -> Requests:
 def test_blocks_equal_single_tokens(
     rows: list[tuple[int, int, int]], batching: Batching, replica_count: int, spreads: list[int]
 ) -> None:
-    """Also with several batches in flight in a replica, whose steps take another time for each number of them."""
+    """Also with several batches in flight in a replica, whose steps take another time for each number of them.
+
+    The compiled core and Python agree in all, the working time of each batch included.
+    """
     requests = made_of(rows)
     alone, *crowded = map(OddSteps, spreads)
-    timeline = serve(Service(alone, batching, replica_count, tuple(crowded)), requests).timeline
+    service = Service(alone, batching, replica_count, tuple(crowded))
+    timeline = serve(service, requests).timeline
+    assert served_in_python(service, requests) == timeline
+    if is_available():
+        assert served_compiled(service, requests) == timeline
     single = TokenByToken(requests, [OddSteps(spread) for spread in spreads], batching, replica_count)
     start, first, last = single.run()
     assert (list(timeline.start_ps), list(timeline.first_token_ps), list(timeline.last_token_ps)) == (
@@ -82,8 +91,10 @@ def test_the_same_again_is_the_same(rows: list[tuple[int, int, int]], batching: 
 @given(rows=REQUESTS, batching=BATCHINGS)
 def test_nothing_is_asked_beyond_what_sequences_reach(rows: list[tuple[int, int, int]], batching: Batching) -> None:
     """A model may have no times for longer contexts or larger batches."""
-    requests, steps = made_of(rows), OddSteps(5)
-    serve(Service(steps, batching), requests)
+    requests = made_of(rows)
     longest = max(requests.prompt_tokens) + max(requests.output_tokens) - 1
-    assert len(set(steps.asked)) == len(steps.asked)
-    assert all(1 <= batch <= batching.size and 2 <= context <= longest for batch, context in steps.asked)
+    for run in (served_compiled, served_in_python):
+        steps = OddSteps(5)
+        run(Service(steps, batching), requests)
+        assert len(set(steps.asked)) == len(steps.asked)
+        assert all(1 <= batch <= batching.size and 2 <= context <= longest for batch, context in steps.asked)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podsim.scenario import TrainingScenario, shipped_names
-from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.families.bert import BertSpec
+from podsim.scenario.transformer_training import ParallelismSpec
 
 Run = Callable[..., tuple[int, str]]
 ERROR, INFEASIBLE = 2, 3
@@ -120,7 +120,7 @@ REFERENCES = {
         "system: ipu_pod16",
         "system: {base: ipu_pod16, machine: {ipu: ipu_gc300}}",
         "s.yaml:1:37 [system.machine.ipu]: no IPU `ipu_gc300` was found\n"
-        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_c600, ipu_gc200",
+        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_c600, ipu_gc2, ipu_gc200",
     ),
     "a machine in place of a pod": (
         "system: ipu_pod16",

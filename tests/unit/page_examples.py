@@ -18,18 +18,23 @@ from podsim.many.checks.verdict import check
 from podsim.many.sweeps import sweep
 from podsim.pages.check_page import check_page
 from podsim.pages.comparison_page import comparison_page
-from podsim.pages.parts import Block, Chart, Folded, Page
+from podsim.pages.parts import Block, Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
 from podsim.pages.sweep_page import sweep_page
 from podsim.runs.serve import serve
 from podsim.scenario.expectations import expectation
+from podsim.show.chart import Chart
 from tests.unit.report_examples import make_result
 
 BERT = "bert_v1.1_pod16_open"
 LINK = "system.machine.ipu_link.bandwidth_per_direction"
+LINKS = ["8 GB/s", "16 GB/s"]
 CALL, TIMES = "software.host_call", ["100 ms", "120 ms", "136 ms"]
+CALLS = [each.removesuffix(" ms") for each in TIMES]
 SETUP = "software.setup"
+WORDS = "parallelism.recomputation"
+BATCHES = "parallelism.accumulation_factor"
 EVIL = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 
 
@@ -115,8 +120,13 @@ def pages(folder: Path) -> dict[str, Page]:
         "generate": result_page(run("llama2_7b_pods", record=True)),
         "serve": result_page(serve(load("llama2_7b_pods", overrides=["serving.request_count=100"]))),
         "line": study(folder, "line", **{CALL: TIMES}),
-        "map": study(folder, "map", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"]}),
-        "axes": study(folder, "axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"]}),
+        "lines": study(folder, "lines", **{CALL: TIMES, WORDS: ["layer", "none"]}),
+        "bars": study(folder, "bars", **{WORDS: ["layer", "none"]}),
+        "maps": study(folder, "maps", **{CALL: TIMES, LINK: LINKS, SETUP: ["1 s", "9 s"]}),
+        "map": study(folder, "map", **{CALL: TIMES, LINK: LINKS}),
+        "axes": study(
+            folder, "axes", **{CALL: TIMES, LINK: ["8 GB/s", "16 GB/s"], SETUP: ["1 s", "9 s"], BATCHES: [450, 460]}
+        ),
         "compare": comparison_page(two),
         "plan": plan_page(answer()),
         "check": verdict_page(),

@@ -14,7 +14,6 @@ from rich.console import Console
 from podsim.engine.trace import PhaseRecord, Record, Trace
 from podsim.result.breakdown import mean_account
 from podsim.result.forward import ForwardResult
-from podsim.result.phases import phase_times
 from podsim.result.result import RunResult
 from podsim.result.rows import (
     IN_PROCESSOR,
@@ -24,12 +23,13 @@ from podsim.result.rows import (
     MemoryRow,
     OperationRow,
     Reference,
+    phase_times,
 )
-from podsim.result.simulated import Simulated
+from podsim.result.shared import Simulated
 from podsim.result.sources import Sources
 from podsim.result.step import StepReport
 from podsim.show.page import print_result
-from podsim.show.table import training_tables
+from podsim.show.tables import training_tables
 
 SIMULATED = Simulated(
     system="IPU-POD4", ipu="GC200", clock_hz=1.33e9, software="PopART, SDK 2.3", ipus_used=2, ipu_count=4

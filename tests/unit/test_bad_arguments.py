@@ -105,7 +105,8 @@ MATMULS = {
     "unknown chip": (
         ["4x4x4", "--ipu", "ipu_gc300"],
         ERROR,
-        "no IPU `ipu_gc300` was found\n  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_c600, ipu_gc200",
+        "no IPU `ipu_gc300` was found\n"
+        "  do: did you mean `ipu_gc200`? known here: ipu_bow, ipu_c600, ipu_gc2, ipu_gc200",
     ),
     "a machine": (
         ["4x4x4", "--ipu", "ipu_m2000"],

@@ -10,7 +10,7 @@ import pytest
 
 import podsim
 from podsim.scenario import LoadedScenario, load_scenario
-from podsim.scenario.run import LoggedConvergence, RunSpec
+from podsim.scenario.transformer_training import LoggedConvergence, RunSpec
 
 BERT, RESNET = "bert_v1.1_pod16_closed", "resnet50_v2.0_pod16"
 BASE_SHAPE: dict[str, Any] = {"layer_count": 12, "hidden_size": 768, "feed_forward_size": 3072, "head_count": 12}

@@ -14,7 +14,7 @@ from podsim.result.bill import Cost, price_warnings, today
 from podsim.result.power import Energy, Meter, Work
 from podsim.scenario import load_scenario
 from podsim.scenario.costs import CostSpec
-from podsim.show.power_table import spent_rows
+from podsim.show.tables import spent_rows
 from tests.unit.report_examples import make_result
 from tests.unit.test_power import system
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from podsim.cli.app import main
 from podsim.errors import PodsimError, SpecError
 from podsim.many.capacity import Goal, Option, find_systems, read_goal
 from podsim.many.capacity.answer import Answer
-from podsim.many.capacity.show import answer_tables
+from podsim.many.capacity.show import answer_tables, option_table
 from podsim.scenario.expectations import expectation
+from podsim.show.table import to_csv
 
 BERT = "bert_v1.1_pod16_open"
 
@@ -152,3 +154,18 @@ def test_a_cost_has_its_currency_and_no_cell_is_cut_off() -> None:
         console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "8.547 USD" in text and "64 (16 used, 4 × 4)" in text and "as given" in text and "…" not in text
+
+
+def test_all_options_are_rows_of_csv_with_figures_in_si_units() -> None:
+    fast = Option("bow_pod16", "chosen", ipu_count=16, ipus_per_replica=4, replicas=4)
+    fast = replace(
+        fast, figures={"time_to_train_s": 1084.5, "ipus": 16, "mfu": 0.25, "cost_per_run": 8.5}, currency="USD"
+    )
+    slow = replace(fast, system="ipu_pod4", ipu_count=4, figures={"time_to_train_s": 5184.0}, reason="=late, by far")
+    answer = Answer(Goal("x"), [fast], [slow, Option("ipu_pod64", "as given", reason="16 IPUs, not 64")])
+    assert to_csv(option_table(answer, [*answer.ranked, *answer.ruled_out])).splitlines() == [
+        "option,IPUs,time to train [s],MFU,cost per run [USD],ruled out by",
+        '"bow_pod16, chosen",16,1084.5,0.25,8.5,',
+        '"ipu_pod4, chosen",4,5184.0,,,"\'=late, by far"',
+        '"ipu_pod64, as given",0,,,,"16 IPUs, not 64"',
+    ]

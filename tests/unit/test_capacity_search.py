@@ -12,10 +12,10 @@ import pytest
 
 from podsim import run
 from podsim.errors import OutputError, PodsimError, SpecError
-from podsim.many.capacity import Answer, Goal, Option, find_systems, kept, read_goal
+from podsim.many.capacity import Answer, Goal, Option, find_systems, read_goal, simulate
 from podsim.many.capacity.candidates import Candidates
-from podsim.many.capacity.chart import drawn
 from podsim.many.capacity.front import pareto_front
+from podsim.many.capacity.show import drawn
 
 BERT = "bert_v1.1_pod16_open"
 VARIED = f"""\
@@ -124,7 +124,7 @@ class Killed(BaseException):
 
 def interrupted(after: int, monkeypatch: pytest.MonkeyPatch, simulated: list[int]) -> None:
     """Let the process end after so many candidates, and note those that are simulated."""
-    real = kept.option_for
+    real = simulate.option_for
 
     def option_for(wanted: Goal, candidate: Any) -> Option:
         if len(simulated) == after:
@@ -132,7 +132,7 @@ def interrupted(after: int, monkeypatch: pytest.MonkeyPatch, simulated: list[int
         simulated.append(candidate.number)
         return real(wanted, candidate)
 
-    monkeypatch.setattr(kept, "option_for", option_for)
+    monkeypatch.setattr(simulate, "option_for", option_for)
 
 
 def numbers(answer: Answer) -> list[int]:
@@ -172,7 +172,7 @@ def test_what_was_found_serves_other_limits_and_no_other_goal(tmp_path: Path, mo
     strict = goal(tmp_path, more="deadline: 1 min\nobjective: energy\n")
     answer = find_systems(strict, processes=1, journal=journal)
     assert len(answer.ruled_out) == len(first.ranked) == 8 and not simulated
-    with pytest.raises(OutputError, match="options of another goal") as refused:
+    with pytest.raises(OutputError, match="rows of another goal") as refused:
         find_systems(goal(tmp_path, 3), processes=1, journal=journal)
     assert "--journal" in str(refused.value)
 

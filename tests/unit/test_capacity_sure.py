@@ -16,10 +16,11 @@ from podsim.errors import PodsimError
 from podsim.many.capacity import Answer, Goal, Option, Part, find_systems, sure
 from podsim.many.capacity.answer import reliable_first
 from podsim.many.capacity.limits import limit
-from podsim.many.capacity.plot import plot_answer
+from podsim.many.capacity.plot import plan_sheet
 from podsim.many.capacity.show import answer_tables
 from podsim.many.capacity.sure import drawn_figures, sureness
 from podsim.result.uncertainty import percentiles
+from podsim.show.matplotlib_charts import write_sheet
 
 BERT = "bert_v1.1_pod16_open"
 TIME, COST = "time_to_train_s", "cost_per_run"
@@ -233,7 +234,7 @@ def test_tables_with_all_that_there_is_to_say_fit_eighty_columns(answer: Answer)
 def test_a_chart_shows_the_options_and_is_the_same_again(name: str, answer: Answer, tmp_path: Path) -> None:
     for path in (tmp_path / "a" / name, tmp_path / "b" / name):
         path.parent.mkdir()
-        plot_answer(answer, path)
+        write_sheet(lambda: plan_sheet(answer), path, answer.inputs)
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     with pytest.raises(PodsimError, match="two figures"):
-        plot_answer(Answer(Goal(BERT), [option("a", 1)], []), tmp_path / name)
+        plan_sheet(Answer(Goal(BERT), [option("a", 1)], []))

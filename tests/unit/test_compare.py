@@ -20,6 +20,8 @@ from podsim.many.compare import sides as sides_module
 from podsim.many.compare.comparison import Comparison, compare
 from podsim.many.compare.difference import Difference, Row
 from podsim.many.compare.metrics import COMPARED
+from podsim.many.compare.plot import comparison_sheet
+from podsim.show.chart import Bars
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
 
@@ -840,13 +842,15 @@ def test_the_chart(results: Run, tmp_path: Path) -> None:
     assert (tmp_path / "chart.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_the_chart_walks_from_a_to_b(monkeypatch: pytest.MonkeyPatch) -> None:
-    from podsim.many.compare import plot
+def test_the_chart_walks_from_a_to_b() -> None:
+    """In the order of the kinds: matmul -200, all-reduce and host +50 each, bubble -100.
 
-    drawn_bars: list[tuple[float, float]] = []
-    monkeypatch.setattr(plot, "_bar", lambda axes, row, left, length, *_: drawn_bars.append((left, length)))
-    found = compare(training(), training(B_PS))
-    plot._figure(found, [("B", each) for each in found.differences[0].waterfalls])
-    # matmul -200, bubble -100, then all-reduce and host +50 each, the largest first
-    expected = [(0, 1000), (800, 200), (700, 100), (700, 50), (750, 50), (0, 800)]
-    assert [(pytest.approx(left), pytest.approx(length)) for left, length in expected] == drawn_bars
+    Changes are small beside the whole, so that the axis begins 18 % of 1000 - 800 below 800.
+    """
+    (chart,) = comparison_sheet(compare(training(), training(B_PS))).rows[0]
+    assert isinstance(chart.drawn, Bars)
+    scale = max(bar.end for bar in chart.drawn.bars) / 1000
+    found = [(bar.start / scale, bar.end / scale) for bar in chart.drawn.bars]
+    expected = [(764, 1000), (1000, 800), (800, 850), (850, 900), (900, 800), (764, 800)]
+    assert found == [pytest.approx(each) for each in expected]
+    assert [bar.row for bar in chart.drawn.bars] == ["A", "matmul", "all-reduce", "host", "bubble", "B"]

@@ -20,7 +20,7 @@ from podsim.validation.coverage import Coverage, PredictedRange, draw_all, far_o
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
 from podsim.validation.left_out import Held
 from podsim.validation.runs import WHOLE_RUNS
-from podsim.validation.show_coverage import show_coverage
+from podsim.validation.show import show_coverage
 
 POD64, POD128 = "bert_v1.1_pod64_open", "bert_v1.1_pod128_open"
 UPDATE = Comparison("BERT weight update", POD64, 980.0, 1000.0, "ms", "hold-out", "logs", None, (POD64,))

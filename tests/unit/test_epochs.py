@@ -8,7 +8,7 @@ import pytest
 
 from podsim import simulate
 from podsim.runs.training import train
-from podsim.runs.training.epochs import EpochRun
+from podsim.runs.training.outcome import EpochRun
 from podsim.scenario import load_scenario
 from tests.examples import plan_of, small_cnn, small_pod
 

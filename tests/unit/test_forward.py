@@ -15,9 +15,8 @@ from podsim.errors import DoesNotFitError, MissingDataError, NoPlanError, Podsim
 from podsim.models import Block, Parameter, Workload
 from podsim.models.layers import GraphBuilder
 from podsim.placement import Job, Plan, make_plan
-from podsim.placement.changes import longer_pipelines, smaller_temporaries
 from podsim.placement.even_cuts import Piece, even_cuts
-from podsim.placement.layout import Layout, Precision
+from podsim.placement.layout import Layout, Precision, longer_pipelines, smaller_temporaries
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.scenario import ForwardScenario, load_hardware, load_scenario
 from podsim.show.perfetto import write_trace

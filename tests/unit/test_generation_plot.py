@@ -14,8 +14,8 @@ from podsim.cli.app import main
 from podsim.errors import OutputError
 from podsim.result.generation import GenerationResult, StepReport
 from podsim.result.rows import IN_PROCESSOR, STREAMING, MemoryReport, MemoryRow
-from podsim.show.chart_frame import write_chart
-from podsim.show.generation_plot import generation_conclusion, plot_generation
+from podsim.show.matplotlib_charts import figure_of, write_sheet
+from podsim.show.run_charts import generation_sheet
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import SIMULATED
 
@@ -55,64 +55,85 @@ def make_result(loads_ms: int = 0) -> GenerationResult:
     )
 
 
-def widths(axes: Axes) -> list[float]:
-    return [round(patch.get_width(), 6) for patch in axes.patches if isinstance(patch, Rectangle)]
+def bars_of(axes: Axes) -> list[tuple[float, float]]:
+    """Begin and length of each bar."""
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    return [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bar in bars]
+
+
+def labels_of(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_the_title_says_the_conclusion() -> None:
     """Two sequences every 10 ms."""
-    assert generation_conclusion(make_result()) == (
+    assert generation_sheet(make_result()).title == (
         "A decoder [by hand]\n"
         "200 tokens/s: first token after 40 ms, bound by compute; next after 10 ms, bound by streaming memory"
     )
 
 
-def test_a_bar_for_each_step_and_memory() -> None:
-    prefill, decode, chip, streaming = plot_generation(make_result()).axes
-    assert prefill.get_title(loc="left") == "A prefill step: 40 ms, bound by compute"
-    assert decode.get_title(loc="left") == "A decode step: 10 ms, bound by streaming memory"
-    assert (widths(prefill), widths(decode)) == ([30, 10], [2, 8])
-    assert chip.get_title(loc="left") == "In-Processor-Memory of the first IPU of each stage, up to 900 MiB"
-    assert (widths(chip), widths(streaming)) == ([300, 150, 600], [26, 13])
-    assert [text.get_text() for text in chip.texts] == ["50 %", "67 %"]
-    assert [label.get_text() for label in chip.get_yticklabels()] == ["IPU 0", "IPU 4"]
+def test_a_waterfall_for_each_step_and_a_bar_for_each_memory() -> None:
+    """40 ms and 10 ms are drawn to one scale, since one is no more than four times as long as the other."""
+    prefill, decode, chip, streaming = figure_of(generation_sheet(make_result())).axes
+    assert prefill.get_title(loc="left") == "Where one prefill step goes: 40 ms, bound by compute"
+    assert decode.get_title(loc="left") == "Where one decode step goes: 10 ms, bound by streaming memory"
+    assert (bars_of(prefill), bars_of(decode)) == ([(0, 30), (30, 10), (0, 40)], [(0, 2), (2, 8), (0, 10)])
+    assert (prefill.get_xlim(), decode.get_xlim()) == ((0, 40), (0, 40))
+    assert [text.get_text() for text in prefill.texts] == ["30 ms · 75.0 %", "10 ms · 25.0 %", "40 ms"]
+    assert labels_of(decode) == ["matmul", "streaming", "decode step"]
+    assert chip.get_title(loc="left") == "In-Processor-Memory: IPU 4 uses 600 MiB of 900 MiB, 66.7 % of it"
+    assert (bars_of(chip), bars_of(streaming)) == ([(0, 300), (300, 150), (0, 600)], [(0, 26), (0, 13)])
+    assert (chip.get_xlabel().splitlines()[0], streaming.get_xlabel().splitlines()[0]) == (
+        "In-Processor-Memory of an IPU [MiB]",
+        "Streaming Memory of an IPU [GiB]",
+    )
+    assert labels_of(chip) == ["IPU 0", "IPU 4"]
+    assert [line.get_xdata()[0] for line in chip.lines] == [900]  # type: ignore[index]  # the capacity
 
 
-def test_legends_have_shares_and_tenants() -> None:
-    figure = plot_generation(make_result())
-    kinds, tenants = ([text.get_text() for text in each.legends[0].get_texts()] for each in figure.subfigs[1].subfigs)
-    assert kinds == ["matmul  75.0 %, 20.0 %", "all-reduce  25.0 %, 0.0 %", "streaming  0.0 %, 80.0 %"]
-    assert tenants == ["weights", "code"]
+def test_a_step_that_is_much_longer_has_a_scale_of_its_own() -> None:
+    longer = replace(make_result(), prefill=StepReport("prefill", 41 * MS, {"matmul": 41 * MS}, ()))
+    prefill, decode, *_ = figure_of(generation_sheet(longer)).axes
+    assert (prefill.get_xlim(), decode.get_xlim()) == ((0, 41), (0, 10))
+
+
+def test_the_legend_of_a_memory_names_what_is_in_it() -> None:
+    *_, chip, streaming = [chart for row in generation_sheet(make_result()).rows for chart in row]
+    assert list(chip.legend) == ["weights", "code"]
+    assert list(streaming.legend) == ["weights"]
+    assert chip.legend["weights"] == streaming.legend["weights"] != chip.legend["code"]
 
 
 def test_loads_under_other_work_have_a_bar_of_their_own() -> None:
-    decode = plot_generation(make_result(loads_ms=9)).axes[1]
-    assert widths(decode) == [2, 8, 9]
-    assert "loads of weights by I/O tiles meanwhile, 9 ms" in [text.get_text() for text in decode.texts]
+    decode = figure_of(generation_sheet(make_result(loads_ms=9))).axes[1]
+    assert bars_of(decode) == [(0, 2), (2, 8), (0, 10), (0, 9)]
+    assert labels_of(decode)[-1].split() == ["loads", "of", "weights", "by", "I/O", "tiles", "meanwhile"]
+    assert decode.texts[-1].get_text() == "9 ms"
 
 
 def test_a_memory_that_nobody_uses_is_left_out() -> None:
     resident = replace(MEMORY, rows=tuple(row for row in MEMORY.rows if row.where == IN_PROCESSOR))
-    assert len(plot_generation(replace(make_result(), memory=resident)).axes) == 3
+    assert len(figure_of(generation_sheet(replace(make_result(), memory=resident))).axes) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
-    write_chart(make_result(), tmp_path / f"steps{suffix}", plot_generation)
+    write_sheet(lambda: generation_sheet(make_result()), tmp_path / f"steps{suffix}", ())
     assert (tmp_path / f"steps{suffix}").read_bytes().startswith(SIGNATURES[suffix])
 
 
 @pytest.mark.slow
 def test_the_same_pixels_for_the_same_result(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
-        write_chart(make_result(), tmp_path / name, plot_generation)
+        write_sheet(lambda: generation_sheet(make_result()), tmp_path / name, ())
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"`\.gif` is not a format for charts"):
-        write_chart(make_result(), tmp_path / "a.gif", plot_generation)
+        write_sheet(lambda: generation_sheet(make_result()), tmp_path / "a.gif", ())
 
 
 def test_the_command_draws_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

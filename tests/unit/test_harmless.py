@@ -18,11 +18,13 @@ from podsim.many.checks import show
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.verdict import Finding, Verdict, check
 from podsim.many.compare.comparison import compare
-from podsim.many.sweeps.plot import plot_study
+from podsim.many.sweeps.plot import study_sheet
 from podsim.many.sweeps.table import write_table
 from podsim.pages.html import as_html
-from podsim.pages.parts import Grid, Page, Section
+from podsim.pages.parts import Page, Section
+from podsim.show.matplotlib_charts import write_sheet
 from podsim.show.page import PlainConsole
+from podsim.show.table import Table, columns
 
 ESCAPES = "a\x1b[2J\x9b31m\x07\u202eb\x00"
 EVIL = f"{ESCAPES}\nholds: 9 scenarios\r::error::x\u2028<img src=x> @everyone |c| [l](https://x.example) `d` \ufffe"
@@ -186,7 +188,7 @@ def test_no_name_is_a_formula_of_a_chart(tmp_path: Path) -> None:
     study = "kind: study\nscenario: s.yaml\nall_variants: true\nkeys: {parallelism.micro_batch_size: [8]}\n"
     (tmp_path / "study.yaml").write_text(study)
     swept = podsim.sweep(tmp_path / "study.yaml", tmp_path / "t.csv", processes=1)
-    plot_study(swept, tmp_path / "t.svg")
+    write_sheet(lambda: study_sheet(swept), tmp_path / "t.svg", swept.inputs)
     ET.parse(tmp_path / "t.svg")
 
 
@@ -196,7 +198,7 @@ def test_tables_take_no_text_for_markup(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_pages_escape_and_leave_out() -> None:
-    sections = [Section(EVIL, [EVIL, Grid([EVIL], [[EVIL]], EVIL)])]
+    sections = [Section(EVIL, [EVIL, Table(columns(EVIL), [[EVIL]], EVIL)])]
     page = Page(title=EVIL, about=(EVIL,), version="1", inputs=[(EVIL, "0")], tiles=[], sections=sections)
     text = as_html(page)
     assert "<img src=x>" not in text

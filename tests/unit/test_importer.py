@@ -21,10 +21,10 @@ from podsim.importer.scenarios import ACTIVITIES
 from podsim.placement.generation_job import generation_job
 from podsim.placement.job import training_job
 from podsim.scenario import Activity, load_scenario
-from podsim.scenario.division import ParallelismSpec
 from podsim.scenario.families.decoder import DecoderSpec
 from podsim.scenario.families.decoder_sizes import PRESETS
 from podsim.scenario.families.registry import family
+from podsim.scenario.transformer_training import ParallelismSpec
 from tests.cases import every_case
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, SMALL, TINY, Config
 

@@ -73,6 +73,32 @@ def test_more_is_laid_over_what_was_asked_for_before() -> None:
     assert load_scenario(loaded, "dry") == loaded
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["system.machine.ipu.clock=1.5 GHz"],
+        ["parallelism.accumulation_factor=48", "system.machine.ipu_link.hop_latency=1 us", "system.host_count=400"],
+        ["system.host_count=2", "system=bow_pod16"],
+        ["data.samples_per_epoch=1000", "system.machine.ipu.clock=1.5 GHz"],
+    ],
+)
+@pytest.mark.parametrize("own", [{}, {"data": {"samples_per_epoch": 2000}}])
+def test_values_over_a_loaded_scenario_are_as_if_it_was_read_with_them(
+    overrides: list[str], own: dict[str, Any]
+) -> None:
+    """Also where its end of a run belongs to other data, and is left out."""
+    source = {"base": "bert_v1.1_pod16_open", **own}
+    over, read = load_scenario(load_scenario(source), overrides=overrides), load_scenario(source, overrides=overrides)
+    assert (over.spec, over.notices, over.overrides) == (read.spec, read.notices, read.overrides)
+    assert over.document.data == read.document.data
+    assert over.document.places == read.document.places
+    assert list(over.changes) == list(read.changes)
+    one_by_one = load_scenario(source)
+    for each in overrides:
+        one_by_one = load_scenario(one_by_one, overrides=[each])
+    assert one_by_one.spec == read.spec
+
+
 def test_a_second_variant_cannot_be_laid_over_the_first() -> None:
     assert _error(load_scenario("good.yaml", "dry"), variant="bow") == (
         "[variants]: good:dry was loaded with variant `dry`; `bow` cannot be laid over it\n"

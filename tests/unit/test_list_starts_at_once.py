@@ -1,4 +1,4 @@
-"""`podsim list` without options: the same text as from the parser, without what takes long to import."""
+"""`podsim list` and `podsim run` without options: the same text as from the parser, which is not imported."""
 
 from __future__ import annotations
 
@@ -43,6 +43,26 @@ def test_what_takes_long_is_not_imported(tmp_path: Path) -> None:
         last = run.stdout.splitlines()[-1]
         assert found in (None, last)
         assert "squad" in run.stdout
+
+
+@pytest.mark.parametrize("name", ["bert_v1.1_pod16_open", "bert_v1.1_pod17"])
+def test_a_plain_run_is_that_of_the_parser(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = said(capsys, monkeypatch, "run", name)
+    assert at_once == said(capsys, monkeypatch, "run", name, "--format", "table")
+    assert at_once[1] == (0 if name.endswith("open") else 2)
+
+
+def test_a_plain_run_of_a_transformer_imports_no_parser_and_no_other_activity(tmp_path: Path) -> None:
+    others = ("typer", "podsim.scenario.generation", "podsim.scenario.convnet_training", "podsim.placement.generation")
+    code = (
+        "import sys; from podsim import __main__; sys.argv = ['podsim', 'run', 'bert_v1.1_pod16_open']\n"
+        "try: __main__.main()\n"
+        f"except SystemExit as end: print(end.code, sorted(set(sys.modules) & {set(others)}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "0 []"
 
 
 def test_it_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

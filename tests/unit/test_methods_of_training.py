@@ -11,8 +11,8 @@ import pytest
 import podsim
 from podsim.errors import DoesNotFitError, MissingMethodError
 from podsim.importer import Request, import_model
+from podsim.placement.fit import least_fullest, missing_method
 from podsim.placement.job import training_job
-from podsim.placement.method import least_fullest, missing_method
 from podsim.scenario import load_scenario
 
 LAYOUT = {"micro_batch_size": 1, "accumulation_factor": 512, "replication_factor": 1}

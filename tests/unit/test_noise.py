@@ -13,7 +13,7 @@ from podsim.program.noise import CALL, NoisyCall, run_table
 from podsim.program.task import Jitter
 from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.tiles.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.validation.freedom import MOST_OF_NOISE
 from podsim.validation.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples

@@ -22,7 +22,7 @@ from podsim.program.task import Jitter, Program
 from podsim.runs.training import noise
 from podsim.runs.training.noisy_runs import Floats, Job, Updates, all_runs, job_of, run_updates
 from podsim.scenario import TrainingScenario, load_scenario
-from podsim.show.noise_table import noise_table
+from podsim.show.tables import noise_table
 from tests.examples import plan_of
 
 POD16, RESNET = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"

@@ -15,21 +15,23 @@ import pytest
 from podsim import RunResult, run
 from podsim.errors import OutputError, PodsimError
 from podsim.many.compare.difference import Step, Waterfall
+from podsim.many.compare.plot import ends_of_axis, waterfall_chart
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
-from podsim.pages import html, library, patterns, write
+from podsim.pages import html, library, write
 from podsim.pages import sweep_page as sweep_module
-from podsim.pages.comparison_page import ends_of_axis, waterfall_chart
-from podsim.pages.parts import Chart, Folded, Grid, Page
+from podsim.pages.parts import Folded, Page
 from podsim.pages.plan_page import plan_page
 from podsim.pages.result_page import result_page
-from podsim.pages.timeline import MOST_MARKS, MOST_OF_CYCLES
-from podsim.pages.timeline_marks import Mark, marks_of, merged, pieces_of
 from podsim.result.kinds import FAMILIES, KINDS, kind_of
 from podsim.result.slices import OPERATION, PASS, REPEATED, Slice
 from podsim.result.windows import Window
 from podsim.scenario.document import Document
+from podsim.show.chart import FASTER, INK, SLOWER, Chart, Fill, Timeline, fill_of_kind, fills_in_turn
+from podsim.show.table import Table
+from podsim.show.timeline import MOST_MARKS, MOST_OF_CYCLES, Mark, marks_of, merged, pieces_of
+from podsim.show.vega_charts import choices_of, definitions, paint, vega_spec
 from podsim.units import ps_to_seconds
 from tests.unit.bad_input_cases import Run
 from tests.unit.page_examples import EVIL, Tags, answer, blocks_of, charts_of, evil_page, verdict_page
@@ -56,8 +58,12 @@ def charts(page: Page) -> list[Chart]:
 
 
 def bars_of(chart: Chart) -> list[dict[str, Any]]:
-    values: list[dict[str, Any]] = chart.spec["data"]["values"]
+    values: list[dict[str, Any]] = vega_spec(chart)["data"]["values"]
     return values
+
+
+def timeline_of(charts: list[Chart]) -> Chart:
+    return next(each for each in charts if isinstance(each.drawn, Timeline))
 
 
 # Numbers
@@ -87,6 +93,9 @@ def test_each_ipu_fills_its_weight_update(bert: RunResult, charts: list[Chart]) 
     by_row: dict[str, list[dict[str, Any]]] = {}
     for bar in bars_of(charts[1]):
         by_row.setdefault(bar["row"], []).append(bar)
+    mean = by_row.pop("mean")
+    assert sum(bar["end"] - bar["start"] for bar in mean) == pytest.approx(bert.weight_update_s, rel=1e-9)
+    assert mean[0]["end"] == pytest.approx(sum(each.seconds["matmul"] for each in bert.ipus) / 4, rel=1e-9)
     assert len(by_row) == len(bert.ipus) == 4
     for account, bars in zip(bert.ipus, by_row.values(), strict=True):
         assert sum(bar["end"] - bar["start"] for bar in bars) == pytest.approx(bert.weight_update_s, rel=1e-9)
@@ -108,11 +117,11 @@ def test_assumptions_are_shown_as_far_as_they_move_the_result(bert: RunResult, p
     first = bert.assumptions[0]
     influence = first["influence"]
     assert isinstance(influence, Mapping)
-    bars = [bar for bar in bars_of(chart) if str(first["key"]).endswith(bar["row"])]
+    bars = [bar for bar in bars_of(chart) if str(first["key"]).endswith(bar["row"].partition(" = ")[0])]
     ends = sorted((influence["low"], influence["high"]), key=lambda end: -abs(end))
     assert [bar["end"] / 100 for bar in bars] == pytest.approx(ends)
-    grids = blocks_of(page, Grid)
-    (table,) = [each for each in grids if each.headers[0] == "input"]
+    grids = blocks_of(page, Table)
+    (table,) = [each for each in grids if each.columns[0].head == "input"]
     assert [row[0] for row in table.rows] == [each["key"] for each in bert.assumptions]
 
 
@@ -125,14 +134,14 @@ def test_ends_of_ranges_hide_neither_one_another_nor_what_is_impossible() -> Non
     rows = (assumed("one.a.x", 0.1, 0.3), assumed("two.a.x", None, -0.2), assumed("b.y", 0.0001, 0.0))
     chart = charts_of(result_page(make_result(assumptions=rows)))[-1]
     assert [(bar["row"], bar["end"], bar.get("text")) for bar in bars_of(chart)] == [
-        ("one.a.x", pytest.approx(30), None),
-        ("one.a.x", pytest.approx(10), None),
-        ("two.a.x", pytest.approx(-20), None),
-        ("two.a.x", 0, "impossible"),
+        ("one.a.x = 1", pytest.approx(30), "+30.0 %"),
+        ("one.a.x = 1", pytest.approx(10), "+10.0 %"),
+        ("two.a.x = 1", pytest.approx(-20), "-20.0 %"),
+        ("two.a.x = 1", 0, "impossible"),
     ]
     nothing = charts_of(result_page(make_result(assumptions=(assumed("a.x", None, None),))))[-1]
     assert [bar["text"] for bar in bars_of(nothing)] == ["impossible"] * 2
-    low, high = nothing.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    low, high = vega_spec(nothing)["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < 0 < high
 
 
@@ -163,8 +172,8 @@ def test_a_waterfall_between_results_adds_up_and_shows_what_moved() -> None:
     assert (a["row"], b["row"], a["end"], b["end"]) == ("A", "B", pytest.approx(1100), pytest.approx(1300))
     assert (matmul["start"], matmul["end"], bubble["end"]) == pytest.approx((1100, 1000, 1300))
     assert (matmul["text"], bubble["text"]) == ("-100 ms", "+300 ms")
-    assert matmul["fill"] == patterns.fill_of(patterns.FASTER)
-    assert bubble["fill"] == patterns.fill_of(patterns.SLOWER)
+    assert matmul["fill"] == paint(FASTER)
+    assert bubble["fill"] == paint(SLOWER)
 
 
 def test_an_axis_begins_at_nothing_unless_changes_could_not_be_seen() -> None:
@@ -177,7 +186,7 @@ def test_an_axis_begins_at_nothing_unless_changes_could_not_be_seen() -> None:
 
 
 def test_bars_of_a_timeline_fill_what_is_shown_of_each_ipu(bert: RunResult, charts: list[Chart]) -> None:
-    chart = next(each for each in charts if each.stretches)
+    chart = timeline_of(charts)
     assert bert.trace is not None
     whole_ms = ps_to_seconds(bert.trace.makespan_ps) * 1000
     for ipu in range(4):
@@ -189,7 +198,7 @@ def test_bars_of_a_timeline_fill_what_is_shown_of_each_ipu(bert: RunResult, char
 
 
 def test_what_is_folded_is_all_that_is_not_shown(bert: RunResult, charts: list[Chart]) -> None:
-    chart = next(each for each in charts if each.stretches)
+    chart = timeline_of(charts)
     main = max(bert.phases, key=lambda phase: phase.count)
     folded = [bar for bar in bars_of(chart) if bar["kind"] == "repeated"]
     assert {bar["what"] for bar in folded} == {f"{main.count - 4:,} more cycles like those before"}
@@ -199,14 +208,15 @@ def test_what_is_folded_is_all_that_is_not_shown(bert: RunResult, charts: list[C
 
 def test_the_kinds_of_a_timeline_add_up_nearly_to_their_times(bert: RunResult, charts: list[Chart]) -> None:
     """Two cycles on IPU 1: short operations are drawn together, and yet matrix products get their share."""
-    chart = next(each for each in charts if each.stretches)
-    cycles = chart.stretches[2]
+    chart = timeline_of(charts)
+    assert isinstance(chart.drawn, Timeline)
+    cycles = chart.drawn.stretches[2]
     bars = [
         bar
         for bar in bars_of(chart)
         if bar["lane"] == "IPU 1" and cycles.start <= bar["start"] and bar["end"] <= cycles.end * (1 + 1e-9)
     ]
-    shown = sum(bar["end"] - bar["start"] for bar in bars if bar["fill"] == patterns.fill_of_kind("matmul"))
+    shown = sum(bar["end"] - bar["start"] for bar in bars if bar["fill"] == paint(fill_of_kind("matmul")))
     assert bert.trace is not None
     records = [each for each in bert.trace.records if each.lane == "ipu1" and each.kind == "matmul"]
     main = [each for each in records if each.repeat_count == max(one.repeat_count for one in records)]
@@ -277,16 +287,18 @@ def luminance(colour: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def pattern_of(fill: str) -> tuple[str, str]:
-    """Colour and drawing of a fill."""
-    name = fill.removeprefix("url(#").removesuffix(")")
-    found = re.search(rf'<pattern id="{name}".*?fill="(#\w+)"/>(.*?)</pattern>', patterns.definitions())
+def pattern_of(fill: Fill) -> tuple[str, str]:
+    """Colour and drawing of a fill as a page has them."""
+    if paint(fill) == fill.colour:
+        return fill.colour, ""
+    name = paint(fill).removeprefix("url(#").removesuffix(")")
+    found = re.search(rf'<pattern id="{name}".*?fill="(#\w+)"/>(.*?)</pattern>', definitions())
     assert found is not None, name
     return found[1], re.sub(r'"#\w+"', "", found[2])
 
 
 def test_families_differ_in_pattern_and_their_members_in_lightness() -> None:
-    fills = {kind.name: pattern_of(patterns.fill_of_kind(kind.name)) for kind in KINDS}
+    fills = {kind.name: pattern_of(fill_of_kind(kind.name)) for kind in KINDS}
     families = {family: {fills[kind.name][1] for kind in KINDS if kind.family == family} for family in FAMILIES}
     assert all(len(shapes) == 1 for shapes in families.values())
     assert len({shape for shapes in families.values() for shape in shapes}) == len(FAMILIES)
@@ -297,11 +309,11 @@ def test_families_differ_in_pattern_and_their_members_in_lightness() -> None:
 
 
 def test_tenants_of_memory_differ_in_pattern_or_lightness() -> None:
-    fills = [pattern_of(fill) for fill in patterns.fills_in_turn(map(str, range(8))).values()]
+    fills = [pattern_of(fill) for fill in fills_in_turn(map(str, range(8))).values()]
     for (one, shape), (other, other_shape) in combinations(fills, 2):
         darker, lighter = sorted((luminance(one), luminance(other)))
         assert shape != other_shape or (lighter + 0.05) / (darker + 0.05) > 2
-    assert patterns.fills_in_turn(map(str, range(20)))["19"] == patterns.fills_in_turn(map(str, range(8)))["7"]
+    assert fills_in_turn(map(str, range(20)))["19"] == fills_in_turn(map(str, range(8)))["7"]
 
 
 def test_text_of_pages_has_contrast() -> None:
@@ -316,7 +328,7 @@ def test_text_of_pages_has_contrast() -> None:
 def test_text_on_a_bar_is_black_or_white_whichever_is_easier_to_read() -> None:
     for kind in KINDS:
         light = luminance(kind.colour)
-        contrast = (light + 0.05) / 0.05 if patterns.is_light(kind.colour) else 1.05 / (light + 0.05)
+        contrast = (light + 0.05) / 0.05 if Fill(kind.colour).ink == INK else 1.05 / (light + 0.05)
         assert contrast > 4.5, kind.name
 
 
@@ -483,12 +495,14 @@ def test_a_plan_shows_what_rules_a_system_out_and_what_none_beats(with_script: N
         ("bow_pod16, as given", 1.0),
         ("ipu_pod16, as given", 2.0),
     ]
-    assert [(bar["x"], bar["y"], bar["front"]) for bar in bars_of(weighed)] == [
-        (0.2, 0.5, True),
-        (0.3, 1.0, True),
-        (0.2, 2.0, False),
+    assert [(bar["x"], bar["y"], bar["name"]) for bar in bars_of(weighed)] == [
+        (0.2, 0.5, "no other beats it in both"),
+        (0.3, 1.0, "no other beats it in both"),
+        (0.2, 0.5, "within all limits"),
+        (0.3, 1.0, "within all limits"),
+        (0.2, 2.0, "ruled out by a limit"),
     ]
-    assert [(bar["x"], bar["state"]) for bar in bars_of(by_size)][2] == (16, "ruled out by a limit")
+    assert [(bar["x"], bar["name"]) for bar in bars_of(by_size)][2] == (16, "ruled out by a limit")
     assert "16 IPUs are needed" in html.as_html(page)
     assert [section.title for section in page.sections][:2] == ["Ranking", "Weighed"]
 
@@ -498,7 +512,8 @@ def test_a_check_shows_how_far_each_figure_has_moved() -> None:
     (chart,) = charts_of(page)
     assert [(bar["row"], bar["end"]) for bar in bars_of(chart)] == [("weight_update_s, one", pytest.approx(10))]
     assert page.tiles[0].value == "does not hold"
-    (findings,) = [grid for grid in blocks_of(page, Grid) if grid.headers[0] == "scenario" and len(grid.headers) == 6]
+    tables = [each for each in blocks_of(page, Table) if each.columns[0].head == "scenario"]
+    (findings,) = [each for each in tables if len(each.columns) == 6]
     assert findings.rows[0][:5] == ["one", "weight_update_s", "1", "1.1", "+10.00 %"]
 
 
@@ -516,7 +531,7 @@ def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(
         sweep_module.sweep_page(swept, "speed")
     page = sweep_module.sweep_page(swept, "mfu")
     (chart,) = charts_of(page)
-    assert next(iter(chart.choices.values())) == "MFU"
+    assert choices_of(chart)[0] == ("m0", "MFU", "linear")
     values = {bar["k0"]: bar.get("m0") for bar in bars_of(chart)}
     result = run(BERT, overrides=["parallelism.micro_batch_size=2"])
     assert isinstance(result, RunResult)
@@ -528,7 +543,7 @@ def test_a_study_shows_what_does_not_fit_and_refuses_figures_that_are_not_there(
 def test_variants_of_a_study_have_their_names_and_the_file_itself_none(tmp_path: Path) -> None:
     content = {"kind": "study", "scenario": "bert_base_c600", "all_variants": True}
     (chart,) = charts_of(sweep_module.sweep_page(sweep(content, tmp_path / "variants.csv", processes=1)))
-    assert {bar["k0"] for bar in bars_of(chart)} == {"none", "batch_128"}
+    assert {bar["k0"] for bar in bars_of(chart)} == {"no variant", "batch_128"}
 
 
 def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
@@ -548,11 +563,12 @@ def test_of_many_points_some_are_drawn_and_the_best_is_one_of_them(
     (chart,) = charts_of(page)
     assert [bar["point"] for bar in bars_of(chart)] == [0, 7, 14, 19]
     assert "4 of 20 points are shown, evenly chosen, and the best." in chart.notes
-    tables = blocks_of(page, Grid)
+    tables = blocks_of(page, Table)
     assert [row[0] for row in tables[-1].rows] == [str(number) for number in range(19, -1, -1) if number != 5]
 
 
 def test_the_makespan_of_the_example_is_shown_whole() -> None:
-    chart = next(each for each in charts_of(result_page(make_result())) if each.stretches)
-    assert [(each.start, each.end) for each in chart.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
-    assert json.dumps(chart.spec)
+    chart = timeline_of(charts_of(result_page(make_result())))
+    assert isinstance(chart.drawn, Timeline)
+    assert [(each.start, each.end) for each in chart.drawn.stretches] == [(0.0, MAKESPAN_PS / 1e9)]
+    assert json.dumps(vega_spec(chart))

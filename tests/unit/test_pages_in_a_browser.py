@@ -17,7 +17,8 @@ import pytest
 from podsim import run
 from podsim.pages.parts import Page
 from podsim.pages.write import write_page
-from tests.unit.page_examples import BERT, CALL, EVIL, LINK, TIMES, charts_of, chromium, pages
+from podsim.show.vega_charts import vega_spec
+from tests.unit.page_examples import BERT, CALL, CALLS, EVIL, LINK, TIMES, charts_of, chromium, pages
 
 pytest.importorskip("vl_convert", reason="pages need vl-convert-python")
 webdriver = pytest.importorskip("selenium.webdriver", reason="a browser is driven by selenium")
@@ -29,7 +30,22 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 WIDE, NARROW = 1280, 400
-KINDS = ("run", "forward", "generate", "serve", "line", "map", "axes", "compare", "plan", "check", "evil")
+KINDS = (
+    "run",
+    "forward",
+    "generate",
+    "serve",
+    "line",
+    "lines",
+    "bars",
+    "map",
+    "maps",
+    "axes",
+    "compare",
+    "plan",
+    "check",
+    "evil",
+)
 LOOK = """
 const figures = [...document.querySelectorAll("figure")].map((figure) => {
   const svg = figure.querySelector(".chart svg");
@@ -211,7 +227,7 @@ def test_every_chart_is_drawn_whole_and_without_a_complaint(visit: Visit) -> Non
 
 def test_a_chart_has_a_bar_for_each_number(visit: Visit) -> None:
     chart = charts_of(visit.pages["run"])[0]
-    bars = chart.spec["data"]["values"]
+    bars = vega_spec(chart)["data"]["values"]
     for width in (WIDE, NARROW):
         assert visit.seen["run", width].look["figures"][0]["marks"] == len(bars)
 
@@ -230,7 +246,7 @@ def rate(**keys: str) -> float:
 
 def test_a_line_is_of_the_figure_over_the_key(visit: Visit) -> None:
     chart = seen_chart(visit, "line")
-    assert chart["axes"]["bottom"]["title"] == "host_call [ms]"
+    assert chart["axes"]["bottom"]["title"] == "host call [ms]"
     assert chart["axes"]["left"]["title"] == "throughput [samples/s]"
     points = sorted(mark["at"] for mark in chart["marks"] if mark["kind"] == "symbol")
     assert points == [pytest.approx([float(each.split()[0]), rate(call=each)], rel=1e-5) for each in TIMES]
@@ -242,38 +258,72 @@ def test_a_line_is_of_the_figure_over_the_key(visit: Visit) -> None:
 
 
 def test_a_heat_map_stands_upright_with_the_figure_of_each_cell(visit: Visit) -> None:
+    """The key with fewer values stands upwards, as in a file."""
     chart = seen_chart(visit, "map")
     assert (chart["axes"]["left"]["title"], chart["axes"]["bottom"]["title"]) == (
-        "host_call",
-        "bandwidth_per_direction",
+        "IPU link: bandwidth per direction [GB/s]",
+        "host call [ms]",
     )
     cells = [mark for mark in chart["marks"] if mark["kind"] == "rect"]
     assert len(cells) == 2 * 6  # the grey ones below, and the coloured ones
     place = {(mark["datum"]["k0"], mark["datum"]["k1"]): (mark["x"], mark["y"]) for mark in cells}
-    for link in ("8 GB/s", "16 GB/s"):
-        heights = [place[call, link][1] for call in TIMES]
-        assert heights == sorted(heights, reverse=True)  # pixels count from the top: small values are below
-    assert all(place[call, "8 GB/s"][0] < place[call, "16 GB/s"][0] for call in TIMES)
-    assert chart["domains"]["y"] == list(reversed(TIMES))  # from the top
+    for call in CALLS:
+        assert place["8", call][1] > place["16", call][1]  # pixels count from the top: small values are below
+    for link in ("8", "16"):
+        across = [place[link, call][0] for call in CALLS]
+        assert across == sorted(across)
+    assert chart["domains"]["y"] == ["16", "8"]  # from the top
     texts = [mark for mark in chart["marks"] if mark["kind"] == "text"]
     assert len(texts) == 6
     for mark in texts:
-        call, link = mark["datum"]["k0"], mark["datum"]["k1"]
-        assert float(mark["text"].replace(",", "")) == pytest.approx(rate(call=call, link=link), rel=5e-4)
-        (x, y), box = place[call, link], cells[0]
+        link, call = mark["datum"]["k0"], mark["datum"]["k1"]
+        wanted = rate(call=f"{call} ms", link=f"{link} GB/s")
+        assert float(mark["text"].replace(",", "")) == pytest.approx(wanted, rel=5e-4)
+        (x, y), box = place[link, call], cells[0]
         assert (x < mark["x"] < x + box["width"], y < mark["y"] < y + box["height"]) == (True, True)
+
+
+def test_of_three_keys_the_rows_of_one_stand_together(visit: Visit) -> None:
+    chart = seen_chart(visit, "maps")
+    assert chart["axes"]["left"]["title"] == "IPU link: bandwidth per direction [GB/s] · setup [s]"
+    assert chart["domains"]["y"] == ["8 · 9", "8 · 1", "16 · 9", "16 · 1"]  # from the top
+    assert len([mark for mark in chart["marks"] if mark["kind"] == "text"]) == 12
+
+
+def test_a_key_of_words_tells_lines_apart_and_what_has_no_figure_is_a_cross(visit: Visit) -> None:
+    """Without recomputation BERT fits at no host call."""
+    chart = seen_chart(visit, "lines")
+    symbols = [mark for mark in chart["marks"] if mark["kind"] == "symbol" and "k1" in mark["datum"]]
+    known = {(mark["datum"]["k1"], mark["datum"]["k0"]): mark["at"][1] for mark in symbols if "m0" in mark["datum"]}
+    assert known == {("layer", call): pytest.approx(rate(call=f"{call} ms"), rel=1e-5) for call in CALLS}
+    crosses = [mark for mark in symbols if "m0" not in mark["datum"]]
+    assert {(mark["datum"]["k1"], mark["datum"]["status"]) for mark in crosses} == {("none", "does not fit")}
+    assert [mark["at"][1] for mark in crosses] == pytest.approx([0, 0, 0], abs=1e-6)
+
+
+def test_a_key_of_words_alone_has_bars(visit: Visit) -> None:
+    chart = seen_chart(visit, "bars")
+    assert chart["domains"]["y"] == ["layer", "none"]
+    (bar,) = [mark for mark in chart["marks"] if mark["kind"] == "rect"]
+    assert (chart["domains"]["x"][0], bar["datum"]["k0"]) == (0, "layer")
+    assert bar["datum"]["m0"] == pytest.approx(rate(), rel=1e-5)
+    texts = {mark["datum"]["k0"]: mark["text"] for mark in chart["marks"] if mark["kind"] == "text"}
+    assert texts["none"] == "does not fit"
+    assert float(texts["layer"].replace(",", "")) == pytest.approx(rate(), rel=5e-4)
 
 
 def test_parallel_axes_have_a_line_for_each_point_through_its_values(visit: Visit) -> None:
     chart = seen_chart(visit, "axes")
-    assert chart["axes"]["top"]["texts"] == ["host_call", "bandwidth_per_direction", "setup"]
+    titles = ["host call [ms]", "IPU link: bandwidth per direction [GB/s]", "setup [s]", "accumulation factor"]
+    assert chart["axes"]["top"]["texts"] == titles
     corners = [mark for mark in chart["marks"] if mark["kind"] == "line"]
-    assert {mark["datum"]["point"] for mark in corners} == set(range(12))
-    assert len(corners) == 3 * 12
+    assert {mark["datum"]["point"] for mark in corners} == set(range(24))
+    assert len(corners) == 4 * 24
     heights = {
-        "p0": dict(zip(TIMES, (0, 0.5, 1), strict=True)),
-        "p1": {"8 GB/s": 0, "16 GB/s": 1},
-        "p2": {"1 s": 0, "9 s": 1},
+        "p0": dict(zip(CALLS, (0, 0.5, 1), strict=True)),
+        "p1": {"8": 0, "16": 1},
+        "p2": {"1": 0, "9": 1},
+        "p3": {"450": 0, "460": 1},
     }
     for mark in corners:
         axis = mark["datum"]["axis"]

@@ -15,6 +15,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from podsim import DoesNotFitError, InfeasibleError, SpecError, generate, load_scenario, simulate
+from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.job import training_job
 from podsim.placement.memory import segment_peak_bytes
 from podsim.placement.plan import cost_model, job_memory
@@ -22,10 +23,8 @@ from podsim.placement.search.chain import bare_chain, chain_of, least_maximum, m
 from podsim.placement.search.families import CheckpointedSlices
 from podsim.placement.search.search import Search, pipeline_cycles
 from podsim.placement.search.space import accumulation, divisors
-from podsim.placement.stage import Segment, kept_elements
 from podsim.scenario import TrainingScenario
-from podsim.show.choice_table import choice_table
-from podsim.show.choice_text import choice_yaml
+from podsim.show.choice_table import choice_tables, choice_yaml
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 from tests.unit.bad_input_cases import SCENARIO, Run, error_of
 
@@ -537,7 +536,7 @@ def test_the_table_of_candidates_is_whole(width: int) -> None:
     choice = simulate("bert_v1.1_pod16_open", overrides=["parallelism={auto: true, ipus_per_replica: 4}"]).choice
     assert choice is not None
     console = Console(width=width, file=StringIO(), record=True)
-    console.print(choice_table(choice))
+    console.print(*choice_tables(choice), sep="\n")
     text = console.export_text()
     assert "…" not in text
     assert all(word in text for word in ("redo", "too big", "  chosen"))

@@ -8,8 +8,7 @@ from podsim import simulate
 from podsim.errors import ModelError
 from podsim.models import Block, Workload
 from podsim.placement import stash_depth
-from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, stages_of
-from podsim.placement.stage import Segment, Stage
+from podsim.placement.cuts import Cuts, Segment, Stage, cuts_before, cuts_of_counts, cuts_of_layers, stages_of
 from tests.examples import small_bert, small_pod
 
 LAYER = ("attention", "feed_forward")

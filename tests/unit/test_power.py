@@ -18,7 +18,7 @@ from podsim.scenario.expectations import expectation
 from podsim.scenario.hardware import System
 from podsim.scenario.load import load_hardware
 from podsim.scenario.power import ChipPower, HostPower, MachinePower, PodPower
-from podsim.show.power_table import spent_rows
+from podsim.show.tables import spent_rows
 from podsim.tiles.planned import Chip
 from tests.unit.report_examples import make_result, result_text
 

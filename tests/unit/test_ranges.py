@@ -23,8 +23,8 @@ from podsim.result.scatter import Scatter
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
-from podsim.show.generation_table import generation_tables
 from podsim.show.page import print_result
+from podsim.show.tables import generation_tables
 from tests.unit.report_examples import result_text
 
 CALL = "software.host_call"

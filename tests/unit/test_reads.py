@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +11,7 @@ from podsim import run
 from podsim.result import influence
 from podsim.result.influence import Measure, StandsOn
 from podsim.scenario import load_scenario
-from podsim.scenario.assumptions import assumptions
-from podsim.scenario.reads import watched
+from podsim.scenario.assumptions import Parts, assumptions, differing, watched, with_number
 
 BERT = "bert_v1.1_pod16_open"
 LINK = "system.machine.ipu_link"
@@ -51,6 +50,62 @@ def test_a_copy_of_a_part_is_watched_as_well() -> None:
     read.clear()
     assert fewer.superstep.overhead_cycles > 0
     assert "system.machine.ipu.superstep.overhead" in read
+
+
+def test_what_differs_is_told_by_its_key() -> None:
+    spec = spec_of()
+    assert list(differing(spec, spec)) == list(differing(spec, spec_of())) == []
+    moved = with_number(with_number(spec, f"{LINK}.hop_latency", 4.5e-7), "software.host_call", 0.2)
+    assert list(differing(spec, moved)) == [f"{LINK}.hop_latency", "software.host_call"]
+    assert list(differing(spec, spec.model_copy(update={"run": None}))) == ["run"]
+
+
+class _Parts:
+    """Parts of a made-up run, and those that were made for the last scenario."""
+
+    def __init__(self) -> None:
+        self.parts, self.made = Parts(), list[str]()
+
+    def __call__(self, spec: Any) -> tuple[float, float]:
+        self.made.clear()
+        self.parts.begin(spec)
+        hop_s = self._of("hop", lambda: float(spec.system.machine.ipu_link.hop_latency_s))
+        self._of("call", lambda: float(spec.software.host_call_s))
+        micros = self.parts.is_now("micros", round(hop_s * 1e6))
+        return hop_s, self._of("twice", lambda: 2.0 * micros, "micros")
+
+    def _of(self, name: str, make: Callable[[], float], *made_of: str) -> float:
+        def made() -> float:
+            self.made.append(name)
+            return make()
+
+        return self.parts.of(name, made, *made_of)
+
+
+def test_only_what_has_read_what_differs_is_made_again() -> None:
+    spec, run_parts = spec_of(), _Parts()
+    hop, call = f"{LINK}.hop_latency", "software.host_call"
+    first = with_number(spec, hop, 1.2e-6)
+    assert run_parts(watched(first)[0]) == (1.2e-6, 2.0)
+    assert run_parts.made == ["hop", "call", "twice"]
+    assert run_parts(first) == (1.2e-6, 2.0)
+    assert run_parts.made == []
+    assert run_parts(with_number(first, call, 0.2)) == (1.2e-6, 2.0)
+    assert run_parts.made == ["call"]
+    # Rounded to microseconds it is what it was, so that what is made of that stands.
+    assert run_parts(with_number(first, hop, 1.4e-6)) == (1.4e-6, 2.0)
+    assert run_parts.made == ["hop"]
+    assert run_parts(with_number(first, hop, 2.6e-6)) == (2.6e-6, 6.0)
+    assert run_parts.made == ["hop", "twice"]
+    assert run_parts(first) == (1.2e-6, 2.0)
+    assert run_parts.made == []
+
+
+def test_nothing_stands_without_a_first_run_that_was_watched() -> None:
+    spec, run_parts = spec_of(), _Parts()
+    for _ in range(2):
+        run_parts(spec)
+        assert run_parts.made == ["hop", "call", "twice"]
 
 
 class _Everything:

@@ -5,8 +5,7 @@ import pytest
 from podsim.engine.trace import PhaseRecord
 from podsim.result.breakdown import apportion, exact_seconds, mean_account
 from podsim.result.kinds import FAMILIES, KINDS, in_kind_order, is_waiting, kind_of
-from podsim.result.phases import part_of, phase_times
-from podsim.result.rows import PhaseTime
+from podsim.result.rows import PhaseTime, part_of, phase_times
 
 MS = 10**9
 

@@ -10,21 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from podsim.engine.trace import PhaseRecord, Record
+from podsim.engine.trace import PhaseRecord
 from podsim.errors import OutputError
-from podsim.models.op import Elementwise
-from podsim.program.passes_in_order import Repeat
 from podsim.result.base import Result
 from podsim.result.generation import GenerationResult
 from podsim.result.rows import IpuAccount
-from podsim.result.windows import Part, Window, parts_of, records_in, windows_of
-from podsim.scenario.changes import Change
-from podsim.show.chart_frame import check_plot_path, write_chart
-from podsim.show.generation_plot import plot_generation
-from podsim.show.plot import conclusion, plot_run
-from podsim.show.timeline_plot import filled, shares_of
-from podsim.tiles.account import Account
-from podsim.tiles.model import OpCost
+from podsim.result.windows import Part, Window, parts_of, windows_of
+from podsim.scenario.resolve import Change
+from podsim.show.chart import Sheet
+from podsim.show.matplotlib_charts import check_plot_path, figure_of, write_sheet
+from podsim.show.run_charts import generation_sheet, run_sheet
 from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, SIMULATED, US, make_forward, make_result, make_trace
 from tests.unit.test_generation_plot import make_result as make_generation
 
@@ -32,13 +27,13 @@ SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 
 
 def test_the_title_says_the_conclusion() -> None:
-    assert conclusion(make_result()) == (
+    assert run_sheet(make_result()).title == (
         "Two IPUs [by hand]\n100 us per weight update: matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"
     )
 
 
 def test_panels_of_a_short_update() -> None:
-    figure = plot_run(make_result())
+    figure = figure_of(run_sheet(make_result()))
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [
         "One weight update",
@@ -56,7 +51,7 @@ def test_panels_of_a_long_update() -> None:
         PhaseRecord("replica0", "update", 1, 70 * US, 100 * US),
     )
     long = replace(make_trace(), phases=phases)
-    titles = [axes.get_title(loc="left") for axes in plot_run(make_result(trace=long)).axes]
+    titles = [axes.get_title(loc="left") for axes in figure_of(run_sheet(make_result(trace=long))).axes]
     assert titles[1:4] == [
         "A   Start: fill 10 us",
         "B   2 of 6 main cycles, 10 us each",
@@ -65,21 +60,21 @@ def test_panels_of_a_long_update() -> None:
 
 
 def test_without_a_timeline_only_the_breakdown_is_drawn() -> None:
-    assert len(plot_run(make_result(trace=None)).axes) == 1
+    assert len(figure_of(run_sheet(make_result(trace=None))).axes) == 1
 
 
 def test_a_single_ipu_has_no_pace_to_set() -> None:
     alone = make_result(ipus=(IpuAccount(0, "ipu0", "all", LANES["ipu0"]),))
-    assert "pace" not in conclusion(alone)
-    assert plot_run(alone).axes[-1].get_title(loc="left") == "Time by kind"
+    assert "pace" not in run_sheet(alone).title
+    assert figure_of(run_sheet(alone)).axes[-1].get_title(loc="left") == "How the IPU spends one weight update"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix: str) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix.upper()}"
-    write_chart(make_result(), first, plot_run)
-    write_chart(make_result(), second, plot_run)
+    write_sheet(lambda: run_sheet(make_result()), first, ())
+    write_sheet(lambda: run_sheet(make_result()), second, ())
     assert first.read_bytes().startswith(SIGNATURES[suffix])
     if suffix == ".png":  # a PDF embeds its fonts with the time of day, an SVG names clip paths by address
         assert first.read_bytes() == second.read_bytes()
@@ -92,7 +87,7 @@ def test_the_suffix_chooses_the_format_and_pixels_repeat(tmp_path: Path, suffix:
 def test_a_suffix_that_cannot_be_drawn(tmp_path: Path, name: str, what: str) -> None:
     path = tmp_path / name
     with pytest.raises(OutputError) as caught:
-        write_chart(make_result(), path, plot_run)
+        write_sheet(lambda: run_sheet(make_result()), path, ())
     assert str(caught.value) == f"{path}: {what}\n  do: end the name in .png, .svg, .pdf"
     assert list(tmp_path.iterdir()) == []
 
@@ -135,13 +130,6 @@ def test_few_cycles_are_shown_whole() -> None:
     assert windows_of([], 7) == (Window("The whole weight update", 0, 7),)
 
 
-def test_repetitions_are_cut_to_the_window() -> None:
-    # Repetitions 0..4, 10..14, 20..24, 30..34 in the window 12..31.
-    record = Record("ipu0", "matmul", "step", 0, 4, 4, 10)
-    inside = [(start, end) for _, start, end in records_in([record], Window("", 12, 31))]
-    assert inside == [(12, 14), (20, 24), (30, 31)]
-
-
 def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
     """Every text of a figure with the place it takes in pixels."""
     canvas = FigureCanvasAgg(figure)
@@ -160,8 +148,8 @@ def test_long_words_stay_in_the_figure_and_apart(made: Callable[..., Result]) ->
         warnings=("what must be known is said at length, and then once more in other words; " * 4,) * 3,
         simulated=replace(SIMULATED, overrides=("x=1",), changes=(change,) * 6),
     )
-    draw = plot_generation if isinstance(result, GenerationResult) else plot_run
-    figure = draw(result)  # type: ignore[arg-type]
+    make: Callable[..., Sheet] = generation_sheet if isinstance(result, GenerationResult) else run_sheet
+    figure = figure_of(make(result))
     head = [text.get_text() for text in figure.subfigs[0].texts]
     assert any(line.startswith("IPU-POD4, 2 of 4 IPUs in use, GC200 at 1.33 GHz") for line in head)
     assert sum(line.startswith("warning: ") for line in head) == 3
@@ -173,24 +161,10 @@ def test_long_words_stay_in_the_figure_and_apart(made: Callable[..., Result]) ->
 
 
 def test_forward_passes_have_the_chart_of_a_call() -> None:
-    figure = plot_run(make_forward())
+    figure = figure_of(run_sheet(make_forward()))
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles[:2] == ["One session call", "The whole session call"]
-    assert conclusion(make_forward()) == (
+    assert run_sheet(make_forward()).title == (
         "Two IPUs [by hand]\n"
         "100 us per call of 3 batches: matmul 65 %, all-reduce 20 %, optimizer 8 %; IPU 0 sets the pace"
     )
-
-
-def test_bins_of_a_window_hold_the_kinds_in_the_order_they_run() -> None:
-    """20 us: a takes the first quarter, b the second; then both again, which is not told apart."""
-    costs = [
-        ("layer", OpCost(Elementwise(name=name, shape=(1,), function="add"), account))
-        for name, account in (("a", Account(matmul=1.0)), ("b", Account(vector=1.0)))
-    ]
-    records = (Record("ipu0", "matmul", "pass", 0, 10 * US), Record("ipu0", "vector", "pass", 10 * US, 20 * US))
-    trace = replace(make_trace(), records=records)
-    shares = list(shares_of(trace, {"pass": (Repeat(2, tuple(costs)),)}))
-    columns = filled(shares, Window("", 0, 20 * US), 4)
-    assert columns["matmul"] == pytest.approx([1, 0, 0.5, 0.5])
-    assert columns["vector"] == pytest.approx([0, 1, 0.5, 0.5])

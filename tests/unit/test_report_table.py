@@ -9,7 +9,7 @@ from podsim.result.envelope import Envelope
 from podsim.result.rows import IpuAccount
 from podsim.scenario.without_effect import WithoutEffect
 from podsim.show.page import print_result
-from podsim.show.table import training_tables
+from podsim.show.tables import training_tables
 from tests.unit.report_examples import LANES, make_result, result_text
 
 

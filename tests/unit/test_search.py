@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from podsim.placement.cuts import Segment
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.search.chain import Slices, bare_chain
 from podsim.placement.search.prices import price
 from podsim.placement.search.search import Found, Search
-from podsim.placement.stage import Segment
 from podsim.scenario import TrainingScenario, load_scenario
 from tests.examples import Mapping, small_bert, small_cnn, small_pod
 

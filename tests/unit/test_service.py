@@ -15,14 +15,15 @@ from typer.testing import CliRunner
 
 import podsim
 from podsim.cli.app import app
+from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError, SpecError
 from podsim.placement.generation import Generation, plan_generation
 from podsim.placement.generation_job import generation_job
 from podsim.runs.step_times import PlannedSteps, service_steps
 from podsim.scenario import GenerationScenario, load_scenario
-from podsim.show.chart_frame import write_chart
-from podsim.show.serving_plot import plot_serving, serving_conclusion
-from podsim.show.serving_table import sparkline
+from podsim.show.matplotlib_charts import write_sheet
+from podsim.show.serving_charts import serving_sheet
+from podsim.show.table import sparkline
 from podsim.units import PS_PER_S
 from tests.unit.bad_input_cases import Run
 
@@ -356,18 +357,18 @@ def test_a_chart_has_the_same_bytes_each_time(tmp_path: Path, suffix: str) -> No
     result = served(rate=20.0)
     paths = [tmp_path / f"{number}{suffix}" for number in range(2)]
     for path in paths:
-        write_chart(result, path, plot_serving)
+        write_sheet(lambda: serving_sheet(result), path, ())
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_a_chart_says_what_it_shows() -> None:
     result = served(rate=20.0)
-    assert "at 20/s, P99 is" in serving_conclusion(result)
+    assert "at 20/s, P99 is" in serving_sheet(result).title
 
 
 def test_a_line_of_bars_keeps_peaks() -> None:
     assert sparkline([0] * 500 + [3] + [0] * 499, width=10) == "     █    "
-    assert sparkline([0, 1, 2], ascii_only=True) == " =@"
+    assert sparkline([0, 1, 2], width=3) == " ▄█"
     assert sparkline([0, 0], width=2) == "  "
 
 
@@ -392,6 +393,27 @@ def test_long_runs_can_be_watched() -> None:
     result = served("serving.request_count=1500", rate=10.0, loads=[0.5], watch=watch)
     rate = f"{result.points[0].rate_per_s:.4g} requests/s"
     assert seen == ["request 1 of 1,500", "request 1,001 of 1,500", rate]
+
+
+@pytest.mark.parametrize(
+    ("draws", "told"),
+    [
+        (None, "serving 200 requests and the points of the load curve takes about 20 s"),
+        (Draws(2), "serving 200 requests, the points of the load curve and 2 draws takes about 110 s"),
+    ],
+)
+def test_an_estimate_counts_requests_at_the_pace_of_steps_that_are_known(
+    monkeypatch: pytest.MonkeyPatch, draws: Draws | None, told: str
+) -> None:
+    """Two runs of 200 requests confirm the saturation in 20 s: 50 ms per request.
+
+    The run and one point of the curve are 400 requests; two draws and the inputs as they are serve 200 requests
+    and twice 200 for the saturation, 1,800 in all. The 20 s before go to two runs as well, so that steps take nothing.
+    """
+    seconds, texts = iter([0.0, 20.0, 40.0]), list[str]()
+    monkeypatch.setattr("podsim.runs.serve.clock", lambda: next(seconds))
+    podsim.serve(SMALL, loads=[0.5], uncertainty=draws, tell=texts.append)
+    assert texts == [told]
 
 
 def test_more_requests_per_second_never_wait_less_and_more_copies_never_serve_fewer() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from podsim.engine.compiled import is_available
 from podsim.errors import PodsimError, SpecError
 from podsim.runs.serving import (
     Batching,
@@ -23,10 +25,9 @@ from podsim.runs.serving import (
     saturation,
     serve,
 )
-from podsim.runs.serving import arrival_file as reader
-from podsim.runs.serving.batching import StepTable
-from podsim.runs.serving.outcome import percentiles_of
-from podsim.runs.serving.queue_path import DRAWN_INTERVALS, count_path, draw, grows
+from podsim.runs.serving import arrivals as reader
+from podsim.runs.serving.outcome import DRAWN_INTERVALS, count_path, draw, grows, percentiles_of
+from podsim.runs.serving.server import StepTable, served_compiled, served_in_python
 from podsim.units import PS_PER_S
 from tests.serving_examples import LinearSteps, OddSteps
 
@@ -230,6 +231,35 @@ def test_a_step_that_takes_no_time_or_for_ever(wrong: float) -> None:
         f"a decode step of 1 sequences at 2 tokens takes {wrong:g} s\n"
         "  do: give every step a finite time of 1 ps or more"
     )
+
+
+def test_times_beyond_64_bits_are_served_in_python() -> None:
+    """A prefill of 10^8 s is 10^20 ps, which 64 bits do not hold: 10^8 s is more than 100 days, and is told so."""
+    service = Service(LinearSteps(prompt_token_s=1e8), ContinuousBatching(1))
+    assert served_compiled(service, requests((0, 1, 1))) is None
+    assert served_in_python(service, requests((0, 1, 1))).last_token_ps == (10**20,)
+
+
+@pytest.mark.skipif(not is_available(), reason="built without a C compiler")
+def test_an_error_of_a_step_passes_through_the_compiled_core() -> None:
+    """The second request finds a step that is not known; a watch that is interrupted ends the run as well."""
+
+    class Unknown(LinearSteps):
+        def prefill_s(self, batch: int, prompt_tokens: int) -> float:
+            if prompt_tokens == 2:
+                raise KeyError(prompt_tokens)
+            return 1.0
+
+    with pytest.raises(KeyError):
+        served_compiled(Service(Unknown(step_s=1.0), ContinuousBatching(1)), requests((0, 1, 3), (1, 2, 1)))
+
+    def interrupted(names: Sequence[str]) -> Iterator[str]:
+        yield names[0]
+        raise KeyboardInterrupt
+
+    many = Load(((1, 1),), 1_001).at(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        served_compiled(Service(STEPS, ContinuousBatching(1)), many, interrupted)
 
 
 # Figures

@@ -14,7 +14,7 @@ from podsim.draws import Draws, Range
 from podsim.many.capacity import Goal, find_systems
 from podsim.many.capacity.limits import limit
 from podsim.many.capacity.show import answer_tables
-from podsim.pages.serving_page import serving_sections, serving_tiles
+from podsim.pages.result_page import serving_sections, serving_tiles
 from podsim.placement.generation import Generation
 from podsim.placement.generation_job import generation_job
 from podsim.result.serving import DrawnService, ServiceDraws, ServingResult
@@ -23,7 +23,7 @@ from podsim.runs.step_times import MovedSteps, PlannedSteps
 from podsim.scenario import GenerationScenario, load_scenario
 from podsim.scenario.assumptions import with_number
 from podsim.show.page import print_result
-from podsim.show.serving_plot import serving_conclusion
+from podsim.show.serving_charts import serving_conclusion
 from podsim.show.serving_table import serving_tables
 
 SERVING = "serving_llama2_7b_pod64"

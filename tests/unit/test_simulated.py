@@ -15,14 +15,12 @@ from rich.console import Console
 import podsim
 from podsim.cli.app import main
 from podsim.result.base import Result
-from podsim.result.simulated import Simulated
+from podsim.result.shared import Simulated
 from podsim.scenario import load_scenario
 from podsim.scenario.library import data_file
-from podsim.show.forward_table import forward_tables
-from podsim.show.generation_table import generation_tables
 from podsim.show.page import print_result
 from podsim.show.serving_table import serving_tables
-from podsim.show.table import training_tables
+from podsim.show.tables import forward_tables, generation_tables, training_tables
 from podsim.validation.reference_data import submissions
 
 TRAINING, GENERATION, FORWARD = "bert_v1.1_pod16_open", "llama2_7b_pods", "e5_large_pod4"

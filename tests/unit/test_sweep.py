@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import tracemalloc
-import zlib
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ import pytest
 from podsim import simulate
 from podsim.cli.app import main
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
+from podsim.many.store import Store
 from podsim.many.sweeps import sweep
 from podsim.many.sweeps.expression import Expression, filled_in
-from podsim.many.sweeps.journal import Journal
 from podsim.many.sweeps.plot import check_metric
-from podsim.many.sweeps.rows import row_of
+from podsim.many.sweeps.rows import RowMaker
 from podsim.many.sweeps.space import Space, read_study, space_of
 from podsim.many.sweeps.spec import MOST_POINTS
 from podsim.scenario.document import Document
@@ -435,143 +436,180 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytes
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.parquet", "t.parquet"]
 
 
-def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        for number in range(3):
-            journal.add({"point": number, "status": "done"})
-    path.write_bytes(path.read_bytes()[:-5])
-    with Journal(path, "one") as journal:
-        assert len(journal) == 2
-        journal.add({"point": 2, "status": "done"})
-        assert [row["point"] for row in journal.rows()] == [0, 1, 2]
+def test_two_studies_do_not_share_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with Store(path, "one", option="do this") as store:
+        store.add([(0, {"status": "done"})])
+        with pytest.raises(OutputError, match="another study is writing this") as told:
+            Store(path, "one", option="do this")
+        assert told.value.do == "wait until it ends, or do this"
+    with pytest.raises(OutputError, match="rows of another study, other inputs or another version") as told:
+        Store(path, "two", option="do this")
+    assert told.value.do == "do this"
+    with Store(path, "one") as store:
+        assert list(store.rows()) == [{"status": "done"}]
+    with Store(path, "two", anew=True) as store:
+        assert len(store) == 0
+    with Store(path, "three") as store:  # an attempt that found nothing is in nobody's way
+        assert len(store) == 0
+    assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("point", [-1, MOST_POINTS, 10**12, True, 1.0, "1", None])
-def test_a_line_of_a_damaged_journal_is_of_no_point(point: object, tmp_path: Path) -> None:
-    """One before the first would be the last; one beyond the last would take eight bytes for each before it."""
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        for number in range(3):
-            journal.add({"point": number, "status": "done"})
-    good = path.read_bytes()
-    path.write_bytes(good + json.dumps({"point": point, "status": "spoiled"}).encode() + b"\n")
-    with Journal(path, "one") as journal:
-        assert [row["status"] for row in journal.rows()] == ["done"] * 3
-    assert path.read_bytes() == good
+def test_a_second_process_is_told_that_a_store_is_in_use(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from podsim.many.store import Store; Store(Path(sys.argv[1]), 'one')"
+    with Store(tmp_path / "store", "one") as store:
+        for status in ("done", "refused"):
+            store.add([(len(store), {"status": status})])
+            done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "store")], capture_output=True, text=True)
+            assert "another study is writing this" in done.stderr
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "store")]).returncode == 0
 
 
-def test_the_last_point_that_a_study_may_have_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        journal.add({"point": MOST_POINTS - 1})
-    with Journal(path, "one") as journal:
-        assert [row["point"] for row in journal.rows()] == [MOST_POINTS - 1]
+@pytest.mark.slow
+def test_what_was_added_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """A process that was killed leaves all rows of which it said so, whole, and the file to the next one."""
+    code = """
+import itertools, sys
+from pathlib import Path
+from podsim.many.store import Store
+store = Store(Path(sys.argv[1]), "one")
+for first in itertools.count(len(store), 10):
+    store.add([(number, {"status": "done", "square": number * number}) for number in range(first, first + 10)])
+    print(first + 10, flush=True)
+"""
+    path, known = tmp_path / "store", 0
+    for attempt in range(5):
+        child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        said = [child.stdout.readline() for _ in range(1 + 7 * attempt)]
+        child.kill()
+        said += child.stdout.readlines()
+        child.wait()
+        known = int([line for line in said if line.endswith("\n")][-1])
+        with Store(path, "one") as store:
+            assert len(store) >= known and len(store) % 10 == 0
+            assert [row["square"] for row in store.rows()] == [number**2 for number in range(len(store))]
+    assert known > 5 * 10
 
 
-@pytest.mark.parametrize(
-    "line", [b"[" * 100_000, b'{"point": ' + b"1" * 5000 + b"}", b"\xff", b'{"point": 1, "mfu": NaN}']
-)
-def test_a_line_that_is_no_json_ends_what_is_known(line: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        journal.add({"point": 0})
-    good = path.read_bytes()
-    path.write_bytes(good + line + b"\n")
-    with Journal(path, "one") as journal:
-        assert len(journal) == 1
-    assert path.read_bytes() == good
-    path.write_bytes(line + b"\n")
-    with pytest.raises(OutputError, match="no journal"):
-        Journal(path, "one")
+def test_a_store_of_an_older_version_is_kept_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.journal"
+    path.write_text('{"fingerprint": "one"}\n{"point": 0, "status": "done"}\t01234567\n')
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="rows of an older version of podsim") as told:
+        sweep(SMALL, tmp_path / "t.csv")
+    assert told.value.do == "give another --output, or --restart"
+    assert path.read_bytes() == before
+    assert sweep(SMALL, tmp_path / "t.csv", restart=True).count == 8
+    assert not path.exists()
 
 
-def test_two_studies_do_not_share_a_journal(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal, pytest.raises(OutputError, match="another study is writing"):
-        journal.add({"point": 0})
-        Journal(path, "one")
-    with pytest.raises(OutputError, match="rows of another study"):
-        Journal(path, "two")
-    with Journal(path, "two", anew=True) as journal:
-        assert len(journal) == 0
-    with Journal(path, "three") as journal:  # an attempt that found nothing is in nobody's way
-        assert len(journal) == 0
+def test_a_store_of_a_later_format_is_kept_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with Store(path, "one") as store:
+        store.add([(0, {"status": "done"})])
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version = 2")
+    with pytest.raises(OutputError, match="another version of podsim, in format 2; this one reads 1"):
+        Store(path, "one")
 
 
-def test_a_row_kept_costs_a_few_bytes_of_memory(tmp_path: Path) -> None:
-    """So that the process that collects 10 million rows needs 80 MB for them, and 100,000 rows are not seen."""
-    with Journal(tmp_path / "journal", "one") as journal:
-        tracemalloc.start()
-        for number in range(5_000, 0, -1):
-            journal.add({"point": number})
-        kept, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert len(journal) == 5_000 and 0 not in journal and 5_001 not in journal and -1 not in journal
-        assert kept < 16 * 5_000
-        assert [row["point"] for row in journal.rows()] == list(range(1, 5_001))
-
-
-@pytest.mark.parametrize("point", [-1, MOST_POINTS, True, 1.0, "1", None])
-def test_a_row_of_a_point_that_cannot_be_ends_what_is_known(point: object, tmp_path: Path) -> None:
-    """The line is whole and its checksum right; a point of the last number that a study may have is kept."""
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        journal.add({"point": MOST_POINTS - 1})
-        journal._write({"point": point})
-        journal._write({"point": 2})
-    with Journal(path, "one") as journal:
-        assert [row["point"] for row in journal.rows()] == [MOST_POINTS - 1]
-
-
-def test_any_bit_of_a_row_that_was_turned_ends_what_is_known(tmp_path: Path) -> None:
-    """Also within a number, where the line would still be one of JSON, and the table wrong."""
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        journal.add({"point": 0, "mfu": 0.25})
-        start = path.stat().st_size
-        journal.add({"point": 1, "mfu": 0.25})
-        end = path.stat().st_size
-        journal.add({"point": 2, "mfu": 0.25})
-    whole = path.read_bytes()
-    for place in range(start, end):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with Journal(path, "one") as journal:
-            assert [row["point"] for row in journal.rows()] == [0]
-
-
-def test_deep_brackets_are_damage_as_any_other(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    deep = b"[" * 100_000
-    path.write_bytes(deep + b"\n")
-    with pytest.raises(OutputError, match="no journal"):
-        Journal(path, "one")
-    path.unlink()
-    with Journal(path, "one") as journal:
-        journal.add({"point": 0})
-    path.write_bytes(path.read_bytes() + deep + b"\t%08x\n" % zlib.crc32(deep))
-    with Journal(path, "one") as journal:
-        assert len(journal) == 1
-
-
-@pytest.mark.parametrize("content", ["mine", "mine\n", "[1]\n", '{"fingerprint": "one"}\n{"point": 0}\n', '{"a": 1}'])
-def test_files_that_are_no_journal_are_kept(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "journal"
+@pytest.mark.parametrize("content", ["mine", "mine\n", "[1]\n", "x" * 5000, '{"a": 1}'])
+def test_files_that_are_no_store_are_kept(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "store"
     path.write_text(content)
-    with pytest.raises(OutputError, match="no journal"):
-        Journal(path, "two")
+    with pytest.raises(OutputError, match="is no file of rows"):
+        Store(path, "two")
     assert path.read_text() == content
 
 
-def test_a_damaged_line_ends_what_is_known(tmp_path: Path) -> None:
-    """As zeros that a power cut leaves where a block was promised and never written."""
-    path = tmp_path / "journal"
-    with Journal(path, "one") as journal:
-        journal.add({"point": 0})
-        journal.add({"point": 1})
-    path.write_bytes(path.read_bytes() + bytes(40) + b"\n" + b'{"point": 3}\n')
-    with Journal(path, "one") as journal:
-        assert [row["point"] for row in journal.rows()] == [0, 1]
+def test_a_database_of_something_else_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE row (number INTEGER)")
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="database of something else"):
+        Store(path, "one")
+    assert path.read_bytes() == before
+    with Store(path, "one", anew=True) as store:
+        assert len(store) == 0
+        with pytest.raises(OutputError, match="another study is writing this"):
+            Store(path, "one", anew=True)
+
+
+def test_a_row_that_was_damaged_is_made_again(tmp_path: Path) -> None:
+    """Also where it still is JSON, and the table would be wrong: 0.25 with one bit turned is 0.24."""
+    path = tmp_path / "store"
+    with Store(path, "one") as store:
+        store.add((number, {"status": "done", "mfu": 0.25}) for number in range(3))
+    content = path.read_bytes()
+    at = content.index(b"0.25") + 3
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    made: list[int] = []
+
+    def make(number: int) -> Mapping[str, Any]:
+        made.append(number)
+        return {"status": "done", "mfu": 0.25}
+
+    with Store(path, "one") as store:
+        assert len(store) == 2
+        store.fill(make, range(3), processes=1)
+        assert len(made) == 1
+        assert list(store.rows()) == [{"status": "done", "mfu": 0.25}] * 3
+
+
+def test_a_damaged_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with Store(path, "one") as store:
+        store.add((number, {"status": "done", "text": "x" * 500}) for number in range(100))
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+    with pytest.raises(OutputError, match="is damaged"):
+        Store(path, "one")
+
+
+def test_rows_are_by_number_and_by_status(tmp_path: Path) -> None:
+    """The last point that a study may have is kept; a row of a number that is known replaces it."""
+    with Store(tmp_path / "store", "one") as store:
+        for number, status in ((MOST_POINTS - 1, "done"), (5, "refused"), (0, "done"), (5, "done")):
+            store.add([(number, {"status": status, "number": number})])
+        assert [row["number"] for row in store.rows()] == [0, 5, MOST_POINTS - 1]
+        assert store.statuses() == {"done": 3}
+        assert (5 in store, 4 in store, -1 in store, MOST_POINTS in store, len(store)) == (True, False, False, False, 3)
+        assert store[5] == {"status": "done", "number": 5}
+
+
+def test_anything_may_read_a_store(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", "one") as store:
+        store.add([(1, {"status": "done", "mfu": 0.25}), (2, {"status": "does not fit", "reason": "too large"})])
+    with closing(sqlite3.connect(tmp_path / "store")) as file:
+        found = file.execute("SELECT number, status, json_extract(data, '$.mfu') FROM row").fetchall()
+        assert found == [(1, "done", 0.25), (2, "does not fit", None)]
+        assert dict(file.execute("SELECT key, value FROM about"))["fingerprint"] == "one"
+
+
+def test_a_row_kept_costs_a_few_bytes_of_memory(tmp_path: Path) -> None:
+    """So that the process that collects 10 million rows needs 10 MB to know them."""
+    with Store(tmp_path / "store", "one") as store:
+        tracemalloc.start()
+        for first in range(5_000, 0, -100):
+            store.add((number, {"status": "done"}) for number in range(first, first - 100, -1))
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(store) == 5_000 and 0 not in store and 5_001 not in store and -1 not in store
+        assert kept < 16 * 5_000
+
+
+def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", "one", option="look elsewhere") as store:
+        store.add([(0, {"status": "done"})])
+        store._connection.execute("PRAGMA max_page_count = 4")
+        with pytest.raises(OutputError, match="full") as told:
+            store.add([(1, {"status": "x" * 100_000})])
+        assert told.value.do == "make room or look elsewhere; the same command goes on where this one stopped"
+        assert 1 not in store
+    with Store(tmp_path / "store", "one") as store:
+        assert 0 in store and 1 not in store
 
 
 def test_a_table_never_replaces_what_the_study_reads(tmp_path: Path) -> None:
@@ -673,18 +711,6 @@ def test_another_scenario_can_be_varied(tmp_path: Path) -> None:
         sweep(study, tmp_path / "t.csv", scenario="nothing")
 
 
-def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal", "one") as journal:
-        journal.add({"point": 0})
-        journal._file.close()
-        journal._file = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115
-        with pytest.raises(OutputError, match="No space left"):
-            journal.add({"point": 1})
-        assert 1 not in journal
-    with Journal(tmp_path / "journal", "one") as journal:
-        assert 0 in journal
-
-
 @pytest.mark.slow
 def test_a_study_that_is_killed_again_and_again_leaves_what_a_clean_one_leaves(tmp_path: Path) -> None:
     """The process that collects rows, or one that simulates; neither has a chance to tidy up."""
@@ -726,14 +752,14 @@ def test_an_interruption_says_how_much_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.yaml").write_text(json.dumps(SMALL))
-    made = iter(range(3))
+    made, real = iter(range(3)), RowMaker.__call__
 
-    def interrupted(point: Any) -> Any:
+    def interrupted(maker: RowMaker, number: int) -> Any:
         if next(made, None) is None:
             raise KeyboardInterrupt
-        return row_of(point)
+        return real(maker, number)
 
-    monkeypatch.setattr("podsim.many.sweeps.workers.row_of", interrupted)
+    monkeypatch.setattr(RowMaker, "__call__", interrupted)
     monkeypatch.setattr(sys, "argv", ["podsim", "sweep", "s.yaml", "-o", "t.csv", *restart])
     with pytest.raises(SystemExit) as end:
         main()
@@ -792,7 +818,7 @@ def test_a_cluster_gives_the_same_bytes_though_a_worker_dies(tmp_path: Path) -> 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("podsim.many.sweeps.dask_workers._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("podsim.workers._TIMEOUT_S", 0.2)
     for address in ("tcp://127.0.0.1:9", "no address"):
         with pytest.raises(PodsimError, match=r"no Dask scheduler answers"):
             sweep(SMALL, tmp_path / "t.csv", scheduler=address)

@@ -12,31 +12,28 @@ from matplotlib.backend_bases import MouseEvent
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from podsim.many.sweeps import plot as plot_module
 from podsim.many.sweeps.chart_words import quantity
 from podsim.many.sweeps.measured import measured_points
-from podsim.many.sweeps.panels import PLAIN
+from podsim.many.sweeps.plot import study_sheet
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import space_of
 from podsim.many.sweeps.spec import MeasuredSpec
 from podsim.scenario.document import Document
+from podsim.show.matplotlib_charts import PLAIN, figure_of
 
 
 def drawn(
     monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], metric: str = "weight_update_s", **study: Any
 ) -> Figure:
     """The figure of a table that is given, instead of simulated."""
-    found: list[Figure] = []
     space = space_of(Document({"kind": "study", "scenario": "template"} | study))
     usual = {"scenario": "template", "variant": None, "status": "done", "reason": None}
     table = [{"point": place} | usual | row for place, row in enumerate(rows)]
     frame = pd.DataFrame(table)
     monkeypatch.setattr(Swept, "frame", lambda _self: frame)
     monkeypatch.setattr(Swept, "rows", lambda _self: iter(table))
-    monkeypatch.setattr(plot_module, "write_figure", lambda _path, make, _inputs: found.append(make()))
     swept = Swept(space, Path("t.csv"), len(rows), {"done": len(rows)}, ())
-    plot_module.plot_study(swept, "p.png", metric)
-    return found[0]
+    return figure_of(study_sheet(swept, metric))
 
 
 def crossed(**keys: list[Any]) -> list[dict[str, Any]]:
@@ -79,7 +76,7 @@ def test_a_chart_says_what_runs_warn_of_and_what_changes_nothing(monkeypatch: py
     rows = [{"a": each, "weight_update_s": 0.5, "warnings": f"uses 64 of {each} IPUs"} for each in (64, 128, 256)]
     rows[0]["warnings"] = None
     figure = drawn(monkeypatch, rows, keys={"a": [64, 128, 256]})
-    assert figure.get_supxlabel().splitlines() == [
+    assert [text.get_text() for text in figure.subfigs[0].texts[1:]] == [
         "a changes nothing here: weight update is the same at all 3 values",
         "warning at 2 points: uses 64 of 128 IPUs",
     ]

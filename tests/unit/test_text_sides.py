@@ -6,10 +6,11 @@ import pytest
 from matplotlib.text import Annotation
 
 import podsim
-from podsim.many.capacity.plot import _figure
-from podsim.pages.charts import Span, spans_chart
-from podsim.show.plot import plot_run
-from podsim.show.tornado import plot_tornado
+from podsim.many.capacity.plot import plan_sheet
+from podsim.show.chart import Axis, Bar, Bars, Chart, Curves, Fill, Mark, Place
+from podsim.show.matplotlib_charts import figure_of
+from podsim.show.run_charts import run_sheet, tornado_sheet
+from podsim.show.vega_charts import vega_spec
 from tests.unit.page_examples import answer
 
 
@@ -32,7 +33,8 @@ def test_the_text_of_a_bar_in_a_page(
     start: float, end: float, inside: bool, side: str, at: float, align: str, shift: int
 ) -> None:
     """On an axis from 0 to 100, of which bars may show a part; beyond 62 there is no room on the right."""
-    spec = spans_chart([Span("row", start, end, "#000000", "text", inside)], "axis", (0, 100))
+    bar = Bar("row", start, end, Fill("#000000"), "text", Place.INSIDE if inside else Place.BESIDE)
+    spec = vega_spec(Chart("title", "description", Bars([bar], Axis("axis", ends=(0, 100)))))
     (value,) = spec["data"]["values"]
     assert (value["side"], value["at"]) == (side, at)
     (layer,) = (each for each in spec["layer"] if each["mark"]["type"] == "text")
@@ -42,12 +44,12 @@ def test_the_text_of_a_bar_in_a_page(
 
 
 def test_changes_of_a_tornado_stand_outside_of_their_bars() -> None:
-    figure = plot_tornado(podsim.run("bert_v1.1_pod16_open"))
+    figure = figure_of(tornado_sheet(podsim.run("bert_v1.1_pod16_open")))
     (axes,) = (axes for part in figure.subfigs for axes in part.axes)
     notes = [each for each in axes.texts if isinstance(each, Annotation)]
     assert {each.xy[0] >= 0 for each in notes} == {True, False}
     for each in notes:
-        wanted = ("left", (3, 0)) if each.xy[0] >= 0 else ("right", (-3, 0))
+        wanted = ("left", (4, 0)) if each.xy[0] >= 0 else ("right", (-4, 0))
         assert (each.get_horizontalalignment(), each.xyann) == wanted
         assert each.get_text().startswith("-" if each.xy[0] < 0 else "+")
     assert sorted(each.xy[0] for each in notes) == sorted(bar.get_width() for bar in axes.patches)
@@ -55,7 +57,7 @@ def test_changes_of_a_tornado_stand_outside_of_their_bars() -> None:
 
 def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
     """Of windows that lie close together at the start of a long update; others stand in the middle."""
-    figure = plot_run(podsim.simulate("bert_v1.1_pod16_open", record=True))
+    figure = figure_of(run_sheet(podsim.simulate("bert_v1.1_pod16_open", record=True)))
     overview = figure.axes[0]
     letters = {text.get_text(): text for text in overview.texts if text.get_text() in ("A", "B", "C")}
     assert [letters[name].get_horizontalalignment() for name in "ABC"] == ["center", "left", "center"]
@@ -66,9 +68,20 @@ def test_the_letter_of_the_second_window_stands_to_its_right() -> None:
 
 
 def test_names_of_options_at_the_right_end_stand_to_their_left() -> None:
-    """Of three options, at weight updates of 0.5, 1 and 2 s, of which the last has no room on its right."""
-    (axes,) = _figure(answer()).axes
-    notes = {each.get_text(): each for each in axes.texts if isinstance(each, Annotation)}
-    sides = {each.xy[0]: (each.get_horizontalalignment(), each.xyann[0] > 0) for each in notes.values()}
-    right, left = ("left", True), ("right", False)
-    assert [sides[at] for at in sorted(sides)] == [right, right, left]
+    """Of three options, at an MFU of 0.2, 0.2 and 0.3, of which the last has no room on its right."""
+    (axes,) = figure_of(plan_sheet(answer())).axes
+    notes = [each for each in axes.texts if isinstance(each, Annotation)]
+    sides = sorted((each.xy[0], each.get_horizontalalignment(), each.xyann[0] > 0) for each in notes)
+    assert sides == [(0.2, "left", True), (0.2, "left", True), (0.3, "right", False)]
+
+
+def test_the_line_of_the_front_is_what_some_option_reaches() -> None:
+    """An MFU of 0.25 at least is reached in 1 s, and none of 0.2 in less than 0.5 s: it goes up before it goes on."""
+    (chart,) = plan_sheet(answer()).rows[0]
+    assert isinstance(chart.drawn, Curves)
+    front = chart.drawn.series[0]
+    assert (front.mark, front.x, front.y) == (Mark.STEPS_BEFORE, [0.2, 0.3], [0.5, 1.0])
+    line = figure_of(plan_sheet(answer())).axes[0].lines[0]
+    assert line.get_drawstyle() == "steps-pre"
+    spec = vega_spec(chart)
+    assert [each["mark"].get("interpolate") for each in spec["layer"]] == ["step-before", None]

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.runs.training.epochs import EpochRun
-from podsim.runs.training.run import Schedule, TrainingRun, run_of_updates, runs_to_convergence
+from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun, run_of_updates, runs_to_convergence
 from podsim.runs.training.timeline import parts_of_epochs, parts_of_samples
 
 SCHEDULE = Schedule(

@@ -5,13 +5,17 @@ from dataclasses import replace
 import pytest
 
 from podsim.errors import MissingDataError
-from podsim.runs.training.convergence import (
+from podsim.runs.training.outcome import (
     ReferencePoint,
+    Schedule,
+    TrainingRun,
     draw_samples_to_converge,
     evaluation_interval_samples,
     mlperf_score,
+    percentiles,
+    run_of_updates,
+    runs_to_convergence,
 )
-from podsim.runs.training.run import Schedule, TrainingRun, percentiles, run_of_updates, runs_to_convergence
 
 SCHEDULE = Schedule(
     update_s=2.0,

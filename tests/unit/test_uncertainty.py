@@ -22,9 +22,10 @@ from podsim.scenario import load_scenario
 from podsim.scenario.assumptions import assumptions
 from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
+from podsim.show.matplotlib_charts import figure_of
 from podsim.show.page import print_result
-from podsim.show.table import training_tables
-from podsim.show.tornado import plot_tornado
+from podsim.show.run_charts import tornado_sheet
+from podsim.show.tables import training_tables
 from podsim.watch import silent
 
 CALL = "software.host_call"
@@ -242,16 +243,14 @@ def test_without_draws_nothing_is_said_of_them() -> None:
 
 def test_the_chart_has_a_row_for_each_input_that_moves(tmp_path: Path) -> None:
     result = podsim.run(NAME)
-    figure = plot_tornado(result)
+    figure = figure_of(tornado_sheet(result))
     (axes,) = (axes for part in figure.subfigs for axes in part.axes)
-    labels = [label.get_text().splitlines()[0] for label in axes.get_yticklabels()]
+    labels = [" ".join(label.get_text().split()).partition(" = ")[0] for label in axes.get_yticklabels()]
     moving = [
-        row["key"]
+        str(row["key"])
         for row in result.assumptions
-        if row["influence"]
-        and any(
-            row["influence"][end]
-            for end in ("low", "high")  # type: ignore[index]
-        )
+        if isinstance(row["influence"], dict)
+        and any(row["influence"][end] is None or abs(row["influence"][end]) >= 0.0005 for end in ("low", "high"))
     ]
-    assert labels == moving
+    assert 3 < len(moving) == len(labels)
+    assert all(key.endswith(label) for key, label in zip(moving, labels, strict=True))

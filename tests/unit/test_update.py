@@ -14,7 +14,7 @@ from podsim.placement import Job
 from podsim.placement.cuts import cuts_before, stages_of
 from podsim.placement.job import training_job
 from podsim.placement.layout import Optimizer
-from podsim.placement.update import UpdateCost, update_costs
+from podsim.placement.stage_cost import UpdateCost, update_costs
 from podsim.program.compile import compile_program
 from podsim.program.task import Exchange, Phase
 from podsim.scenario import load_scenario

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -10,9 +11,10 @@ from dataclasses import replace
 import pytest
 
 from podsim.cli.app import main
+from podsim.show.table import WIDTH, Table, columns, to_text
 from podsim.validation import compare
 from podsim.validation.comparison import Blind, Comparison, NotRun, Validation, summarize, verdicts_on
-from podsim.validation.tables import WIDTH, figure, markdown, plain
+from podsim.validation.show import figure
 
 FITTED = Comparison("weight update of A", "fitted", 101.0, 100.0, "ms", "calibration", "logs")
 CLOSE = Comparison("weight update of A", "close", 104.0, 100.0, "ms", "hold-out", "logs")
@@ -125,6 +127,22 @@ def test_json_has_rows_with_and_without_prediction_and_limits(validate: Validate
     ]
 
 
+def test_csv_has_every_row_with_its_group_and_role(validate: Validate) -> None:
+    """Errors of 1, 4 and -20 %; twice 2.5 % of uncertainty is 5 %."""
+    code, out, _ = validate("--format", "csv", rows=(FITTED, replace(CLOSE, uncertainty=0.025), FAR))
+    head, *rows = list(csv.reader(out.splitlines()))
+    assert (code, head[:7]) == (0, ["group", "row", "predicted", "published", "unit", "error", "data"])
+    assert [row[:5] + row[7:] for row in rows] == [
+        ["weight update of A", "fitted", "101.0", "100.0", "ms", "", "calibration"],
+        ["weight update of A", "close", "104.0", "100.0", "ms", "yes", "hold-out"],
+        ["throughput of B", "far", "80.0", "100.0", "1/s", "", "hold-out"],
+    ]
+    assert [float(row[5]) for row in rows] == pytest.approx([0.01, 0.04, -0.2])
+    assert [row[6] for row in rows] == ["", "0.05", ""]
+    _, out, _ = validate("--format", "csv", "--summary")
+    assert out.startswith("group,role,rows,configurations,bias,")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -149,24 +167,15 @@ def test_what_the_options_do_not_take_is_refused(validate: Validate, arguments: 
 
 def test_a_table_stays_within_a_terminal() -> None:
     long = "LONG-001: a_scenario_with_a_long_name@a_variant_with_a_long_name"
-    text = plain([("row", "predicted", "why"), ("group",), (long, "1,234", "words " * 20)])
+    text = to_text(Table(columns("row", ">predicted", "why"), [("group",), (long, "1,234", "words " * 20)]))
     assert max(map(len, text.splitlines())) == WIDTH
     cells = [(line[:40] + " ").split("  ")[0].strip() for line in text.splitlines()[3:]]
     assert "".join(cells) == long
     assert text.count("words") == 20
 
 
-def test_a_heading_over_rows_is_one_cell_in_markdown() -> None:
-    assert markdown([("row", "error"), ("group",), ("one", "+1%")]).splitlines() == [
-        "| row | error |",
-        "|---|---|",
-        "| **group** |  |",
-        "| one | +1% |",
-    ]
-
-
 def test_figures_have_four_digits() -> None:
-    assert [figure(value) for value in (0.86597, 27.8654, 631.79, 12686.3, -157.6)] == [
+    assert [str(figure(value)) for value in (0.86597, 27.8654, 631.79, 12686.3, -157.6)] == [
         "0.866",
         "27.87",
         "631.8",

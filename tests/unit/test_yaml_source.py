@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsim.errors import SpecError
-from podsim.scenario.document import Document
-from podsim.scenario.yaml_source import MAX_FILE_BYTES, parse_value, parse_yaml, read_yaml
+from podsim.scenario.document import MAX_FILE_BYTES, Document, parse_value, parse_yaml, read_yaml
 
 
 def _refusal(text: str) -> str:
@@ -44,6 +43,9 @@ def _refusal(text: str) -> str:
         ('"12"', "12"),
         ("'true'", "true"),
         ("16 GB/s", "16 GB/s"),
+        ("0.5 ns", "0.5 ns"),
+        ("12 null", "12 null"),
+        ("123456789012345678", 123456789012345678),
         ("[1, two]", [1, "two"]),
         ("{a: 1}", {"a": 1}),
     ],

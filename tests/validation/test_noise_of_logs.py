@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
+from podsim.show.table import to_markdown
 from podsim.validation.noise import Spread, logged_runs, spread_of
-from podsim.validation.tables import markdown
-from tools.noise_of_logs import Expected, expected, logged_cells, predicted_cells, rows_of_noise
+from tools.noise_of_logs import Expected, expected, logged_table, predicted_table, rows_of_noise
 
 Row = tuple[Spread, Expected]
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/background/noise.md"
@@ -77,5 +77,5 @@ def test_calls_differ_as_much_in_blocks_of_many_as_in_evaluations_of_few(rows: d
 
 def test_the_page_shows_what_is_computed() -> None:
     page, found = PAGE.read_text(encoding="utf-8"), rows_of_noise()
-    assert markdown(logged_cells(found)) in page
-    assert markdown(predicted_cells(found)) in page
+    assert to_markdown(logged_table(found)) in page
+    assert to_markdown(predicted_table(found)) in page

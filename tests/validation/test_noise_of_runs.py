@@ -12,9 +12,9 @@ import pytest
 
 from podsim.cli.app import main
 from podsim.scenario import TrainingScenario, load_scenario
-from podsim.scenario.noise import Noise
+from podsim.scenario.software import Noise
 from podsim.validation.noise import RUNS, NoisyRow, mean_factor, noisy_rows
-from podsim.validation.show_noisy import show_noisy
+from podsim.validation.show import show_noisy
 from podsim.watch import silent
 from tools.noise_of_logs import expected
 

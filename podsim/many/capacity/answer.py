@@ -15,19 +15,19 @@ from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.figures import SERVED, TOTALS, names_of, second_of
 from podsim.many.capacity.front import Doubling, doublings, pareto_front, value
 from podsim.many.capacity.goal import Goal, Job
-from podsim.many.capacity.kept import Kept
 from podsim.many.capacity.limits import check_limits, currencies_of, misses
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.shortfall import shortfall
+from podsim.many.capacity.simulate import Options
 from podsim.many.capacity.sure import RELIABLE, Contender, Sureness, sureness
 from podsim.many.capacity.systems import place_named
+from podsim.many.store import Tell
 from podsim.metrics import metric_of
 from podsim.scenario import LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.activity import Activity
 from podsim.scenario.expectations import Expectation
 from podsim.scenario.scenario import Scenario
 
-Tell = Callable[[int, int], None]
 Say = Callable[[str], None]
 _NOTES: Final = "warnings"
 _FILES: Final = (".yaml", ".yml")
@@ -151,13 +151,13 @@ def find_systems(
     loaded = [_read(goal, job) for job in goal.work]
     _check_wanted(goal, [each.spec for each in loaded])
     inputs = _inputs(goal, loaded)
-    with Kept(candidates, journal, inputs, tell, say, processes) as kept:
+    with Options(candidates, journal, inputs, tell, say, processes) as options:
         if len(candidates) <= goal.trials:
-            found = kept.options([each.number for each in candidates.all()])
+            found = options.of([each.number for each in candidates.all()])
         else:
             from podsim.many.capacity.search import searched
 
-            found = searched(candidates, kept)
+            found = searched(candidates, options)
     _check_figures(goal, found)
     _check_currencies(goal, found)
     limited = [_limited(goal, option) for option in found]

@@ -15,10 +15,9 @@ from podsim.many.capacity.systems import place_named, shipped_places
 from podsim.many.sweeps.space import Space, space_of
 from podsim.many.sweeps.spec import CombinedSpec
 from podsim.metrics import metric_of
-from podsim.scenario.document import Document, KeyPath
+from podsim.scenario.document import Document, KeyPath, read_yaml
 from podsim.scenario.expectations import Expectation
 from podsim.scenario.load import validated
-from podsim.scenario.yaml_source import read_yaml
 
 _STUDIED: Final = tuple(CombinedSpec.model_fields)
 """Sections that a goal has in common with a study."""

@@ -1,121 +1,151 @@
-"""The options of an answer as a chart: the objective against the second figure, with the Pareto front."""
+"""Charts of an answer to a goal: its options as bars, and by two figures with the front that none beats."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from podsim.errors import PodsimError
-from podsim.format import format_energy_j
+from podsim.format import format_energy_j, in_title
 from podsim.many.capacity.answer import Answer
 from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
-from podsim.many.capacity.show import headline
-from podsim.many.capacity.wording import axis_label
+from podsim.many.capacity.show import axis_label, cell, headline
 from podsim.metrics import JOULES, SECONDS, WATTS, metric_of
-from podsim.show.chart_frame import write_figure
+from podsim.show.chart import FOLDED, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Curves, Mark, Series, Sheet
 
-_SIZE_INCHES: Final = (10.0, 5.5)
-_FRONT, _OTHER, _OUT = "#1b6ca8", "#888888", "#9a4a00"
+_MOST_BARS: Final = 30
 _MOST_LABELS: Final = 12
 """Of more points, those of the front alone have names."""
-_RIGHT: Final = 0.7
-"""Labels of points further right stand to their left."""
+_ROOM: Final = 1.02
+_WITHIN, _RARELY, _BEYOND = "within all limits", "in too few of the draws", "ruled out by a limit"
+_FILLS: Final = {_WITHIN: TOTAL, _RARELY: SLOWER, _BEYOND: FOLDED}
+_LOOKS: Final = {
+    _WITHIN: (TOTAL.colour, "circle"),
+    _RARELY: ("#7b6fa8", "diamond"),
+    _BEYOND: ("#e08214", "triangle-up"),
+}
+_FRONT, _FRONT_COLOUR = "no other beats it in both", "#1b5e92"
 _TIMES: Final = ((2 * 86400.0, "d", 86400.0), (7200.0, "h", 3600.0), (120.0, "min", 60.0))
 _J_PER_KWH: Final = 3.6e6
 
 
-def plot_answer(answer: Answer, path: str | Path) -> None:
-    """Draw all options with both figures.
-
-    Args:
-        answer: What was found.
-        path: A .png, .svg or .pdf file to make or replace.
+def plan_sheet(answer: Answer) -> Sheet:
+    """The figure that counts against the second one.
 
     Raises:
         PodsimError: No option has both figures.
-        OutputError: The path cannot be written.
     """
-    write_figure(path, lambda: _figure(answer), answer.inputs)
-
-
-def _figure(answer: Answer) -> Figure:
-    first, second = answer.goal.figure, answer.second
-    placed = [option for option in (*answer.ranked, *answer.ruled_out) if second and _point(option, first, second)]
+    second = answer.second
+    placed = [each for each in with_figures(answer) if second and value(each, second) is not None]
     if second is None or not placed:
         raise PodsimError("no option has two figures to draw", do="name the second with --second")
-    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
-    axes = figure.add_subplot()
-    _draw(axes, answer, first, second, placed)
-    figure.suptitle(headline(answer), x=0.01, ha="left", fontsize=11, fontweight="bold", wrap=True)
-    return figure
+    return Sheet(headline(answer), [[_scatter(answer, placed, second)]], inputs=answer.inputs)
 
 
-def _draw(axes: Axes, answer: Answer, first: str, second: str, placed: Sequence[Option]) -> None:
-    scales = [_scale(name, [value(option, name) or 0.0 for option in placed]) for name in (first, second)]
-    front = list(answer.front)
-    ranked = [option for option in placed if option in answer.ranked and option not in front]
-    out = [option for option in placed if option in answer.ruled_out]
-    looks = ((out, "x", _OUT, "misses a limit"), (ranked, "o", _OTHER, "within all limits"))
-    for options, marker, colour, label in looks:
-        if options:
-            axes.scatter(*_places(options, first, second, scales), marker=marker, color=colour, label=label, zorder=2)
+def weighed_charts(answer: Answer) -> Iterator[tuple[str, Chart]]:
+    """The figure that counts against the second, and against the size of the pod, each below its heading."""
+    found, second = with_figures(answer), answer.second
+    placed = [each for each in found if second and value(each, second) is not None]
+    if second and len(placed) > 1:
+        yield "Weighed", _scatter(answer, placed, second)
+    if len({each.ipu_count for each in found}) > 1:
+        yield "Against size", _scatter(answer, found, None)
+
+
+def with_figures(answer: Answer) -> list[Option]:
+    """Options that have the figure that counts, those within all limits first, the best first."""
+    figure = answer.goal.figure
+    found = [each for each in (*answer.ranked, *answer.ruled_out) if value(each, figure) is not None]
+    return sorted(found, key=lambda each: (bool(each.reason), metric_of(figure).rank(value(each, figure) or 0.0)))
+
+
+def options_chart(answer: Answer) -> Chart:
+    """The figure that counts, of each option that has it."""
+    figure, found = answer.goal.figure, with_figures(answer)
+    shown, metric = found[:_MOST_BARS], metric_of(figure)
+    label, unit, scale = _scale(figure, found, answer.currency)
+    values = [(value(each, figure) or 0.0) / scale for each in shown]
+    bars = [
+        Bar(
+            each.label,
+            0.0,
+            number,
+            _FILLS[_state(answer, each)],
+            str(cell(figure, value(each, figure), each.currency)),
+            tip=_tip(each, [figure]),
+        )
+        for each, number in zip(shown, values, strict=True)
+    ]
+    ends = (min(0.0, *values), max(*values, 0.0) * _ROOM or 1.0)
+    return Chart(
+        title=f"{in_title(metric.head)} of each option",
+        description=f"Bars of {label}; the best within all limits first.",
+        drawn=Bars(bars, Axis(label, unit, ends)),
+        legend=_FILLS,
+        notes=[f"{len(found) - len(shown):,} more options are in the tables."] if len(found) > len(shown) else [],
+    )
+
+
+def _state(answer: Answer, option: Option) -> str:
+    """The words for an option that reaches the goal, does so in too few of the draws, or does not."""
+    drawn = answer.drawn(option)
+    return _BEYOND if option.reason else _RARELY if drawn is not None and not drawn.is_reliable else _WITHIN
+
+
+def _tip(option: Option, figures: Sequence[str]) -> dict[str, str]:
+    shown = {metric_of(figure).head: str(cell(figure, value(option, figure), option.currency)) for figure in figures}
+    return {"option": option.label, "IPUs": option.arithmetic, **shown, "ruled out by": option.reason or "nothing"}
+
+
+def _scatter(answer: Answer, found: Sequence[Option], second: str | None) -> Chart:
+    """Options by two figures, with the front that no option beats; or by their IPUs."""
+    figure, front = answer.goal.figure, [each for each in answer.front if second]
+    figures = [figure, *([second] if second else [])]
+    label, unit, scale = _scale(figure, found, answer.currency)
+    if second is None:
+        against, across = "the size of the pod", {id(each): float(each.ipu_count) for each in found}
+        x = Axis("IPUs of the pod", is_log=True, ticks=sorted(set(across.values())))
+    else:
+        against = metric_of(second).head
+        second_label, second_unit, second_scale = _scale(second, found, answer.currency)
+        across = {id(each): (value(each, second) or 0.0) / second_scale for each in found}
+        x = Axis(second_label, second_unit, from_zero=False)
+    up = {id(each): (value(each, figure) or 0.0) / scale for each in found}
+    named = [] if second is None else found if len(found) <= _MOST_LABELS else front
+    series = []
     if front:
-        across, up = _places(front, first, second, scales)
-        label = "no other beats it in both"
-        drawn = "steps-post" if not metric_of(first).more_is_better else "steps-pre"
-        axes.plot(across, up, marker="o", color=_FRONT, label=label, drawstyle=drawn, zorder=3)
-    axes.margins(0.12)
-    labelled = front if len(placed) > _MOST_LABELS else placed
-    for (x, y), names in _labels(labelled, first, second, scales).items():
-        text = names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} more"
-        side = -1 if x > axes.get_xlim()[1] * _RIGHT else 1
-        aligned = "left" if side > 0 else "right"
-        shift = (6 * side, 5)
-        axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", ha=aligned, fontsize=8, color="#333333")
-    axes.set_xlabel(_label(first, scales[0], answer.currency))
-    axes.set_ylabel(_label(second, scales[1], answer.currency))
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        ordered = sorted((each for each in found if each in front), key=lambda each: across[id(each)])
+        # Between two of the front, what is as good as the worse of them in one figure is known to be reached.
+        is_worse_right = second is not None and not metric_of(second).more_is_better
+        mark = Mark.STEPS_AFTER if is_worse_right else Mark.STEPS_BEFORE
+        places = [across[id(each)] for each in ordered], [up[id(each)] for each in ordered]
+        series.append(Series(_FRONT, mark, *places, _FRONT_COLOUR))
+    for state, (colour, marker) in _LOOKS.items():
+        those = [each for each in found if _state(answer, each) == state]
+        if those:
+            places = [across[id(each)] for each in those], [up[id(each)] for each in those]
+            texts = [each.label if each in named else "" for each in those]
+            tips = [_tip(each, figures) for each in those]
+            series.append(Series(state, Mark.POINTS, *places, colour, (), marker, tips, texts))
+    title = f"{in_title(metric_of(figure).head)} against {against}"
+    return Chart(
+        title=title,
+        description=f"{title}: a point for each option.",
+        drawn=Curves(series, x, Axis(label, unit, from_zero=second is None)),
+        notes=["The line joins the options within all limits that none beats in both figures."] if front else [],
+    )
 
 
-def _labels(
-    options: Sequence[Option], first: str, second: str, scales: Sequence[tuple[str, float]]
-) -> dict[tuple[float, float], list[str]]:
-    """Names of options by their place, those at the same place together."""
-    found: dict[tuple[float, float], list[str]] = {}
-    for option in options:
-        (x,), (y,) = _places([option], first, second, scales)
-        found.setdefault((float(f"{x:.3g}"), float(f"{y:.3g}")), []).append(option.label)
-    return found
-
-
-def _point(option: Option, first: str, second: str) -> bool:
-    return value(option, first) is not None and value(option, second) is not None
-
-
-def _places(
-    options: Sequence[Option], first: str, second: str, scales: Sequence[tuple[str, float]]
-) -> tuple[list[float], list[float]]:
-    across = [(value(option, first) or 0.0) / scales[0][1] for option in options]
-    return across, [(value(option, second) or 0.0) / scales[1][1] for option in options]
-
-
-def _scale(figure: str, values: Sequence[float]) -> tuple[str, float]:
-    """Unit of an axis, and what it is in the base unit; empty for the base unit."""
-    largest, unit = max(values), metric_of(figure).unit
-    if unit == SECONDS:
-        return next(((unit, scale) for least, unit, scale in _TIMES if largest >= least), ("", 1.0))
-    if unit == JOULES and format_energy_j(largest).endswith("kWh"):
-        return "kWh", _J_PER_KWH
-    return ("kW", 1000.0) if unit == WATTS and largest >= 1000 else ("", 1.0)
-
-
-def _label(figure: str, scale: tuple[str, float], currency: str) -> str:
-    words = axis_label(figure, currency)
-    return f"{words.partition(' [')[0]} [{scale[0]}]" if scale[0] else words
+def _scale(figure: str, options: Sequence[Option], currency: str) -> tuple[str, str, float]:
+    """Label and unit of an axis of a figure of options, and how much of the base unit that is."""
+    largest = max(value(each, figure) or 0.0 for each in options)
+    label, _, base = axis_label(figure, currency).removesuffix("]").partition(" [")
+    known, unit, scale = metric_of(figure).unit, base, 1.0
+    if known == SECONDS:
+        unit, scale = next(((name, size) for least, name, size in _TIMES if largest >= least), (base, 1.0))
+    elif known == JOULES and format_energy_j(largest).endswith("kWh"):
+        unit, scale = "kWh", _J_PER_KWH
+    elif known == WATTS and largest >= 1000:
+        unit, scale = "kW", 1000.0
+    return label, unit, scale

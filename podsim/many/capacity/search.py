@@ -17,9 +17,9 @@ from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.figures import second_of
 from podsim.many.capacity.front import value
 from podsim.many.capacity.goal import Goal
-from podsim.many.capacity.kept import Kept
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.shortfall import shortfall
+from podsim.many.capacity.simulate import Options
 from podsim.metrics import metric_of
 
 _BATCH: Final = 8
@@ -32,19 +32,19 @@ _MANY: Final = 64
 """Of more values neighbours are taken to be alike."""
 
 
-def searched(candidates: Candidates, kept: Kept) -> list[Option]:
+def searched(candidates: Candidates, options: Options) -> list[Option]:
     """The options that a search looks at.
 
     Args:
         candidates: All that can be looked at.
-        kept: Simulates them.
+        options: Simulates them.
 
     Raises:
         PodsimError: Optuna is not installed.
     """
     optuna, goal = _optuna(), candidates.goal
     first = list(_first(candidates))
-    looked_at = {option.number: option for option in kept.options([candidates.number(each) for each in first])}
+    looked_at = {option.number: option for option in options.of([candidates.number(each) for each in first])}
     second = goal.second_figure or next(
         (name for each in looked_at.values() if each.figures and (name := second_of(goal.figure, each.figures))), None
     )
@@ -59,7 +59,7 @@ def searched(candidates: Candidates, kept: Kept) -> list[Option]:
         numbers = [candidates.number(tuple(trial.params[name] for name in names)) for trial in trials]
         room = goal.trials - len(looked_at)
         new = list(dict.fromkeys(number for number in numbers if number not in looked_at))[:room]
-        found = {option.number: option for option in kept.options(new)}
+        found = {option.number: option for option in options.of(new)}
         looked_at |= found
         stale = 0 if found else stale + 1
         for trial, number in zip(trials, numbers, strict=True):

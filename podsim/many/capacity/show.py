@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import log
 from textwrap import fill
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from podsim.format import format_percent
+from podsim.draws import Range
+from podsim.format import format_figure, format_percent, format_significant, format_span
 from podsim.many.capacity.answer import Answer
-from podsim.many.capacity.chart import front_chart
+from podsim.many.capacity.front import value
 from podsim.many.capacity.option import Option
 from podsim.many.capacity.sure import RELIABLE
-from podsim.many.capacity.wording import cell, range_cell, ratio
 from podsim.many.sweeps.chart_words import short
-from podsim.metrics import COST, IPUS, LATENCY, MONEY, THROUGHPUT, TIME, TOKENS, metric_of
-from podsim.show.tables import plain_table, titled
+from podsim.metrics import COST, IPU, IPUS, LATENCY, MONEY, PER_SECOND, SHARE, THROUGHPUT, TIME, TOKENS, metric_of
+from podsim.show.table import Block, Cell, Cells, Column, Passage, Table, columns
 
 _MOST_KEYS: Final = 3
 """More that vary share a column."""
@@ -32,32 +30,38 @@ _GAP: Final = 2
 _BETWEEN: Final = "Between what figures lie in 80 % of the draws"
 _FEW_POINTS: Final = 3
 """Fewer points make no chart."""
+_ACROSS: Final = 56
+_UP: Final = 12
+_LABELS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
+_OTHER: Final = "·"
+_MORE: Final = "+"
+_WIDE: Final = 8
+"""From this ratio of its ends on, an axis is logarithmic."""
 _SHOWN: Final = (
     *(TIME, THROUGHPUT, TOKENS, LATENCY, "latency_p99_s", COST),
     *("energy_per_run_j", "weight_update_s", "mfu", "mean_power_w"),
 )
 
 
-def answer_tables(answer: Answer) -> Iterator[RenderableType]:
+def answer_tables(answer: Answer) -> Iterator[Block]:
     """The ranked options, those that are ruled out, what twice the IPUs give, and how sure the ranking is."""
-    title = headline(answer)
     if answer.ranked:
-        yield titled(title, _ranked(answer), *_footer(answer))
+        yield ranked_table(answer)
     else:
-        yield Text(f"{title}: nothing reaches the goal", style="bold")
+        yield Passage("", f"{headline(answer)}: nothing reaches the goal")
     if answer.ruled_out:
         yield _ruled_out(answer)
     if answer.second and len(answer.ranked) >= _FEW_POINTS and len(answer.front) > 1:
-        yield front_chart(answer)
+        yield _front_chart(answer)
     if answer.doublings:
-        yield titled("Twice the IPUs", _doublings(answer))
+        yield _doublings(answer)
     if answer.sureness is not None:
-        yield titled(*_sureness(answer))
-        yield titled(_BETWEEN, _between(answer))
+        yield _sureness(answer)
+        yield _between(answer)
 
 
 def headline(answer: Answer) -> str:
-    """What was wanted, in a line."""
+    """The goal in a line."""
     goal = answer.goal
     limits = [f"{limit.metric} {limit.text}" for limit in goal.limits]
     limits += [f"{job.name}: {limit.metric} {limit.text}" for job in goal.work for limit in job.limits]
@@ -65,25 +69,73 @@ def headline(answer: Answer) -> str:
     return f"{goal.title}: {'most' if goal.more_is_better else 'least'} {goal.figure}, {words}"
 
 
-def _ranked(answer: Answer) -> Table:
+def cell(figure: str, number: float | None, currency: str = "") -> Cell:
+    """A figure with its unit, or a dash where there is none."""
+    return Cell("–" if number is None else format_figure(metric_of(figure), number, currency), number)
+
+
+def range_text(figure: str, ends: Range | None, currency: str = "") -> str:
+    """Between what a figure lies, with its unit."""
+    if ends is None:
+        return "–"
+    return format_span(*(format_figure(metric_of(figure), end, currency) for end in (ends.low, ends.high)))
+
+
+def axis_label(figure: str, currency: str = "") -> str:
+    """A figure with its unit, for an axis of a chart."""
+    metric = metric_of(figure)
+    if metric.unit == MONEY:
+        return f"{metric.label} [{currency}]" if currency else metric.label
+    return metric.titled
+
+
+def ranked_table(answer: Answer) -> Table:
+    """The options within all limits, the best first, by what tells them apart and as many figures as fit."""
     names = _names(answer, answer.ranked)
     figures = _that_fit(answer, names)
-    held = [">holds in"] if answer.sureness else []
-    table = plain_table(">", *names, ">IPUs", *(f">{metric_of(name).head}" for name in figures), *held)
+    rows: list[Cells] = []
     for place, option in enumerate(answer.ranked[:_MOST_ROWS], 1):
-        known = option.figures or {}
-        cells = (cell(name, known.get(name), option.currency) for name in figures)
+        cells = (cell(name, (option.figures or {}).get(name), option.currency) for name in figures)
         held = [_held(answer, option)] if answer.sureness else []
-        table.add_row(str(place), *_named(option, names), option.arithmetic, *cells, *held)
-    return _headers_wrap(table, len(table.columns))
+        rows.append((str(place), *_named(option, names), option.arithmetic, *cells, *held))
+    told = (
+        columns(">", *names, ">IPUs"),
+        (figure_column(name, answer.currency) for name in figures),
+        columns(*[">holds in"] if answer.sureness else []),
+    )
+    return _stacked(Table([each for some in told for each in some], rows, headline(answer), list(_footer(answer))))
 
 
-def _held(answer: Answer, option: Option) -> str:
+def figure_column(figure: str, currency: str = "") -> Column:
+    """A column of a figure, by its metric."""
+    metric = metric_of(figure)
+    unit = {MONEY: currency, PER_SECOND: "", SHARE: "", IPU: ""}.get(metric.unit, metric.unit)
+    return Column(metric.head, is_number=True, unit=unit)
+
+
+def option_table(answer: Answer, options: Sequence[Option], notes: Sequence[str] = ()) -> Table:
+    """All figures that options have, and what rules them out."""
+    named = ((name, value(each, name)) for each in options for name in each.figures or {})
+    known = list(dict.fromkeys(name for name, number in named if number is not None and name != IPUS))
+    rows: list[Cells] = [
+        (
+            each.label,
+            Cell(each.arithmetic, each.ipu_count),
+            *(cell(name, value(each, name), each.currency) for name in known),
+            each.reason,
+        )
+        for each in options
+    ]
+    figures = (figure_column(name, answer.currency) for name in known)
+    return Table((*columns("option", ">IPUs"), *figures, *columns("ruled out by")), rows, notes=notes)
+
+
+def _held(answer: Answer, option: Option) -> Cell:
     """In how many of the draws an option holds, with a mark if these are few."""
     drawn = answer.drawn(option)
     if drawn is None:
-        return "–"
-    return f"{'' if drawn.is_reliable else '! '}{format_percent(drawn.within, 0)}"
+        return Cell("–")
+    return Cell(f"{'' if drawn.is_reliable else '! '}{format_percent(drawn.within, 0)}", drawn.within)
 
 
 def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
@@ -95,20 +147,20 @@ def _that_fit(answer: Answer, names: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for name in _columns(answer):
         cells = (cell(name, (option.figures or {}).get(name), option.currency) for option in options)
-        taken += max(map(len, (*cells, *metric_of(name).head.split()))) + _GAP
+        taken += max(map(len, (*map(str, cells), *metric_of(name).head.split()))) + _GAP
         if not found or taken <= _WIDTH:
             found.append(name)
     return found
 
 
-def _headers_wrap(table: Table, count: int) -> Table:
-    """Columns as wide as their cells, or the longest word of their heads, which take several lines."""
-    for column in table.columns[:count]:
-        head = str(column.header)
-        if head != "varied":
-            width = max(map(len, (*map(str, column.cells), *head.split(), "")))
-            column.header, column.no_wrap = fill(head, max(1, width), break_long_words=False), True
-    return table
+def _stacked(table: Table) -> Table:
+    """Heads on several lines, as wide as the cells below them or their own longest word."""
+    heads = []
+    for place, column in enumerate(table.columns):
+        below = [str(row[place]) for row in table.rows]
+        width = max(map(len, (*below, *column.head.split(), "")))
+        heads.append(replace(column, head=fill(column.head, max(1, width), break_long_words=False)))
+    return replace(table, columns=heads)
 
 
 def _names(answer: Answer, options: Sequence[Option]) -> dict[str, str]:
@@ -168,14 +220,13 @@ def _has(figures: Mapping[str, Any] | None, name: str) -> bool:
     return (figures or {}).get(name) is not None
 
 
-def _ruled_out(answer: Answer) -> RenderableType:
+def _ruled_out(answer: Answer) -> Table:
     names = _names(answer, answer.ruled_out)
-    table = plain_table(*names, "why not")
-    for option in answer.ruled_out[:_MOST_ROWS]:
-        table.add_row(*_named(option, names), option.reason.partition(" (largest: ")[0])
-    table = _headers_wrap(table, len(names))
+    shown = answer.ruled_out[:_MOST_ROWS]
+    rows = [(*_named(option, names), option.reason.partition(" (largest: ")[0]) for option in shown]
     rest = Counter(_kind_of(option) for option in answer.ruled_out[_MOST_ROWS:])
-    return titled("Ruled out", table, *(f"and {count:,} more: {reason}" for reason, count in rest.most_common()))
+    notes = [f"and {count:,} more: {reason}" for reason, count in rest.most_common()]
+    return _stacked(Table(columns(*names, "why not"), rows, "Ruled out", notes))
 
 
 def _kind_of(option: Option) -> str:
@@ -185,10 +236,12 @@ def _kind_of(option: Option) -> str:
 
 def _doublings(answer: Answer) -> Table:
     names = list(dict.fromkeys(name for each in answer.doublings for name in each.ratios))
-    table = plain_table("from", "to", *(f">{metric_of(name).head}" for name in names))
+    rows: list[Cells] = []
     for each in answer.doublings[:_MOST_ROWS]:
-        table.add_row(each.small.label, each.large.label, *(ratio(each.ratios.get(name)) for name in names))
-    return table
+        ratios = ((each.ratios.get(name)) for name in names)
+        told = (Cell("–" if ratio is None else f"× {format_significant(ratio)}", ratio) for ratio in ratios)
+        rows.append((each.small.label, each.large.label, *told))
+    return Table(columns("from", "to", *(f">{metric_of(name).head}" for name in names)), rows, "Twice the IPUs")
 
 
 def _between(answer: Answer) -> Table:
@@ -196,13 +249,15 @@ def _between(answer: Answer) -> Table:
     sure = answer.sureness
     assert sure is not None
     names = list(dict.fromkeys(name for each in sure.contenders for name in each.ranges))
-    table = plain_table(
-        "system", *(f">{': '.join((*whose, metric_of(name).head))}" for *whose, name in map(_split, names))
-    )
-    for each in sure.contenders:
-        ranges = (range_cell(_split(name)[-1], each.ranges.get(name), each.option.currency) for name in names)
-        table.add_row(each.option.label, *ranges)
-    return table
+    heads = (f">{': '.join((*whose, metric_of(name).head))}" for *whose, name in map(_split, names))
+    rows = [
+        (
+            each.option.label,
+            *(range_text(_split(name)[-1], each.ranges.get(name), each.option.currency) for name in names),
+        )
+        for each in sure.contenders
+    ]
+    return Table(columns("system", *heads), rows, _BETWEEN)
 
 
 def _split(name: str) -> list[str]:
@@ -210,7 +265,7 @@ def _split(name: str) -> list[str]:
     return name.split(": ")
 
 
-def _sureness(answer: Answer) -> tuple[str, Table]:
+def _sureness(answer: Answer) -> Table:
     sure = answer.sureness
     assert sure is not None
     shares = {"first in": [each.first for each in sure.contenders]}
@@ -218,8 +273,65 @@ def _sureness(answer: Answer) -> tuple[str, Table]:
         shares["within limits in"] = [each.within for each in sure.contenders]
     if any(each.possible < 1 for each in sure.contenders):
         shares["fits in"] = [each.possible for each in sure.contenders]
-    table = plain_table("system", *(f">{head}" for head in shares))
-    for each, *cells in zip(sure.contenders, *shares.values(), strict=True):
-        table.add_row(each.option.label, *(format_percent(share, 0) for share in cells))
+    rows = [
+        (each.option.label, *(Cell(format_percent(share, 0), share) for share in found))
+        for each, *found in zip(sure.contenders, *shares.values(), strict=True)
+    ]
     reached = "" if sure.reached == sure.draws else f"; in {sure.reached} of them one reaches the goal"
-    return f"How sure: {sure.draws} draws of what is assumed or calibrated{reached}", table
+    title = f"How sure: {sure.draws} draws of what is assumed or calibrated{reached}"
+    return Table(columns("system", *(f">{head}" for head in shares)), rows, title)
+
+
+def _front_chart(answer: Answer) -> Passage:
+    """Options by both figures: those of the front by their place in the ranking, the others as dots."""
+    figure, second, currency = answer.goal.figure, answer.second or "", answer.currency
+    points = []
+    for place, option in enumerate(answer.ranked):
+        x, y = value(option, figure), value(option, second)
+        if x is not None and y is not None:
+            is_best = option in answer.front
+            label = (_LABELS[place] if place < len(_LABELS) else _MORE) if is_best else _OTHER
+            points.append((x, y, label))
+    logarithmic = [min(each) > 0 and max(each) / min(each) > _WIDE for each in _axes(points)]
+    lows, highs = [min(each) for each in _axes(points)], [max(each) for each in _axes(points)]
+    across, up = (log if is_log else float for is_log in logarithmic)
+    placed = [(across(x), up(y), label) for x, y, label in points]
+    rows = drawn(placed, (across(lows[0]), across(highs[0])), (up(lows[1]), up(highs[1])))
+    ends = str(cell(second, highs[1], currency)), str(cell(second, lows[1], currency))
+    margin = max(map(len, ends))
+    lines = [f"{ends[0]:>{margin}} ┤{rows[0]}"]
+    lines += [f"{'':>{margin}} │{row}" for row in rows[1:-1]]
+    lines += [f"{ends[1]:>{margin}} ┤{rows[-1]}", f"{'':>{margin}} └{'─' * _ACROSS}"]
+    left, right = str(cell(figure, lows[0], currency)), str(cell(figure, highs[0], currency))
+    lines += [f"{'':>{margin}}  {left}{right:>{_ACROSS - len(left)}}"]
+    words = [
+        metric_of(name).head + " (logarithmic)" * is_log
+        for name, is_log in zip((figure, second), logarithmic, strict=True)
+    ]
+    title = f"{words[1]} against {words[0]}; numbers: no other beats it in both"
+    return Passage("\n".join(line.rstrip() for line in lines), title)
+
+
+def _axes(points: list[tuple[float, float, str]]) -> tuple[list[float], list[float]]:
+    return [x for x, _, _ in points], [y for _, y, _ in points]
+
+
+def drawn(points: list[tuple[float, float, str]], across: tuple[float, float], up: tuple[float, float]) -> list[str]:
+    """Points on a grid of characters, the largest of the second figure on top.
+
+    Args:
+        points: Both figures and the character of each.
+        across: Least and largest of the first figure.
+        up: Least and largest of the second.
+    """
+    grid = [[" "] * _ACROSS for _ in range(_UP)]
+    for x, y, label in sorted(points, key=lambda point: point[2] != _OTHER):  # numbers cover dots
+        row, column = _UP - 1 - _step(y, up, _UP), _step(x, across, _ACROSS)
+        taken = grid[row][column]
+        grid[row][column] = _MORE if taken not in (" ", _OTHER) else label
+    return ["".join(row) for row in grid]
+
+
+def _step(number: float, ends: tuple[float, float], steps: int) -> int:
+    low, high = ends
+    return round((number - low) / (high - low) * (steps - 1)) if high > low else 0

@@ -1,23 +1,35 @@
-"""From a candidate to an option: each job is run on its part of the system, and what they give is added up."""
+"""From a candidate to an option: each job is run on its part of the system, and what they give is added up.
+
+Options are made on all cores, kept in a file if one is given, and never made twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from podsim.disk import digest, simulator, source
 from podsim.draws import Draws
 from podsim.errors import NoPlanError, PodsimError, Problem, SpecError
+from podsim.many.capacity.candidates import Candidates
 from podsim.many.capacity.figures import figures, served_figures
 from podsim.many.capacity.goal import Goal, Job
-from podsim.many.capacity.option import Candidate, Option, Part
+from podsim.many.capacity.option import Candidate, Option, Part, option_of
 from podsim.many.capacity.spec import CHOSEN, TOGETHER
 from podsim.many.capacity.systems import Place, place_named
 from podsim.many.capacity.totals import totals
 from podsim.many.capacity.writing import written
+from podsim.many.store import STATUS, Row, Store, Tell
+from podsim.many.sweeps.rows import DONE
+from podsim.memo import files_held
 from podsim.metrics import IPUS
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario
+from podsim.scenario.library import HARDWARE, data_file
 
 if TYPE_CHECKING:
     from podsim.result.serving import ServingResult
@@ -25,6 +37,103 @@ if TYPE_CHECKING:
 
 AUTO: Final = "parallelism=auto"
 _ONE_LOAD: Final = (0.8,)
+_OPTION: Final = "option"
+_OUT: Final = "ruled out"
+_LONG_S: Final = 5.0
+_ENOUGH: Final = 8
+"""Candidates after which the time that the others take can be told; the first waits for processes to start."""
+_NOT_NAMED: Final = 24
+"""As few candidates need no words."""
+
+
+class Options:
+    """The options of a goal that are known."""
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        journal: Path | None,
+        inputs: Sequence[tuple[str, str]],
+        tell: Tell,
+        say: Callable[[str], None],
+        processes: int | None,
+    ) -> None:
+        """Nothing is simulated yet.
+
+        Args:
+            candidates: All that can be looked at.
+            journal: File that keeps them.
+            inputs: (path, SHA-256) of every file that they stand on.
+            tell: Is told of progress.
+            say: Takes lines for the reader.
+            processes: How many are looked at at a time.
+        """
+        self.candidates = candidates
+        self._tell, self._say, self._processes = tell, say, processes
+        goal, count = candidates.goal, len(candidates)
+        option = "give another --journal, or remove that file"
+        self._store = Store(journal, fingerprint(goal, inputs), what="goal", option=option)
+        self._most = min(count, goal.trials)
+        self._told()
+        if len(self._store) < self._most:
+            if count > goal.trials:
+                say(f"{count:,} candidates: a search looks at {goal.trials:,} of them (--trials)")
+            elif count > _NOT_NAMED:
+                say(f"{count:,} candidates: all are looked at")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.__exit__()
+
+    def of(self, numbers: Sequence[int]) -> list[Option]:
+        """The options of candidates, in their order; those that `where` leaves out are missing.
+
+        Args:
+            numbers: Of the candidates.
+        """
+        wanted = [number for number in dict.fromkeys(numbers) if self.candidates.candidate(number)]
+        left = sum(number not in self._store for number in wanted)
+        begun_s = list[float]()
+
+        def tell(done: int, total: int) -> None:
+            self._told()
+            made = left - (total - done)
+            if made and not begun_s:
+                begun_s.append(time.monotonic() if made < _ENOUGH else 0.0)
+            elif made >= _ENOUGH and begun_s[0]:
+                each_s, begun_s[0] = (time.monotonic() - begun_s[0]) / (made - 1), 0.0
+                if each_s * (left - made) > _LONG_S:
+                    self._say(f"{left - made:,} more candidates take about {each_s * (left - made):.0f} s")
+
+        with files_held():
+            self._store.fill(partial(_row, self.candidates), wanted, tell, processes=self._processes)
+        return [option_of(self._store[number][_OPTION]) for number in numbers if number in self._store]
+
+    def _told(self) -> None:
+        self._tell(min(len(self._store), self._most), self._most)
+
+
+def _row(candidates: Candidates, number: int) -> Row:
+    candidate = candidates.candidate(number)
+    assert candidate is not None
+    option = option_for(candidates.goal, candidate)
+    return {STATUS: _OUT if option.reason else DONE, _OPTION: option.row()}
+
+
+def fingerprint(goal: Goal, inputs: Sequence[tuple[str, str]]) -> str:
+    """Of all that options depend on; objective, limits, trials and draws can be others when a plan goes on.
+
+    Args:
+        goal: What is wanted.
+        inputs: (path, SHA-256) of every file that it reads.
+    """
+    jobs = [(job.name, job.scenario, job.variant, job.overrides, job.ipus) for job in goal.work]
+    study = goal.space.study.model_dump_json() if goal.space is not None else ""
+    asked: Any = (jobs, goal.order, goal.candidates, goal.divisions, goal.overrides, goal.request_rate, goal.is_served)
+    shipped = source(data_file(HARDWARE).rglob("*.yaml"))  # what varies may name any of them
+    return digest([simulator().encode(), shipped, repr(asked).encode(), study.encode(), repr(sorted(inputs)).encode()])
 
 
 def option_for(goal: Goal, candidate: Candidate) -> Option:

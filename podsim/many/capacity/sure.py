@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from podsim.draws import Draws, Range, range_of
@@ -28,13 +29,13 @@ from podsim.many.capacity.shortfall import shortfall
 from podsim.many.capacity.simulate import served
 from podsim.many.capacity.systems import place_named
 from podsim.many.capacity.totals import totals
-from podsim.many.sweeps.workers import spread
 from podsim.metrics import HEADLINES, IPUS, METRICS, TIME, metric_of
 from podsim.result.influence import StandsOn
 from podsim.result.uncertainty import draw, drawing_of, seen
 from podsim.runs import run
 from podsim.scenario import load_scenario
 from podsim.scenario.yaml_text import parsed
+from podsim.workers import mapped
 
 MOST_CONTENDERS: Final = 4
 MOST_NEAR_MISSES: Final = 2
@@ -185,9 +186,9 @@ def _is_far(goal: Goal, best: Option, other: Option) -> bool:
 
 
 def _all_drawn(goal: Goal, options: Sequence[Option], processes: int | None) -> list[_Drawn]:
-    make, numbered = partial(_numbered, goal), list(enumerate(options))
-    found = map(make, numbered) if processes == 1 or len(options) == 1 else spread(make, numbered, processes)
-    return [drawn for _, drawn in sorted(found, key=lambda each: each[0])]
+    make = partial(_drawings, goal, options)
+    found = dict(chain.from_iterable(mapped(make, range(len(options)), processes=processes)))
+    return [found[place] for place in range(len(options))]
 
 
 def _key(goal: Goal, option: Option) -> float:
@@ -245,13 +246,13 @@ def _ratio(seen: Mapping[str, float], known: Mapping[str, Any], names: Sequence[
     return next((seen[name] / known[name] for name in names if name in seen and known.get(name)), 1.0)
 
 
-def _numbered(goal: Goal, contender: tuple[int, Option]) -> tuple[int, _Drawn]:
-    """The draws of a contender, with its place."""
-    place, option = contender
+def _drawings(goal: Goal, options: Sequence[Option], place: int) -> _Drawn:
+    """The draws of a contender."""
+    option = options[place]
     known = {part.written: part for part in option.parts}  # equal jobs are drawn once
     drawn = {text: _drawn(part, goal) for text, part in known.items()}
     of_jobs = [drawn[part.written] for part in option.parts]
-    return place, [None if None in each else list(each) for each in zip(*of_jobs, strict=True)]
+    return [None if None in each else list(each) for each in zip(*of_jobs, strict=True)]
 
 
 def _drawn(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:

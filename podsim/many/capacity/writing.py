@@ -14,7 +14,7 @@ from podsim.scenario.document import Document
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.resolve import assigned, lay_over
 from podsim.scenario.wording import flow
-from podsim.show.choice_text import section_lines
+from podsim.show.choice_table import section_lines
 
 _MEMORY: Final = "memory"
 _SUFFIXES: Final = (".yaml", ".yml", ".csv")

@@ -12,9 +12,9 @@ from podsim.errors import OutputError, PodsimError, SpecError
 from podsim.many.sweeps.rows import DONE, figures_of, status_of
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
+from podsim.scenario.document import read_yaml
 from podsim.scenario.expectations import Given
 from podsim.scenario.library import data_file, display_path, is_as_shipped
-from podsim.scenario.yaml_source import read_yaml
 
 if TYPE_CHECKING:
     from podsim.runs import Result

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -15,31 +16,23 @@ from podsim.errors import PodsimError
 from podsim.git import READ, commit_of, extract, top_of
 from podsim.many.checks.baseline import Baseline
 from podsim.many.checks.cases import Case, Measured, measured
-from podsim.many.sweeps.workers import spread
+from podsim.many.store import Store, Tell
 
 _FEW_CASES: Final = 8
 _PACKAGE: Final = "podsim"
 _MEASURES: Final = ("podsim.many.checks.measure", "podsim.checks.measure")
 """Modules that measure cases, by their names today and in earlier versions."""
-Tell = Callable[[int, int], None]
 
 
 def measure_all(cases: Sequence[Case], tell: Tell, processes: int | None = None) -> dict[str, Measured]:
     """What each case gives, by its name."""
-    found: dict[str, Measured] = {}
-    tell(0, len(cases))
-    if processes == 1 or len(cases) < _FEW_CASES:
-        results: Iterable[tuple[str, Measured]] = map(_named, cases)
-    else:
-        results = spread(_named, cases, processes)
-    for name, each in results:
-        found[name] = each
-        tell(len(found), len(cases))
-    return {case.name: found[case.name] for case in cases}
+    with Store(what="check") as store:
+        store.fill(partial(_measured, cases), range(len(cases)), tell, processes=processes, few=_FEW_CASES)
+        return {case.name: row for case, row in zip(cases, store.rows(), strict=True)}
 
 
-def _named(case: Case) -> tuple[str, Measured]:
-    return case.name, measured(case)
+def _measured(cases: Sequence[Case], number: int) -> Measured:
+    return measured(cases[number])
 
 
 def of_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from podsim import harmless
 from podsim.many.checks.verdict import KINDS_OF_FINDING, Finding, Verdict
+from podsim.show.table import Table, columns, to_markdown
 
 NOTHING: Final = "nothing was compared"
 CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
@@ -34,13 +35,16 @@ def as_text(verdict: Verdict) -> str:
 def as_markdown(verdict: Verdict, _places: Mapping[str, str] | None = None) -> str:
     """One comment: the verdict in bold, eight rows, the rest folded."""
     lines = [_COMMENT, f"**{_headline(verdict)}**"]
-    rows = [_row(each) for each in verdict.findings]
+    heads = columns("", "scenario", "figure", ">before", ">after", ">change", "why")
+    rows = [
+        (*(each.kind, each.case, each.metric, each.before, each.after), _percent(each.change), each.why)
+        for each in verdict.findings
+    ]
     if rows:
-        head = ["| | scenario | figure | before | after | change | why |", "|---|---|---|--:|--:|--:|---|"]
-        lines += ["", *head, *rows[:_ROWS_IN_COMMENT]]
-        if len(rows) > _ROWS_IN_COMMENT:
-            more = f"<summary>{len(rows) - _ROWS_IN_COMMENT} more</summary>"
-            lines += ["", f"<details>{more}", "", *head, *rows[_ROWS_IN_COMMENT:], "", "</details>"]
+        lines += ["", to_markdown(Table(heads, rows[:_ROWS_IN_COMMENT])).rstrip()]
+    if more := rows[_ROWS_IN_COMMENT:]:
+        folded = to_markdown(Table(heads, more)).rstrip()
+        lines += ["", f"<details><summary>{len(more)} more</summary>", "", folded, "", "</details>"]
     return "\n".join(lines)
 
 
@@ -152,12 +156,10 @@ def _why(finding: Finding) -> str:
 
 
 def _change(finding: Finding) -> str:
-    change = "" if finding.change is None else f" ({finding.change:+.2%})"
+    change = "" if finding.change is None else f" ({_percent(finding.change)})"
     after = harmless.line(finding.after)
     return f"{harmless.line(finding.before)} → {after or 'nothing'}{change}" if finding.before else after
 
 
-def _row(finding: Finding) -> str:
-    change = "" if finding.change is None else f"{finding.change:+.2%}"
-    cells = (finding.kind, finding.case, finding.metric, finding.before, finding.after, change, finding.why)
-    return f"| {' | '.join(map(harmless.markdown, cells))} |"
+def _percent(change: float | None) -> str:
+    return "" if change is None else f"{change:+.2%}"

@@ -11,7 +11,7 @@ from podsim.many.compare.metrics import COMPARED, SERVING, UPDATE, Compared
 from podsim.many.compare.subject import Range, Subject
 from podsim.metrics import BYTES
 from podsim.result.kinds import in_kind_order
-from podsim.scenario.keys import Value
+from podsim.scenario.assumptions import Value
 
 _YAML: Final = (".yaml", ".yml")
 _SHORT_HASH: Final = 12

@@ -1,94 +1,140 @@
-"""A chart of a comparison: a waterfall for every stretch of time, from the first result to each of the others."""
+"""Charts of a comparison and of a check: what each kind of time adds, and how far figures have moved."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from textwrap import wrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from string import ascii_uppercase
 from typing import Final
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from podsim.errors import PodsimError
-from podsim.many.compare.comparison import Comparison
-from podsim.many.compare.difference import Step, Waterfall
-from podsim.many.compare.wording import change_of, duration_of_ps
+from podsim.format import format_error
+from podsim.many.checks.verdict import GAIN, Finding
+from podsim.many.compare import Comparison
+from podsim.many.compare.difference import Waterfall
+from podsim.many.compare.show import change_of, duration_of_ps, waterfall_table
 from podsim.result.kinds import kind_of
-from podsim.show.chart_frame import plain_frame, write_figure
+from podsim.show.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart, Fill, Sheet
+from podsim.show.run_charts import unit_for_s
 from podsim.units import ps_to_seconds
 
-_MS_PER_S: Final = 1000
-_WIDTH_INCHES, _ROW_INCHES, _HEAD_INCHES = 12.0, 0.3, 1.2
-_TOTAL, _LESS, _MORE = "#737373", "#2171b5", "#e6750f"  # apart in grey and for the colour-blind
-_DIGITS, _CHARACTERS = 4, 150
-_ROOM: Final = 1.18
-"""Of the axis beyond the longest bar, for the labels."""
+_PRECISION: Final = 4
+_SMALL: Final = 0.35
+_MARGIN: Final = 0.18
+_FILLS: Final = {"less time": FASTER, "more time": SLOWER}
+_MOST_BARS: Final = 30
+_PERCENT: Final = 100
+_ROOM: Final = 1.3
 
 
-def plot_comparison(found: Comparison, path: str | Path) -> None:
-    """Draw the waterfalls of a comparison.
-
-    Args:
-        found: The comparison.
-        path: A .png, .svg or .pdf file to make or replace.
+def comparison_sheet(found: Comparison) -> Sheet:
+    """The waterfalls of a comparison, of which there is at least one.
 
     Raises:
         PodsimError: It has no waterfall.
-        OutputError: The path cannot be written.
     """
-    drawn = [(letter, each) for letter, other in found.lettered() for each in other.waterfalls]
+    drawn = [[waterfall_chart(each, letter)] for letter, other in found.lettered() for each in other.waterfalls]
     if not drawn:
         what = f"results of {found.subjects[0].activity} hold no time by kind, so that there is nothing to draw"
-        raise PodsimError(what, where=str(path), do="leave `--plot` out")
-    write_figure(path, lambda: _figure(found, drawn), found.inputs)
+        raise PodsimError(what, do="leave `--plot` out")
+    about = [f"{letter}: {each.about}" for letter, each in zip(ascii_uppercase, found.subjects, strict=False)]
+    return Sheet(comparison_title(found), drawn, about, inputs=found.inputs)
 
 
-def _figure(found: Comparison, drawn: list[tuple[str, Waterfall]]) -> Figure:
-    rows = [len(_moved(each)) + 2 for _, each in drawn]
-    letters = ["A", *(letter for letter, _ in found.lettered())]
-    about = [f"{letter}: {each.label}, {each.machine}" for letter, each in zip(letters, found.subjects, strict=True)]
-    lines = [line for text in about for line in wrap(text, _CHARACTERS)]
-    height_inches = sum(_HEAD_INCHES + _ROW_INCHES * count for count in rows) + _ROW_INCHES * len(lines)
-    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
-    grid = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=rows)
-    for axes, (letter, each) in zip(grid.flat, drawn, strict=True):
-        _draw(axes, letter, each)
-    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
-    return figure
+def comparison_title(found: Comparison) -> str:
+    """The title of a comparison: its sides."""
+    return f"{' and '.join(each.label for each in found.subjects[1:])} against {found.subjects[0].label}"
 
 
-def _moved(waterfall: Waterfall) -> list[Step]:
-    """Steps that change anything, the largest first."""
-    return sorted((step for step in waterfall.steps if step.change_ps), key=lambda step: -abs(step.change_ps))
+def waterfall_chart(waterfall: Waterfall, letter: str) -> Chart:
+    """A chart of the time that each kind adds or takes on the way from A to another; it adds up exactly."""
+    a_ps, b_ps = waterfall.a_ps, waterfall.b_ps
+    scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
+    change = f", {change_of(b_ps / a_ps - 1, _PRECISION)}" if a_ps else ""
+    times = " to ".join(duration_of_ps(each, _PRECISION) for each in (a_ps, b_ps))
+    steps = list(_steps(waterfall, letter))
+    lowest, highest = ends_of_axis([each for _, *ends, _, _ in steps for each in ends])
+    low, high = (ps_to_seconds(each) / scale_s for each in (lowest, highest))
+    bars = [
+        Bar(
+            name,
+            max(low, ps_to_seconds(start_ps) / scale_s),
+            ps_to_seconds(end_ps) / scale_s,
+            fill,
+            text,
+            tip={"what": name, "time": text},
+        )
+        for name, start_ps, end_ps, fill, text in steps
+    ]
+    return Chart(
+        title=f"{waterfall.span.capitalize()} from A to {letter}: {times}{change}",
+        description=f"Waterfall of the {waterfall.span} from A to {letter}, {times}, by kind of time.",
+        drawn=Bars(bars, Axis(waterfall.span, unit, (low, high))),
+        legend=_FILLS,
+        numbers=replace(waterfall_table(waterfall, letter, _PRECISION), title=""),
+        notes=["The axis does not begin at 0."] if lowest > 0 else [],
+    )
 
 
-def _draw(axes: Axes, letter: str, waterfall: Waterfall) -> None:
-    steps, a_ms, b_ms = _moved(waterfall), _ms(waterfall.a_ps), _ms(waterfall.b_ps)
-    names = ["A", *(kind_of(step.kind).label for step in steps), letter]
-    _bar(axes, 0, 0.0, a_ms, _TOTAL, duration_of_ps(waterfall.a_ps, _DIGITS))
-    reached_ps, furthest_ms = waterfall.a_ps, a_ms
-    for row, step in enumerate(steps, 1):
-        ends_ms = sorted((_ms(reached_ps), _ms(reached_ps + step.change_ps)))
-        sign, colour = ("-", _LESS) if step.change_ps < 0 else ("+", _MORE)
-        label = f"{sign}{duration_of_ps(abs(step.change_ps), _DIGITS - 1)}"
-        _bar(axes, row, ends_ms[0], ends_ms[1] - ends_ms[0], colour, label)
-        axes.plot([_ms(reached_ps)] * 2, [row - 1, row], color=_TOTAL, linewidth=0.6)
-        reached_ps += step.change_ps
-        furthest_ms = max(furthest_ms, ends_ms[1])
-    _bar(axes, len(steps) + 1, 0.0, b_ms, _TOTAL, duration_of_ps(waterfall.b_ps, _DIGITS))
-    axes.set_yticks(range(len(names)), names, fontsize=9)
-    axes.set(xlim=(0, max(furthest_ms, b_ms) * _ROOM or 1.0), ylim=(len(names) - 0.45, -0.55))
-    axes.tick_params(axis="y", length=0)
-    change = f": {change_of(b_ms / a_ms - 1, _DIGITS)}" if a_ms else ""
-    axes.set_title(f"{waterfall.span.capitalize()} from A to {letter}{change}", loc="left", fontsize=10.5)
-    axes.set_xlabel("time [ms]", fontsize=9)
-    plain_frame(axes)
+def _steps(waterfall: Waterfall, letter: str) -> Iterator[tuple[str, int, int, Fill, str]]:
+    """Name, start, end, fill and text of each bar: all of A, what changed, all of the other. [ps]"""
+    at_ps = waterfall.a_ps
+    yield "A", 0, at_ps, TOTAL, duration_of_ps(at_ps, _PRECISION)
+    for step in waterfall.steps:
+        if step.change_ps:
+            more = step.change_ps > 0
+            text = f"{'+' if more else '-'}{duration_of_ps(abs(step.change_ps), _PRECISION)}"
+            fill = _FILLS["more time" if more else "less time"]
+            yield kind_of(step.kind).label, at_ps, at_ps + step.change_ps, fill, text
+            at_ps += step.change_ps
+    yield letter, 0, at_ps, TOTAL, duration_of_ps(at_ps, _PRECISION)
 
 
-def _bar(axes: Axes, row: int, left: float, length: float, colour: str, label: str) -> None:
-    axes.barh(row, length, left=left, height=0.7, color=colour, linewidth=0)
-    axes.text(left + length, row, f" {label}", va="center", fontsize=8.5)
+def ends_of_axis(edges_ps: list[int]) -> tuple[int, int]:
+    """Ends of an axis on which bars are seen that are short beside the whole; it begins at 0 unless they are.
+
+    >>> ends_of_axis([0, 100, 100, 60, 0, 60]), ends_of_axis([0, 1000, 1000, 1020, 0, 1020])
+    ((0, 100), (996, 1024))
+    """
+    reached = [each for each in edges_ps if each]
+    low, high = min(reached, default=0), max(reached, default=1)
+    room = round((high - low) * _MARGIN)
+    return (0, high) if high - low > _SMALL * high or high == low else (max(0, low - room), high + room)
 
 
-def _ms(time_ps: int) -> float:
-    return ps_to_seconds(time_ps) * _MS_PER_S
+def moved_chart(findings: Sequence[Finding]) -> Chart | None:
+    """Bars of how far figures have moved beyond their tolerance, the furthest first; None where none has."""
+    moved = sorted(
+        (each for each in findings if each.change is not None),
+        key=lambda each: (-abs(each.change or 0.0), each.case, each.metric),
+    )
+    if not moved:
+        return None
+    shown, fills = moved[:_MOST_BARS], {"better": FASTER, "worse": SLOWER}
+    changes = [_PERCENT * (each.change or 0.0) for each in shown]
+    bars = [
+        Bar(
+            f"{each.metric}, {each.case}",
+            0.0,
+            change,
+            fills["better" if each.kind == GAIN else "worse"],
+            tip={
+                "scenario": each.case,
+                "figure": each.metric,
+                "before": each.before,
+                "after": each.after,
+                "change": format_error(each.change or 0.0, 2),
+                "why": each.why,
+            },
+        )
+        for each, change in zip(shown, changes, strict=True)
+    ]
+    ends = (min(0.0, *changes) * _ROOM, max(0.0, *changes) * _ROOM)
+    first, count = shown[0], len(moved)
+    return Chart(
+        title=f"{first.case}: {first.metric} moved most, {format_error(first.change or 0.0, 2)}",
+        description="Bars of the relative change of each figure beyond its tolerance, what moved most first.",
+        drawn=Bars(bars, Axis("change", "%", ends), {"no change": 0.0}),
+        legend=fills,
+        notes=[f"The {len(shown)} that moved most, of {count:,}."] if count > len(shown) else [],
+    )

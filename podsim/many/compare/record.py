@@ -14,8 +14,8 @@ from podsim.metrics import BATCHES, BYTES, FIRST_TOKEN, PERCENTILES, THROUGHPUT,
 from podsim.result.base import SCHEMA_VERSION
 from podsim.result.breakdown import apportion
 from podsim.result.rows import MemoryReport, MemoryRow
-from podsim.result.simulated import Simulated
-from podsim.scenario.keys import Value, scenario_keys
+from podsim.result.shared import Simulated
+from podsim.scenario.assumptions import Value, scenario_keys
 from podsim.scenario.wording import shown
 from podsim.units import format_significant, seconds_to_ps
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from podsim import draws
 from podsim.result.ranges import ranges_line
-from podsim.scenario.keys import Value
+from podsim.scenario.assumptions import Value
 
 Range = tuple[float, float]
 

@@ -1,4 +1,4 @@
-"""What a study found, for a reader: the best points and the worst, why others have no figures, and what to mind."""
+"""The answer of a study for a reader: the best points and the worst, why others have no figures, and what to mind."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from heapq import heappush, heappushpop
 from math import isclose, isfinite
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.text import Text
-
 from podsim.format import format_percent
+from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.chart_words import listed, quantity, short, told, words
-from podsim.many.sweeps.names import POINT, REASON, STATUS, VARIANT
-from podsim.many.sweeps.rows import DONE, Row
+from podsim.many.sweeps.names import POINT, REASON, VARIANT
+from podsim.many.sweeps.rows import DONE
 from podsim.many.sweeps.run import Swept, status_words
 from podsim.metrics import HEADLINES, metric_of
-from podsim.show.tables import plain_table, titled
+from podsim.show.table import Block, Cell, Cells, Passage, Table, columns
 
 _BEST: Final = 5
 _MOST_SAID: Final = 3
@@ -37,7 +34,7 @@ _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What several points say, numbers apart.
+    """A text that several points say, numbers apart.
 
     Attributes:
         count: How many points.
@@ -52,7 +49,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a study found.
+    """The answer of a study.
 
     Attributes:
         metric: The figure by which points are compared; None where no point has one.
@@ -76,12 +73,12 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know before using the figures, a line each."""
+        """Lines that a reader must know before using the figures."""
         return (*self.same, *_lines(self.warnings, "warning at {points}: ", "warnings"))
 
 
 def answer(swept: Swept, metric: str | None = None) -> Answer:
-    """What a study found, from its table, which is read once and row by row.
+    """The answer of a study, from its table, which is read once and row by row.
 
     Args:
         swept: The study.
@@ -186,35 +183,37 @@ def _value(key: str, value: object) -> str:
     return "none" if value is None and key == VARIANT else short(value)
 
 
-def answer_tables(answer: Answer) -> Iterator[RenderableType]:
+def answer_tables(answer: Answer) -> Iterator[Block]:
     """The best point, the worst and a few between them, then what to mind, and why points have no figures."""
     metric = answer.metric
     if metric is not None and answer.worst is not None:
         best, worst = answer.best[0], answer.worst
         if best[metric] == worst[metric] and answer.count > 1:
-            yield Text(f"All    {told(metric, best[metric])} at each of {answer.count:,} points")
+            yield Passage(f"All    {told(metric, best[metric])} at each of {answer.count:,} points")
         else:
-            yield Text(f"Best   {told(metric, best[metric])} at {place(answer, best)}")
+            yield Passage(f"Best   {told(metric, best[metric])} at {place(answer, best)}")
             if answer.count > 1:
-                yield Text(f"Worst  {told(metric, worst[metric])} at {place(answer, worst)}")
+                yield Passage(f"Worst  {told(metric, worst[metric])} at {place(answer, worst)}")
             if answer.count >= _FEW and 0 < len(answer.keys) <= _MOST_KEYS:
-                yield Text()
+                yield Passage("")
                 yield _table(answer, metric)
-                yield Text()
+                yield Passage("")
     for line in _lines(answer.reasons, "{count} {status}: ", REASON):
-        yield Text(line)
+        yield Passage(line)
     for line in answer.notes:
-        yield Text(line, style="yellow")
+        yield Passage(line, style="yellow")
 
 
-def _table(answer: Answer, metric: str) -> RenderableType:
-    rows = [*answer.best, *([] if answer.worst in answer.best or answer.worst is None else [answer.worst])]
-    shown = quantity(metric, max(abs(row[metric]) for row in rows))
-    table = plain_table(">point", *map(words, answer.keys), f">{escape(shown.label)}", ">of the best")
-    for row in rows:
-        share = row[metric] / rows[0][metric] if rows[0][metric] else 1.0
+def _table(answer: Answer, metric: str) -> Table:
+    found = [*answer.best, *([] if answer.worst in answer.best or answer.worst is None else [answer.worst])]
+    shown = quantity(metric, max(abs(row[metric]) for row in found))
+    rows: list[Cells] = []
+    for row in found:
+        share = row[metric] / found[0][metric] if found[0][metric] else 1.0
         values = (_value(key, row.get(key)) for key in answer.keys)
-        table.add_row(f"{row[POINT]:,}", *map(Text, values), short(row[metric] / shown.divisor), format_percent(share))
+        figure = Cell(short(row[metric] / shown.divisor), row[metric] / shown.divisor)
+        rows.append((f"{row[POINT]:,}", *values, figure, Cell(format_percent(share), share)))
     count = len(answer.best)
     title = f"The best {count} of {answer.count:,} points" + ", and the worst" * (len(rows) > count)
-    return titled(title if count < answer.count else f"All {count} points, the best first", table)
+    title = title if count < answer.count else f"All {count} points, the best first"
+    return Table(columns(">point", *map(words, answer.keys), f">{shown.label}", ">of the best"), rows, title)

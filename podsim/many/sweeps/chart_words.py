@@ -15,8 +15,6 @@ _TIMES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (1.0, 1.0, "s"), (
 _SIZES: Final = ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB"))
 _THOUSANDS_FROM: Final = 1e5
 _SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
-_LARGE_CELL, _WHOLE_CELL = 1e4, 100
-_LETTERS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PARTS_SHOWN: Final = 2
 _DIGITS: Final = 4
 _LEAST, _MOST = 1e-7, 1e15
@@ -130,23 +128,3 @@ def short(value: object) -> str:
         return format_significant(value, _DIGITS) if _LEAST <= abs(value) < _MOST or not value else f"{value:.4g}"
     match = NUMBER_AND_UNIT.fullmatch(str(value))
     return f"{short(float(match[1]))} {match[2] or ''}".rstrip() if match else str(value)
-
-
-def cell(value: float, most: float) -> str:
-    """A number in a heat map, in five characters.
-
-    >>> cell(15702.0, 15702.0), cell(1073.4, 15702.0), cell(1073.4, 2009.0), cell(0.1234, 0.2)
-    ('15.7k', '1.07k', '1,073', '0.123')
-    >>> cell(1.302e6, 1.302e6), cell(999_900.0, 999_900.0)
-    ('1.3M', '1,000k')
-    """
-    if most >= _LARGE_CELL:
-        divisor, letter = next((each for each in _LETTERS if most >= each[0]), _LETTERS[-1])
-        return f"{format_significant(value / divisor)}{letter}"
-    return f"{value:,.0f}" if most >= _WHOLE_CELL else format_significant(value)
-
-
-def axis_title(key: str, values: Sequence[Any]) -> str:
-    """The name of a key, and the unit that its values share."""
-    found = numbers_and_unit(values)
-    return f"{words(key)} [{found[1]}]" if found and found[1] else words(key)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from podsim.errors import BadValueError, Problem
+from podsim.many.store import STATUS
 from podsim.many.sweeps.expression import Expression, expressions_in, known_name
 from podsim.many.sweeps.spec import StudySpec
 from podsim.metrics import FULLEST, OWN, SERVING, SPENT
 from podsim.scenario.document import Document
 
 SCENARIO, VARIANT = "scenario", "variant"
-POINT, STATUS, REASON = "point", "status", "reason"
+POINT, REASON = "point", "reason"
 COLUMNS: Final = (POINT, SCENARIO, VARIANT, STATUS, REASON)
 """What every row begins with, or says of itself."""
 _FIGURES: Final = {each.key for each in (*OWN, *SPENT) if each.of != (SERVING,)}

@@ -1,72 +1,71 @@
-"""A chart of a study: lines, bars, heat maps, dots or parallel axes, whichever fits the keys that vary."""
+"""The chart of a study: lines, bars, heat maps, dots or parallel axes, whichever fits the keys that vary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from textwrap import wrap
-from typing import TYPE_CHECKING, Final
-
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Final
 
 from podsim.errors import PodsimError
-from podsim.many.sweeps import panels
+from podsim.many.store import STATUS, Row
 from podsim.many.sweeps.answer import answer
 from podsim.many.sweeps.chart_words import numbers_and_unit, quantity, short, words
 from podsim.many.sweeps.measured import measured_points
-from podsim.many.sweeps.names import COLUMNS, SCENARIO, STATUS, VARIANT
-from podsim.many.sweeps.rows import DONE, Row, row_of
+from podsim.many.sweeps.names import COLUMNS, POINT, SCENARIO, VARIANT
+from podsim.many.sweeps.rows import DONE, RowMaker
 from podsim.many.sweeps.run import Swept
 from podsim.many.sweeps.space import Space
-from podsim.metrics import HEADLINES
+from podsim.metrics import HEADLINES, metric_of
 from podsim.scenario.wording import known_here
-from podsim.show.chart_frame import WARNING_INK, write_figure
+from podsim.show.chart import Axis, Chart, Key, Over, Sheet, Shown, Study, is_wide
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_SIZE_INCHES: Final = (10.0, 5.5)
-_NOTE_CHARACTERS: Final = 150
 _FEW_POINTS: Final = 24
 _MOST_LINES: Final = 4
 _MOST_PANELS: Final = 6
 _FULL: Final = 0.5
 """A grid of which fewer cells are filled was not crossed, but sampled."""
+_DIGITS: Final = 6
 _NO_VARIANT: Final = "no variant"
-_NO_FIGURES: Final = (*COLUMNS, "warnings")
+NO_FIGURES: Final = frozenset((*COLUMNS, "warnings"))
+"""Columns that hold no figure of results."""
 
 
-def plot_study(swept: Swept, path: str | Path, metric: str | None = None) -> None:
-    """Draw a figure of the results over the keys that vary.
+def study_sheet(swept: Swept, metric: str | None = None) -> Sheet:
+    """A figure of the results over the keys that vary.
 
     Args:
         swept: The study.
-        path: A .png, .svg or .pdf file to make or replace.
         metric: Column to draw; samples or tokens per second by default.
 
     Raises:
         PodsimError: The table has no such column of numbers, or nothing varies.
-        OutputError: The path cannot be written.
     """
-    frame = swept.frame()
-    variants = frame[VARIANT].astype(object)
-    frame[VARIANT] = variants.where(variants.notna(), _NO_VARIANT)
     if DONE not in swept.by_status:
         raise PodsimError("no point of this study has figures to draw", do="read the column `reason` of the table")
+    frame = swept.frame()
     column = metric or next((each for each in HEADLINES if each in frame), "")
-    numbers = [name for name in frame.columns if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
+    numbers = number_columns(frame, ())
     if column not in numbers:
-        raise _no_column(column, numbers)
-    keys = [key for key in _crossed(swept.space) if frame[key].nunique(dropna=False) > 1]
-    if not keys:
+        raise no_column(column, numbers)
+    chart = study_chart(swept.space, frame, [column])
+    if chart is None:
         raise PodsimError("no key of this study varies", do="give one of its keys two values or more")
-    study = swept.space.study
-    measured = list(measured_points(study.measured, column))
-    shown = quantity(column, max([*frame[column].dropna().abs(), *(value for _, value in measured)]))
-    drawn = panels.Drawn(frame, column, shown, measured)
-    notes = answer(swept, column).notes
-    write_figure(path, lambda: _figure(drawn, keys, study.description, notes), swept.inputs)
+    title = swept.space.study.description or chart.title
+    return Sheet(title, [[chart]], warnings=answer(swept, column).notes, inputs=swept.inputs)
+
+
+def number_columns(frame: DataFrame, keys: Iterable[str]) -> list[str]:
+    """Columns of a table with a number in some row, but for keys and what every row says of itself."""
+    names = [name for name in frame.columns if name not in {*NO_FIGURES, *keys}]
+    return [name for name in names if frame[name].dtype.kind in "fi" and frame[name].notna().any()]
+
+
+def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
+    """The error about a figure that no point has."""
+    what = f"the table has no column of numbers `{column}`"
+    return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
 def check_metric(space: Space, metric: str) -> None:
@@ -84,15 +83,15 @@ def check_metric(space: Space, metric: str) -> None:
     starts = (range(place * block, place * block + min(block, _FEW_POINTS)) for place in range(scenarios))
     rows = [row for start in starts if (row := _first_done(space, start))]
     known = dict.fromkeys(
-        name for row in rows for name, each in row.items() if name not in _NO_FIGURES and _may_be_number(each)
+        name for row in rows for name, each in row.items() if name not in NO_FIGURES and _may_be_number(each)
     )
     if rows and metric not in known and not any(metric.startswith(f"{name}.") for name in known):
-        raise _no_column(metric, [name for name in known if any(row.get(name) is not None for row in rows)])
+        raise no_column(metric, [name for name in known if any(row.get(name) is not None for row in rows)])
 
 
 def _first_done(space: Space, numbers: Iterable[int]) -> Row | None:
-    points = (point for number in numbers if (point := space.point(number)))
-    return next((row for row in map(row_of, points) if row[STATUS] == DONE), None)
+    rows = map(RowMaker(space), (number for number in numbers if space.point(number)))
+    return next((row for row in rows if row[STATUS] == DONE), None)
 
 
 def _may_be_number(value: object) -> bool:
@@ -100,75 +99,105 @@ def _may_be_number(value: object) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
-def _no_column(column: str, numbers: Sequence[str]) -> PodsimError:
-    what = f"the table has no column of numbers `{column}`"
-    return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
-
-
-def _crossed(space: Space) -> list[str]:
+def crossed_keys(space: Space, frame: DataFrame) -> list[str]:
     """Keys that vary on their own, one of each group of those that vary together."""
     follow = {key for group in space.study.zipped for key in group[1:]}
     given = (*space.study.keys, *space.study.names)
-    return [SCENARIO, VARIANT, *(key for key in dict.fromkeys(given) if key not in follow)]
+    keys = [SCENARIO, VARIANT, *(key for key in dict.fromkeys(given) if key not in follow)]
+    return [key for key in keys if frame[key].nunique(dropna=False) > 1]
 
 
-def _figure(drawn: panels.Drawn, keys: Sequence[str], title: str, notes: Sequence[str]) -> Figure:
-    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
-    figures = drawn.figures(drawn.frame).dropna()
-    norm = Normalize(figures.min(), figures.max())
-    lined = _along_and_of(drawn.frame, keys)
-    if lined is not None:
-        panels.lines(figure.add_subplot(), drawn, *lined)
-    elif len(keys) == 1:
-        panels.bars(figure.add_subplot(), drawn, keys[0])
-    else:
-        _coloured(figure, drawn, keys, norm)
-        figure.colorbar(panels.mappable(norm), ax=figure.axes, label=drawn.quantity.label, format=panels.PLAIN)
-    figure.suptitle(title.replace("$", r"\$"), x=0.01, ha="left", fontsize=12, fontweight="bold")
-    if notes:
-        lines = [line for note in notes for line in wrap(note.replace("$", r"\$"), _NOTE_CHARACTERS)]
-        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5, color=WARNING_INK)
-    return figure
+def study_chart(space: Space, frame: DataFrame, figures: Sequence[str], notes: Sequence[str] = ()) -> Chart | None:
+    """Figures over the keys that vary; None where none does.
+
+    Args:
+        space: The points.
+        frame: The table, or some of its rows.
+        figures: Columns that can be shown, the first of them first.
+        notes: What is said below it.
+    """
+    frame = frame.sort_values(POINT)
+    names = crossed_keys(space, frame)
+    if not names:
+        return None
+    keys = [_key(frame, name) for name in names]
+    over, keys = _drawn_over(keys, len(frame))
+    shown = [_shown(space, frame, keys[0], figure, over) for figure in figures]
+    titles = [key.name for key in keys]
+    listed = f"{', '.join(titles[:-1])} and {titles[-1]}" if len(titles) > 1 else titles[0]
+    said = {
+        Over.HEAT_MAP: ["Grey: could not be simulated, has no such figure, or is not part of the study."],
+        Over.LINES: ["Black crosses were measured."] * bool(shown[0].measured),
+        Over.PARALLEL: ["A line is a point of the study, its colour the figure."],
+    }.get(over, [])
+    return Chart(
+        title=f"Over {listed}",
+        description=f"{over.value.capitalize()} of the figure over {listed}.",
+        drawn=Study(
+            over,
+            keys,
+            shown,
+            points=[int(each) for each in frame[POINT]],
+            statuses=[str(each) for each in frame[STATUS]],
+            more_is_better=metric_of(figures[0]).more_is_better,
+        ),
+        notes=[*said, *notes],
+    )
 
 
-def _along_and_of(frame: DataFrame, keys: Sequence[str]) -> tuple[str, str | None] | None:
-    """The key along which lines are drawn and the key that tells them apart, where lines say most."""
-    numeric = [key for key in keys if numbers_and_unit(list(frame[key])) is not None]
+def _key(frame: DataFrame, name: str) -> Key:
+    """A key with its values in order: numbers by size, words in the order in which they appear."""
+    nothing = _NO_VARIANT if name == VARIANT else "none"
+    given = [nothing if value is None or value != value else value for value in frame[name]]
+    found = list(dict.fromkeys(given))
+    numbers = numbers_and_unit(found)
+    unit = numbers[1] if numbers else ""
+    if numbers:
+        found = [value for _, value in sorted(zip(numbers[0], found, strict=True), key=lambda each: each[0])]
+    texts = [short(value).removesuffix(f" {unit}") if unit else short(value) for value in found]
+    if len(set(texts)) < len(texts):  # numbers that few digits do not tell apart
+        texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in found]
+    places = {value: place for place, value in enumerate(found)}
+    ordered = sorted(numbers[0]) if numbers else []
+    return Key(name, Axis(words(name), unit), texts, ordered, [places[value] for value in given])
+
+
+def _drawn_over(keys: list[Key], count: int) -> tuple[Over, list[Key]]:
+    """The way to draw a figure over keys, and the order in which it takes them."""
+    numeric, by_count = [key for key in keys if key.numbers], sorted(keys, key=lambda key: len(key.values))
+    of_words = [key for key in keys if not key.numbers]
     if len(keys) == 1:
-        return (keys[0], None) if numeric else None
-    words_of = [key for key in keys if key not in numeric]
-    if len(keys) == 2 and len(words_of) == 1 and frame[words_of[0]].nunique(dropna=False) <= _MOST_LINES:
-        return numeric[0], words_of[0]
-    return None
+        return (Over.LINES if numeric else Over.BARS), keys
+    if len(keys) == 2 and len(of_words) == 1 and len(of_words[0].values) <= _MOST_LINES:
+        return Over.LINES, [*numeric, *of_words]
+    split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
+    cells = 1
+    for key in keys:
+        cells *= len(key.values)
+    is_full = count >= _FULL * cells
+    if is_full and len(inner) == 2 and (not split or len(split[0].values) <= _MOST_PANELS):
+        return Over.HEAT_MAP, [*inner, *split]
+    if len(keys) == 2 and len(numeric) == 2:
+        return Over.DOTS, by_count
+    return Over.PARALLEL, keys
 
 
-def _coloured(figure: Figure, drawn: panels.Drawn, keys: Sequence[str], norm: Normalize) -> None:
-    """Two keys as a heat map, three as one for each value of the key with the fewest, others as parallel axes."""
-    counts = {key: drawn.frame[key].nunique(dropna=False) for key in keys}
-    split = min(keys, key=lambda key: counts[key])
-    down, across = sorted((key for key in keys if len(keys) == 2 or key != split), key=lambda key: counts[key])[:2]
-    cells = counts[down] * counts[across] * (counts[split] if len(keys) > 2 else 1)
-    full = len(drawn.frame) >= _FULL * cells
-    if len(keys) == 2 and full:
-        panels.heat_map(figure.add_subplot(), drawn, down, across, norm)
-    elif len(keys) == 2 and all(numbers_and_unit(list(drawn.frame[key])) for key in keys):
-        panels.dots(figure.add_subplot(), drawn, down, across, norm)
-    elif len(keys) == 3 and full and counts[split] <= _MOST_PANELS:
-        _heat_maps(figure, drawn, (split, down, across), norm)
-    else:
-        panels.parallel_axes(figure.add_subplot(), drawn, keys, norm)
+def _shown(space: Space, frame: DataFrame, key: Key, figure: str, over: Over) -> Shown:
+    """A figure of each point in the unit of its axis, and what was measured of it."""
+    is_line = over is Over.LINES
+    measured = list(measured_points(space.study.measured, figure)) if is_line else []
+    given = [None if value != value else float(value) for value in frame[figure]]
+    known = [value for value in given if value is not None]
+    is_shown = quantity(figure, max([*map(abs, known), *(abs(value) for _, value in measured)]))
+    scaled = [None if value is None else _rounded(value / is_shown.divisor) for value in given]
+    places: Any = numbers_and_unit([at for at, _ in measured]) if measured else None
+    points = (
+        [(at, value / is_shown.divisor) for at, (_, value) in zip(places[0], measured, strict=True)] if places else []
+    )
+    reached = [*key.numbers, *(at for at, _ in points)]
+    is_log = is_line and is_wide(reached) and is_wide(value for value in scaled if value is not None)
+    return Shown(Axis(is_shown.name, is_shown.unit, is_log=is_log), scaled, points)
 
 
-def _heat_maps(figure: Figure, drawn: panels.Drawn, keys: tuple[str, str, str], norm: Normalize) -> None:
-    """A heat map for each value of the first key, all with the same colours."""
-    split, down, across = keys
-    groups = list(drawn.frame.groupby(split, sort=False, dropna=False))
-    columns = min(len(groups), 2 if len(groups) in (2, 4) else 3)
-    grid = figure.subplots(-(-len(groups) // columns), columns, squeeze=False)
-    for axes, (value, rows) in zip(grid.flat, groups, strict=False):
-        part = panels.Drawn(rows, drawn.metric, drawn.quantity)
-        panels.heat_map(axes, part, down, across, norm)
-        axes.set_title(f"{words(split)} {short(value)}", fontsize=10)
-        axes.label_outer()
-    for axes in list(grid.flat)[len(groups) :]:
-        axes.remove()
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

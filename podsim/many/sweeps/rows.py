@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
-from podsim.many.sweeps.names import POINT, REASON, STATUS
-from podsim.many.sweeps.space import Point
+from podsim.many.store import STATUS, Row
+from podsim.many.sweeps.names import POINT, REASON
+from podsim.many.sweeps.space import Point, Space
 from podsim.metrics import FULLEST, METRICS
 from podsim.runs import run
+from podsim.scenario import LoadedScenario, load_scenario
 
 if TYPE_CHECKING:
     from podsim.runs import Result
 
-Row = Mapping[str, Any]
 DONE: Final = "done"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
 """By a bug of podsim."""
 
 
-def row_of(point: Point) -> Row:
-    """Simulate a point; one that cannot be simulated is a row with its reason.
+@dataclass(frozen=True)
+class RowMaker:
+    """Simulates points of a study; what they vary is read once, and a point changes the loaded scenario.
 
-    Args:
-        point: What to simulate.
+    Attributes:
+        space: The points.
     """
-    values = {POINT: point.number, "scenario": point.scenario, "variant": point.variant, **point.values}
-    if point.problem is not None:
-        return values | {STATUS: REFUSED, REASON: str(point.problem)}
-    try:
-        result = run(point.scenario, variant=point.variant, overrides=point.overrides)
-    except PodsimError as error:
-        return values | {STATUS: status_of(error), REASON: str(error)}
-    except Exception as error:  # a bug at one point must not cost the others
-        return values | {STATUS: FAILED, REASON: f"{type(error).__name__}: {error}"}
-    return values | {STATUS: DONE, REASON: None} | dict(figures_of(result))
+
+    space: Space
+    _loaded: dict[tuple[str, str | None], LoadedScenario] = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, number: int) -> Row:
+        """The row of a point; one that cannot be simulated has its reason."""
+        point = self.space.point(number)
+        assert point is not None
+        values = {POINT: point.number, "scenario": point.scenario, "variant": point.variant, **point.values}
+        if point.problem is not None:
+            return values | {STATUS: REFUSED, REASON: str(point.problem)}
+        try:
+            result = run(self._read(point))
+        except PodsimError as error:
+            return values | {STATUS: status_of(error), REASON: str(error)}
+        except Exception as error:  # a bug at one point must not cost the others
+            return values | {STATUS: FAILED, REASON: f"{type(error).__name__}: {error}"}
+        return values | {STATUS: DONE, REASON: None} | dict(figures_of(result))
+
+    def _read(self, point: Point) -> LoadedScenario:
+        key = point.scenario, point.variant
+        if key not in self._loaded:
+            self._loaded[key] = load_scenario(*key)
+        return load_scenario(self._loaded[key], overrides=point.overrides)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what can be read again."""
+        return RowMaker, (replace(self.space),)
 
 
 def status_of(error: PodsimError) -> str:

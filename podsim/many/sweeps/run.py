@@ -7,30 +7,26 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from podsim._version import __version__
-from podsim.disk import digest, source
+from podsim.disk import digest, simulator
 from podsim.errors import OutputError, Problem, SpecError
-from podsim.many.sweeps.journal import Journal
-from podsim.many.sweeps.names import SCENARIO, STATUS
-from podsim.many.sweeps.rows import DONE, Row
-from podsim.many.sweeps.space import Point, Space, read_study, space_of
+from podsim.many.store import STATUS, Row, Store, Tell
+from podsim.many.sweeps.names import SCENARIO
+from podsim.many.sweeps.rows import DONE, RowMaker
+from podsim.many.sweeps.space import Space, read_study, space_of
 from podsim.many.sweeps.table import CSV, about_file, check_suffix, fingerprint_of, read_rows, write_table
-from podsim.many.sweeps.workers import in_this_process, on_all_cores
+from podsim.memo import files_held
 from podsim.result.files import check_outputs, check_writable, files_read
 from podsim.scenario import load_scenario
-from podsim.scenario.document import Document
+from podsim.scenario.document import Document, plain_data
 from podsim.scenario.library import find
-from podsim.scenario.plain import plain_data
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Tell = Callable[[int, int], None]
-"""Is told how many points are done, and of how many."""
 _FEW_POINTS = 24
 """What processes need to start is worth so many points."""
 _MANY_POINTS = 100_000
@@ -117,22 +113,16 @@ def sweep(
     check_outputs(written, (*read, *files_read(inputs)))
     if target.exists() and not restart and not beside.exists():
         if fingerprint_of(target) == fingerprint:
-            by_status = _counted(str(row[STATUS]) for row in read_rows(target))
+            by_status = _done_first(Counter(str(row[STATUS]) for row in read_rows(target)))
             return Swept(space, target, len(numbers), by_status, inputs, simulated=False)
         what, do = "the table exists, and is not known to be of this study", "give another --output, or --restart"
         raise OutputError(what, where=str(target), do=do)
-    with Journal(beside, fingerprint, anew=restart) as journal:
-        left = (point for number in numbers if number not in journal and (point := space.point(number)))
-        missing = len(numbers) - len(journal)
-        work = _work(missing, processes, scheduler)
-        tell(len(journal), len(numbers))
-        for row in work(left):
-            journal.add(row)
-            tell(len(journal), len(numbers))
+    with Store(beside, fingerprint, option="give another --output, or --restart", anew=restart) as store, files_held():
+        store.fill(RowMaker(space), numbers, tell, processes=processes, scheduler=scheduler, few=_FEW_POINTS, lead=1)
         about = {"version": __version__, "fingerprint": fingerprint, "inputs": json.dumps(inputs)}
-        write_table(target, journal.rows, about)
-        by_status = _counted(row[STATUS] for row in journal.rows())
-        journal.remove()
+        write_table(target, store.rows, about)
+        by_status = _done_first(store.statuses())
+        store.remove()
     return Swept(space, target, len(numbers), by_status, inputs)
 
 
@@ -188,21 +178,6 @@ def _fingerprint(space: Space, inputs: Iterable[tuple[str, str]]) -> str:
     return digest([simulator().encode(), study, *(f"{path} {sha}".encode() for path, sha in inputs)])
 
 
-def simulator() -> str:
-    """A hash of the code that simulates."""
-    return source(Path(__file__).resolve().parents[2].rglob("*.py")).decode()
-
-
-def _work(missing: int, processes: int | None, scheduler: str | None) -> Callable[[Iterable[Point]], Iterator[Row]]:
-    if scheduler is not None:
-        from podsim.many.sweeps.dask_workers import on_cluster
-
-        return partial(on_cluster, address=scheduler, simulator=simulator)
-    if processes == 1 or (processes is None and missing < _FEW_POINTS):
-        return in_this_process
-    return partial(on_all_cores, processes=processes)
-
-
 _PLURALS = {"does not fit": "do not fit"}
 
 
@@ -211,7 +186,5 @@ def status_words(status: str, count: int) -> str:
     return status if count == 1 else _PLURALS.get(status, status)
 
 
-def _counted(statuses: Iterable[str]) -> dict[str, int]:
-    """How many rows there are of each status, those that are done first."""
-    counts = Counter(statuses)
+def _done_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))

@@ -15,10 +15,9 @@ from podsim.many.sweeps.expression import Expression, filled_in, key_named
 from podsim.many.sweeps.names import SCENARIO, VARIANT, wrong_names
 from podsim.many.sweeps.spec import MOST_POINTS, StudySpec, Value
 from podsim.scenario import variant_names
-from podsim.scenario.document import Document
+from podsim.scenario.document import Document, read_yaml
 from podsim.scenario.library import display_path, find
 from podsim.scenario.load import validated
-from podsim.scenario.yaml_source import read_yaml
 
 
 @dataclass(frozen=True, slots=True)

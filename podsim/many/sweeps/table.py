@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from podsim import harmless
 from podsim.errors import OutputError, PodsimError
-from podsim.many.sweeps.rows import Row
+from podsim.many.store import Row
 from podsim.metrics import BYTES, JOULES, PER_SECOND, SECONDS, WATTS, metric_of
 from podsim.result.files import write_atomically
 

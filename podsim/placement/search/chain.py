@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from podsim.models import Workload
 from podsim.placement.alive import Needs, Task, needs
+from podsim.placement.cuts import Segment, kept_elements
 from podsim.placement.layout import ON_CHIP, Job
 from podsim.placement.memory import segment_peak_bytes
-from podsim.placement.stage import Segment, kept_elements
-from podsim.placement.stage_cost import BlockCost, block_cost
-from podsim.placement.update import state_bytes
+from podsim.placement.stage_cost import BlockCost, block_cost, state_bytes
 from podsim.tiles.model import CostModel
 
 Costs = NDArray[Any]

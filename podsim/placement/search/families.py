@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.cuts import layer_segments
+from podsim.placement.cuts import Segment, layer_segments
 from podsim.placement.layout import Layout
 from podsim.placement.search.chain import Chain, Costs, SegmentsOf, Slices
-from podsim.placement.stage import Segment
 from podsim.scenario import TrainingScenario
 from podsim.scenario.convnet_training import AutoImageSpec, ImageParallelismSpec
-from podsim.scenario.division import AutoTextSpec, ParallelismSpec
 from podsim.scenario.quantity import Sourced
 from podsim.scenario.training import OptimizerStateSpec
+from podsim.scenario.transformer_training import AutoTextSpec, ParallelismSpec
 
 _MOST_LIMITS = 192
 

@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from podsim.placement.cuts import Cuts
+from podsim.placement.cuts import Cuts, stash_depth
 from podsim.placement.layout import Job, Layout
 from podsim.placement.search.chain import Costs, Slices, Split, is_tied, least_maximum, most_even
-from podsim.placement.stage import stash_depth
 from podsim.scenario.hardware import System
 
 
@@ -120,9 +119,15 @@ def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
     held = chain.held_bytes(job)
     folded = ipu_count > 1 and is_tied(chain.workload)
     hand_over = _hand_over_cycles(slices, job.system) if ipu_count > 1 else np.zeros(slices.size + 1)
-    stages = [
-        _stage(index, ipu_count + folded, slices, held, capacity, hand_over) for index in range(ipu_count + folded)
-    ]
+    handed = slices.cycles + hand_over[:, None] + hand_over[None, :]
+    count = ipu_count + folded
+    stages = [(handed, slices.memory_bytes(stash_depth(index, count)) + held) for index in range(count)]
+    # The last stage need not redo all, or keeps what fits beside what it holds.
+    last_cycles, last_bytes = slices.last_stage(capacity - held[:, -1])
+    cycles, used = stages[-1][0].copy(), stages[-1][1]
+    cycles[:, :, -1] = last_cycles + hand_over + hand_over[-1]
+    used[:, :, -1] = last_bytes + held[:, -1]
+    stages[-1] = cycles, used
     every = list(range(len(chain.proportions)))
     allowed = [[chain.share_of(proportion)] for proportion in pinned] or [every] * ipu_count
     if folded:
@@ -131,16 +136,6 @@ def price(slices: Slices, job: Job, pinned: Sequence[float] = ()) -> Prices:
     else:
         ends = _single_part(slices)
     return Prices(job.layout, slices, folded, float(capacity), held, stages, ends, allowed, pinned)
-
-
-def _stage(
-    index: int, count: int, slices: Slices, held: Costs, capacity: float, hand_over: Costs
-) -> tuple[Costs, Costs]:
-    """(cycles, bytes) of one stage that has an IPU to itself."""
-    cycles, used = slices.cycles.copy(), slices.memory_bytes(stash_depth(index, count)).copy()
-    if index == count - 1:
-        cycles[:, :, -1], used[:, :, -1] = slices.last_stage(capacity - held[:, -1])
-    return cycles + hand_over[:, None] + hand_over[None, :], used + held
 
 
 def _shared(slices: Slices, held: Costs, front: Costs, back: Costs, count: int) -> tuple[Costs, Costs]:

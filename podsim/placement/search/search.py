@@ -14,12 +14,11 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from podsim.errors import DoesNotFitError, InfeasibleError
-from podsim.placement.fit import HELPS, misfit_text
+from podsim.placement.fit import HELPS, lacking, misfit_text, missing_method
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
 from podsim.placement.memory import IpuMemory
-from podsim.placement.method import lacking, missing_method
-from podsim.placement.plan import Plan, cost_model, job_memory, make_plan
+from podsim.placement.plan import Plan, job_memory, make_plan, shared_cost_model
 from podsim.placement.search.chain import Chain, Slices, bare_chain, chain_of
 from podsim.placement.search.prices import Prices, price
 from podsim.placement.search.space import Space
@@ -166,7 +165,7 @@ class Search:
         # What fits only with hardly any temporaries is not to be refused for the sake of a margin.
         margin = spec.memory.reserve if tight or spec.memory.reserve is not None else whole.software.memory_reserve
         self._job = replace(whole, changes=()).laid_out(reserve=margin or 0.0)
-        self._model = cost_model(self._job)
+        self._model = shared_cost_model(self._job)
         self._proportions = tuple(set(self.space.proportions)) or (_TIGHT_PROPORTIONS if tight else _PROPORTIONS)
         self.found: dict[tuple[int, ...], Found] = {}
         self.misfits: dict[Layout, Layout] = {}
@@ -293,14 +292,23 @@ class Search:
         return price(slices, replace(self._job, layout=setting), pinned)
 
     def _make_chain(self, micro_batch_size: int) -> Chain:
-        return chain_of(self._job.workload_of(micro_batch_size), self._model, self._proportions)
+        return self._chain_of(micro_batch_size, self._proportions)
 
     def _make_roomy_chain(self, micro_batch_size: int) -> Chain:
-        return chain_of(self._job.workload_of(micro_batch_size), self._model, (max(self._proportions),))
+        return self._chain_of(micro_batch_size, (max(self._proportions),))
+
+    def _chain_of(self, micro_batch_size: int, proportions: tuple[float, ...]) -> Chain:
+        """The same chain in every search with these costs, whatever pod they are of."""
+        workload = self._job.workload_of(micro_batch_size)
+        return self._model.once(workload, ("chain", proportions), lambda: chain_of(workload, self._model, proportions))
+
+    def _bare_chain(self, micro_batch_size: int) -> Chain:
+        workload = self._job.workload_of(micro_batch_size)
+        return self._model.once(workload, ("bare chain",), lambda: bare_chain(workload))
 
     def _make_slices(self, micro_batch_size: int, recompute: bool, bare: bool) -> Slices:
         last = self._job.software.recompute_last_segment
-        chain = bare_chain(self._job.workload_of(micro_batch_size)) if bare else self._chain(micro_batch_size)
+        chain = self._bare_chain(micro_batch_size) if bare else self._chain(micro_batch_size)
         return self.space.family.slices(chain, recompute=recompute, recompute_last=last)
 
 

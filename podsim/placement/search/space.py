@@ -7,15 +7,14 @@ from dataclasses import replace
 from math import prod
 
 from podsim.models import Workload
-from podsim.placement.cuts import Cuts
+from podsim.placement.cuts import Cuts, stash_depth
 from podsim.placement.layout import ON_CHIP, STREAMING, Layout
 from podsim.placement.search.chain import is_tied
 from podsim.placement.search.families import ConvnetFamily, Family, TransformerFamily
-from podsim.placement.stage import stash_depth
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.convnet_training import AutoImageSpec
-from podsim.scenario.division import AutoTextSpec
+from podsim.scenario.transformer_training import AutoTextSpec
 
 
 def divisors(number: int, most: int) -> list[int]:

@@ -1,12 +1,9 @@
 """Serving under load: requests arrive, wait, are batched, and leave with their last token."""
 
-from podsim.runs.serving.arrival_file import read_arrivals
-from podsim.runs.serving.arrivals import Load, Requests
-from podsim.runs.serving.batching import Batching, ContinuousBatching, StaticBatching, StepTimes
-from podsim.runs.serving.outcome import Percentiles, ServingOutcome, Timeline
-from podsim.runs.serving.queue_path import QueueLength
+from podsim.runs.serving.arrivals import Load, Requests, read_arrivals
+from podsim.runs.serving.outcome import Percentiles, QueueLength, ServingOutcome, Timeline
 from podsim.runs.serving.saturation import LoadPoint, Saturation, load_curve, saturation
-from podsim.runs.serving.server import Service, serve
+from podsim.runs.serving.server import Batching, ContinuousBatching, Service, StaticBatching, StepTimes, serve
 
 __all__ = [
     "Batching",

@@ -1,15 +1,26 @@
-"""Requests and when they come: a given rate, at random or evenly, with lengths that are fixed or drawn."""
+"""Requests and when they come: at a given rate, at random or evenly, with lengths fixed or drawn; or those of a file.
+
+Files are CSV: text to requests, or every problem with its line and column.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
+from operator import gt
+from pathlib import Path
 from typing import Final, Literal
 
-from podsim.errors import PodsimError
+import numpy as np
+from numpy.typing import NDArray
+
+from podsim.errors import PodsimError, Problem, SpecError
+from podsim.runs.serving.csv_text import Field, fields_of, lines_of, text_of
 from podsim.scenario.wording import shown
 from podsim.units import PS_PER_S, seconds_to_ps
 
@@ -57,7 +68,7 @@ class Requests:
         return self.arrival_ps[-1] - self.arrival_ps[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Load:
     """Requests that can come at any rate.
 
@@ -95,29 +106,33 @@ class Load:
         (0, 500000000000, 1000000000000)
         """
         check_rate(rate_per_s)
-        times = [unit / rate_per_s for unit in self._unit_times()]
-        if not times[-1] * PS_PER_S <= MAX_SPAN_PS:
+        last_s = float(self._unit_times[-1]) / rate_per_s
+        if not last_s * PS_PER_S <= MAX_SPAN_PS:
             raise _too_long(f"{self.request_count} requests at {rate_per_s:g}/s come")
-        return self._with_lengths(tuple(map(seconds_to_ps, times)))
+        # As seconds_to_ps rounds.
+        arrival_ps = np.rint(self._unit_times / rate_per_s * PS_PER_S).astype(np.int64)
+        return Requests(tuple(arrival_ps.tolist()), *self._drawn)
 
     def at_once(self) -> Requests:
         """The same requests, all of which arrive at the start."""
-        return self._with_lengths((0,) * self.request_count)
+        return Requests((0,) * self.request_count, *self._drawn)
 
-    def _unit_times(self) -> Iterator[float]:
-        """Arrivals at one per second."""
+    @cached_property
+    def _unit_times(self) -> NDArray[np.float64]:
+        """Arrivals at one per second. [s]"""
         if self.pattern == "fixed":
-            yield from map(float, range(self.request_count))
-            return
-        generator, time = random.Random(f"gaps {self.seed}"), 0.0
-        for _ in range(self.request_count):
-            yield time
-            time -= math.log1p(-generator.random())
+            return np.arange(float(self.request_count))
+        random_ = random.Random(f"gaps {self.seed}").random
+        log1p = math.log1p  # of the C library, as that of NumPy may differ in the last bit
+        gaps = (-log1p(-random_()) for _ in range(self.request_count - 1))
+        return np.fromiter(accumulate(gaps, initial=0.0), np.float64, self.request_count)
 
-    def _with_lengths(self, arrival_ps: tuple[int, ...]) -> Requests:
-        generator, count = random.Random(f"lengths {self.seed}"), len(self.lengths)
-        drawn = [self.lengths[int(generator.random() * count)] for _ in arrival_ps]
-        return Requests(arrival_ps, tuple(prompt for prompt, _ in drawn), tuple(output for _, output in drawn))
+    @cached_property
+    def _drawn(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Prompts and outputs."""
+        random_, lengths, count = random.Random(f"lengths {self.seed}").random, self.lengths, len(self.lengths)
+        prompts, outputs = zip(*[lengths[int(random_() * count)] for _ in range(self.request_count)], strict=True)
+        return prompts, outputs
 
 
 def check_rate(rate_per_s: float) -> None:
@@ -147,20 +162,166 @@ def _is_whole(value: object) -> bool:
 
 
 def _check_lengths(name: str, lengths: Sequence[int]) -> None:
+    if set(map(type, lengths)) <= {int} and min(lengths) >= 1 and max(lengths) <= MAX_TOKENS:
+        return  # a million of them are looked at as one
     for each in lengths:
         if not _is_whole(each) or not 1 <= each <= MAX_TOKENS:
             raise PodsimError(f"{name} of {shown(each)} tokens", do=f"give 1 to {MAX_TOKENS:,} tokens")
 
 
 def _check_arrivals(arrival_ps: Sequence[int]) -> None:
-    if not all(map(_is_whole, arrival_ps)) or arrival_ps[0] < 0:
+    if not (set(map(type, arrival_ps)) <= {int} or all(map(_is_whole, arrival_ps))) or arrival_ps[0] < 0:
         raise PodsimError("arrivals are not whole picoseconds from 0 on", do="convert them with units.seconds_to_ps")
-    for number, (earlier, later) in enumerate(pairwise(arrival_ps), start=1):
-        if later < earlier:
-            raise PodsimError(f"request {number} arrives before request {number - 1}", do="sort requests by arrival")
+    if any(map(gt, arrival_ps, islice(arrival_ps, 1, None))):
+        number = next(number for number, (earlier, later) in enumerate(pairwise(arrival_ps), 1) if later < earlier)
+        raise PodsimError(f"request {number} arrives before request {number - 1}", do="sort requests by arrival")
     if arrival_ps[-1] - arrival_ps[0] > MAX_SPAN_PS:
         raise _too_long("requests come")
 
 
 def _too_long(what: str) -> PodsimError:
     return PodsimError(f"{what} over more than {MAX_SPAN_DAYS} days", do="give fewer requests, or a higher rate")
+
+
+COLUMNS: Final = ("arrival_s", "prompt_tokens", "output_tokens")
+_MOST_PROBLEMS: Final = 20
+_MOST_NAMED: Final = 10
+_LATEST_S: Final = 1e10
+_SECONDS: Final = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_TOKENS: Final = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
+    """Requests of a CSV file, timed from the first arrival.
+
+    The first line names the columns: `arrival_s` in seconds from any origin, `prompt_tokens` and
+    `output_tokens`, in any order; others are ignored, as are blank lines.
+
+    Args:
+        path: The file.
+        most_tokens: Tokens of prompt and output together that a request may have.
+
+    Raises:
+        SpecError: The file cannot be read, or a row is not a request that comes after the one above.
+    """
+    return parse_arrivals(text_of(path), str(path), most_tokens)
+
+
+def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
+    r"""Requests of a text in the form of such a file.
+
+    Args:
+        text: The text.
+        name: How messages name it.
+        most_tokens: Tokens of prompt and output together that a request may have.
+
+    >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
+    (0, 500000000000)
+    """
+    return _Reader(name, most_tokens).requests(text)
+
+
+class _Reader:
+    """Reads one text and collects what is wrong with it."""
+
+    def __init__(self, name: str, most_tokens: int) -> None:
+        self._name, self._most_tokens = name, most_tokens
+        self._problems: list[Problem] = []
+        self._latest_s = self._first_s = -1.0
+
+    def requests(self, text: str) -> Requests:
+        lines = lines_of(text)
+        if not lines:
+            raise self._alone("1:1", "the file is empty", f"give it a first line `{','.join(COLUMNS)}`, then requests")
+        header = self._fields(*lines[0])
+        if header is None:
+            raise SpecError(self._problems)
+        places = self._places(lines[0][0], [text for _, text in header])
+        if len(lines) == 1:
+            raise self._alone(f"{lines[0][0]}:1", "there are no requests", "add a line per request")
+        if len(lines) - 1 > MAX_REQUESTS:
+            raise self._alone("1:1", f"the file has {len(lines) - 1:,} requests", f"keep to {MAX_REQUESTS:,}")
+        rows = list(self._rows(lines[1:], len(header), places))
+        if self._problems:
+            raise SpecError(self._problems)
+        arrivals, prompts, outputs = zip(*rows, strict=True)
+        return Requests(tuple(seconds_to_ps(time - arrivals[0]) for time in arrivals), prompts, outputs)
+
+    def _rows(
+        self, lines: Sequence[tuple[int, str]], width: int, places: Sequence[int]
+    ) -> Iterator[tuple[float, int, int]]:
+        for number, line in lines:
+            fields = self._fields(number, line)
+            if fields is not None and len(fields) != width:
+                self._problem(
+                    f"{number}:1", "", f"has {len(fields)} values, not {width}", "give one value for every column"
+                )
+            elif fields is not None:
+                arrival, prompt, output = (fields[place] for place in places)
+                time = self._arrival(number, *arrival)
+                lengths = self._tokens(number, COLUMNS[1], *prompt), self._tokens(number, COLUMNS[2], *output)
+                self._check_length(f"{number}:{prompt[0]}", *lengths)
+                yield (time, *lengths)
+            if len(self._problems) >= _MOST_PROBLEMS:
+                self._problem(f"{number + 1}:1", "", "the rest was not read", "mend what is above first")
+                return
+
+    def _fields(self, number: int, line: str) -> list[Field] | None:
+        """Values of a line with their columns; None if it cannot be read."""
+        fields = fields_of(line, f"{self._name}:{number}")
+        if isinstance(fields, Problem):
+            self._problems.append(fields)
+            return None
+        return fields
+
+    def _places(self, line: int, names: list[str]) -> list[int]:
+        missing = [name for name in COLUMNS if name not in names]
+        if missing:
+            what = ", ".join(f"`{name}`" for name in missing)
+            found = ", ".join(shown(name) for name in names[:_MOST_NAMED]) + (", …" if names[_MOST_NAMED:] else "")
+            subject, them = (f"columns {what} are", "them") if len(missing) > 1 else (f"column {what} is", "it")
+            do = f"let the first line name {them}, separated by commas; found there: {found}"
+            raise self._alone(f"{line}:1", f"{subject} missing", do)
+        for name in COLUMNS:
+            if names.count(name) > 1:
+                raise self._alone(f"{line}:1", f"column `{name}` is there twice", "remove one of them")
+        return [names.index(name) for name in COLUMNS]
+
+    def _arrival(self, line: int, column: int, text: str) -> float:
+        where, key = f"{line}:{column}", COLUMNS[0]
+        time = float(text) if _SECONDS.fullmatch(text) else -1.0
+        if not 0 <= time <= _LATEST_S:
+            needs = f"needs a time of 0 to {_LATEST_S:g} seconds, not {_shown(text)}"
+            self._problem(where, key, needs, "write for example `0.25`")
+            return self._latest_s
+        if time < self._latest_s:
+            self._problem(where, key, f"{text} comes before {self._latest_s!r}, above", "sort the rows by arrival_s")
+        elif self._first_s < 0:
+            self._first_s = time
+        elif seconds_to_ps(time - self._first_s) > MAX_SPAN_PS:
+            what = f"more than {MAX_SPAN_DAYS} days after the first"
+            self._problem(where, key, what, "cut the file; arrival_s is in seconds")
+        self._latest_s = max(self._latest_s, time)
+        return time
+
+    def _tokens(self, line: int, key: str, column: int, text: str) -> int:
+        count = int(text) if _TOKENS.fullmatch(text) else 0
+        if not 1 <= count <= MAX_TOKENS:
+            needs = f"needs a whole number from 1 to {MAX_TOKENS}, not {_shown(text)}"
+            self._problem(f"{line}:{column}", key, needs, "write for example `128`")
+        return count
+
+    def _check_length(self, where: str, prompt: int, output: int) -> None:
+        if prompt + output > self._most_tokens:
+            message = f"{prompt} + {output} tokens of prompt and output; a sequence has room for {self._most_tokens}"
+            self._problem(where, "", message, "shorten the request, or make room for longer sequences")
+
+    def _problem(self, where: str, key: str, message: str, do: str) -> None:
+        self._problems.append(Problem(f"{self._name}:{where}", key, message, do))
+
+    def _alone(self, where: str, message: str, do: str) -> SpecError:
+        return SpecError([Problem(f"{self._name}:{where}", "", message, do)])
+
+
+def _shown(text: str) -> str:
+    return shown(text or None)

@@ -1,16 +1,114 @@
-"""Outcome of serving: times that requests saw, and what the replicas did meanwhile."""
+"""Outcome of serving: times that requests saw, how many there were over time, and what the replicas did meanwhile."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import mul
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from podsim.runs.serving.arrivals import Requests
-from podsim.runs.serving.queue_path import CountPath, QueueLength, count_path, draw, grows
 from podsim.units import PS_PER_S
+
+Int64s = NDArray[np.int64]
+
+DRAWN_INTERVALS = 1_000
+_FEWEST_ARRIVALS = 100
+_WARM_UP = 0.25
+_SLICES = 30
+_STANDARD_ERRORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CountPath:
+    """A count that changes at instants; each count holds until the next instant, the last one for ever.
+
+    Attributes:
+        time_ps: Instants in order, no two alike. [ps]
+        count: Count from each instant on.
+    """
+
+    time_ps: Int64s
+    count: Int64s
+
+    def at(self, time_ps: NDArray[Any]) -> Int64s:
+        """The count at any instants from the first on."""
+        return self.count[np.searchsorted(self.time_ps, time_ps, side="right") - 1]
+
+    @property
+    def area_ps(self) -> int:
+        """Integral of the count up to the last instant, exact. [ps]"""
+        return sum(map(mul, np.diff(self.time_ps).tolist(), self.count.tolist()))
+
+
+def count_path(up_ps: Sequence[int] | Int64s, down_ps: Sequence[int] | Int64s, end_ps: int) -> CountPath:
+    """One up at each of some instants, one down at each of others; ups and downs of one instant are settled.
+
+    Args:
+        up_ps: Instants from 0 on. [ps]
+        down_ps: Others. [ps]
+        end_ps: Where the path ends. [ps]
+
+    >>> path = count_path([0, 2], [3, 5], 6)
+    >>> path.time_ps.tolist(), path.count.tolist(), path.area_ps
+    ([0, 2, 3, 5, 6], [1, 2, 1, 0, 0], 6)
+    """
+    instants = np.concatenate([np.asarray(up_ps, np.int64), np.asarray(down_ps, np.int64), [0, end_ps]])
+    changes = np.repeat(np.array([1, -1, 0]), [len(up_ps), len(down_ps), 2])
+    order = np.argsort(instants, kind="stable")
+    times = instants[order]
+    lasts = np.append(np.flatnonzero(np.diff(times)), len(times) - 1)
+    return CountPath(times[lasts], np.cumsum(changes[order])[lasts])
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLength:
+    """Requests that wait, over time, in equal intervals from the first arrival to the last token.
+
+    Attributes:
+        time_s: Ends of the intervals, one more than there are intervals. [s]
+        mean: Mean over each interval.
+        peak: Most at any time of each interval.
+    """
+
+    time_s: tuple[float, ...]
+    mean: tuple[float, ...]
+    peak: tuple[int, ...]
+
+
+def draw(path: CountPath) -> QueueLength:
+    """A path in equal intervals: their means keep its integral, their peaks its extremes."""
+    end = int(path.time_ps[-1])
+    intervals = min(DRAWN_INTERVALS, end)
+    edges = np.array([end * number // intervals for number in range(intervals + 1)], np.int64)
+    times = np.sort(np.concatenate([edges, path.time_ps]), kind="stable")  # which merges what is in order
+    times = times[np.append(True, np.diff(times) > 0)]
+    counts, starts = path.at(times[:-1]), np.searchsorted(times, edges[:-1])
+    means = np.add.reduceat(counts * np.diff(times).astype(np.float64), starts) / np.diff(edges)
+    peaks = np.maximum.reduceat(counts, starts)
+    return QueueLength(
+        tuple(float(edge) for edge in edges / PS_PER_S), tuple(map(float, means)), tuple(map(int, peaks))
+    )
+
+
+def grows(path: CountPath, arrival_count: int, last_arrival_ps: int) -> bool | None:
+    """Whether a queue grows while requests come, or None if they are too few to tell.
+
+    The last three quarters of the time of arrivals are cut into slices. If the queue gains more per slice
+    than two standard errors of that gain, it grows. A queue that only swings gains about nothing, since what
+    one slice gains another gives back.
+
+    Source: [law2015] for means of batches; the rule itself is this project's.
+    """
+    if arrival_count < _FEWEST_ARRIVALS or last_arrival_ps < _SLICES:
+        return None
+    edges = np.linspace(_WARM_UP * last_arrival_ps, last_arrival_ps, _SLICES + 1)
+    gains = np.diff(path.at(edges).astype(np.float64))
+    return bool(gains.mean() > _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(_SLICES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +145,12 @@ class Timeline:
         return self._path(self.requests.arrival_ps, self.last_token_ps)
 
     def _path(self, up_ps: Sequence[int], down_ps: Sequence[int]) -> CountPath:
+        return count_path(self.since_first(up_ps), self.since_first(down_ps), self.makespan_ps)
+
+    def since_first(self, times_ps: Sequence[int]) -> Int64s:
+        """Times from the first arrival on. [ps]"""
         origin = self.requests.arrival_ps[0]
-        ups, downs = ([time - origin for time in times] for times in (up_ps, down_ps))
-        return count_path(ups, downs, self.makespan_ps)
+        return np.asarray([time - origin for time in times_ps] if origin else times_ps, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +173,7 @@ class Percentiles:
     mean_s: float
 
 
-def percentiles_of(times_ps: Sequence[int], divisors: Sequence[int] | None = None) -> Percentiles:
+def percentiles_of(times_ps: Sequence[int] | Int64s, divisors: Sequence[int] | Int64s | None = None) -> Percentiles:
     """Percentiles of times, each divided by a whole number if any are given.
 
     >>> percentiles_of([10**12 * seconds for seconds in range(1, 101)])
@@ -138,30 +239,27 @@ def outcome_of(timeline: Timeline) -> ServingOutcome:
     """All figures of a run."""
     requests, makespan = timeline.requests, timeline.makespan_ps
     waiting, busy = timeline.waiting, sum(timeline.busy_ps)
-    in_batch = _gaps(timeline.start_ps, timeline.last_token_ps)
+    arrival, start, first, last = map(
+        timeline.since_first,
+        (requests.arrival_ps, timeline.start_ps, timeline.first_token_ps, timeline.last_token_ps),
+    )
+    tokens_after = np.asarray(requests.output_tokens) - 1
+    several = tokens_after > 0
     return ServingOutcome(
         timeline=timeline,
-        queueing=percentiles_of(_gaps(requests.arrival_ps, timeline.start_ps)),
-        time_to_first_token=percentiles_of(_gaps(requests.arrival_ps, timeline.first_token_ps)),
-        latency=percentiles_of(_gaps(requests.arrival_ps, timeline.last_token_ps)),
-        time_per_output_token=_per_token(timeline),
+        queueing=percentiles_of(start - arrival),
+        time_to_first_token=percentiles_of(first - arrival),
+        latency=percentiles_of(last - arrival),
+        time_per_output_token=(
+            percentiles_of((last - first)[several], tokens_after[several]) if several.any() else None
+        ),
         offered_per_s=(len(requests) - 1) * PS_PER_S / requests.span_ps if requests.span_ps else None,
         throughput_requests_per_s=len(requests) * PS_PER_S / makespan,
         throughput_tokens_per_s=sum(requests.output_tokens) * PS_PER_S / makespan,
         utilization=busy / (makespan * len(timeline.busy_ps)),
-        mean_batch=sum(in_batch) / busy,
+        mean_batch=sum((last - start).tolist()) / busy,  # in whole numbers, which may be beyond 64 bits
         mean_waiting=waiting.area_ps / makespan,
         mean_present=timeline.present.area_ps / makespan,
         queue=draw(waiting),
         queue_grows=grows(waiting, len(requests), requests.span_ps),
     )
-
-
-def _gaps(earlier_ps: Sequence[int], later_ps: Sequence[int]) -> list[int]:
-    return [later - earlier for earlier, later in zip(earlier_ps, later_ps, strict=True)]
-
-
-def _per_token(timeline: Timeline) -> Percentiles | None:
-    gaps = _gaps(timeline.first_token_ps, timeline.last_token_ps)
-    known = [(gap, count - 1) for gap, count in zip(gaps, timeline.requests.output_tokens, strict=True) if count > 1]
-    return percentiles_of([gap for gap, _ in known], [count for _, count in known]) if known else None

@@ -20,8 +20,6 @@ from podsim.watch import Watch, silent
 
 _OVERLOAD: Final = 2
 _ROUNDS: Final = 4
-SATURATION_RUNS: Final = 4
-"""Two that find it, one below and one above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,14 @@ class Saturation:
         return self.below.outcome.queue_grows is False and self.above.outcome.queue_grows is True
 
 
-def saturation(service: Service, load: Load, *, margin: float) -> Saturation:
+def saturation(service: Service, load: Load, *, margin: float, watch: Watch = silent) -> Saturation:
     """Where a service saturates: found by overloading it, confirmed by a run below and one above.
 
     Args:
         service: What serves.
         load: The requests. They must fill all places several times over.
         margin: How far below and above the runs are, as a share of the rate, within 0 and 1.
+        watch: Passes on the names of the rates of those runs.
 
     Raises:
         PodsimError: There are too few requests, or the margin is out of range.
@@ -92,7 +91,7 @@ def saturation(service: Service, load: Load, *, margin: float) -> Saturation:
     if not 0 < margin < 1:
         raise PodsimError(f"a margin of {margin:g}", do="give a share between 0 and 1, for example 0.05")
     rate = capacity_per_s(service, load)
-    below, above = load_curve(service, load, (rate * (1 - margin), rate * (1 + margin)))
+    below, above = load_curve(service, load, (rate * (1 - margin), rate * (1 + margin)), watch)
     return Saturation(rate, below, above)
 
 

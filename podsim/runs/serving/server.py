@@ -4,22 +4,111 @@ At one instant requests arrive first; then every batch that is idle or has ended
 replicas with the fewest other batches first, then in order of number. The steps that begin there take the time
 of as many batches as are then in flight in their replica; other batches of it take on that pace with their next
 step. So the order of events at one instant is part of the model and not of the machinery.
+
+Between two decisions nothing changes but the length of contexts, so a stretch of decode steps is one sum.
+`podsim/engine/_core.c` does what is done here, and the same to the picosecond; the forms stand beside each other
+so that each can be read against the other, and the one here serves where there is no compiler.
 """
 
 from __future__ import annotations
 
+import math
+from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import accumulate, islice
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from podsim.errors import PodsimError
 from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests
-from podsim.runs.serving.batching import Batching, StepTable, StepTimes
 from podsim.runs.serving.outcome import ServingOutcome, Timeline, outcome_of
-from podsim.runs.serving.replica import Queue, Stamps, make_slot
 from podsim.scenario.wording import shown
-from podsim.watch import Watch, in_portions, silent
+from podsim.units import PS_PER_S, seconds_to_ps
+from podsim.watch import PORTION, Watch, in_portions, silent
+
+_core_serve: Callable[..., None] | None = None
+with suppress(ImportError):
+    from podsim.engine._core import serve as _core_serve
+
+
+class StepTimes(Protocol):
+    """Time of the steps of one replica."""
+
+    def prefill_s(self, batch: int, prompt_tokens: int) -> float:
+        """A batch of prompts, padded to the longest, until their first output tokens. [s]"""
+
+    def decode_s(self, batch: int, context_tokens: int) -> float:
+        """One more token for every sequence of a batch. [s]
+
+        Args:
+            batch: Sequences.
+            context_tokens: Tokens that the longest of them has already: its prompt and output so far.
+        """
+
+    def decode_steps_s(self, batch: int, contexts: range) -> Sequence[float] | NDArray[np.float64]:
+        """One more token at each of some contexts; whatever knows many at once has its own. [s]"""
+        return [self.decode_s(batch, context) for context in contexts]
+
+    @property
+    def max_batch(self) -> int:
+        """Sequences that a replica can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticBatching:
+    """A batch stays together until the last token of its longest output.
+
+    It starts when a replica is free and `size` requests wait, or the oldest has waited long enough.
+    Sequences that are done keep their place: a step takes the time of the whole batch, at the context of
+    the longest prompt. A request nevertheless leaves with its own last token.
+
+    Attributes:
+        size: Most requests of a batch.
+        longest_wait_s: How long the oldest request waits for others; 0 starts with whatever is there. [s]
+    """
+
+    size: int
+    longest_wait_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+        if not (math.isfinite(self.longest_wait_s) and self.longest_wait_s >= 0):
+            raise PodsimError(
+                f"a longest wait of {self.longest_wait_s:g} s",
+                do="give a finite number of seconds, 0 or more; the last batch may never be full",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousBatching:
+    """Sequences join between steps and leave when they are done.
+
+    Whenever a step has ended and places are free, waiting requests take them and are prefilled together
+    while the running sequences pause; then all decode. Source: [yu2022] for scheduling between steps,
+    [agrawal2024] for prefills ahead of decodes.
+
+    Attributes:
+        size: Most sequences at a time.
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+
+
+Batching = StaticBatching | ContinuousBatching
+
+
+def _check_size(size: int) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise PodsimError(f"a batch of {shown(size)} requests", do="give a whole number of 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,106 +168,265 @@ def serve(service: Service, requests: Requests, watch: Watch = silent) -> Servin
 
 def timeline_of(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
     """Serve all requests, and return when everything happened, without figures."""
+    timeline = served_compiled(service, requests, watch) or served_in_python(service, requests, watch)
+    if timeline.makespan_ps > MAX_SPAN_PS:
+        raise PodsimError(
+            f"serving these requests takes more than {MAX_SPAN_DAYS} days",
+            do="give fewer requests, or check the times of the steps",
+        )
+    return timeline
+
+
+def served_compiled(service: Service, requests: Requests, watch: Watch = silent) -> Timeline | None:
+    """Serve in the compiled core; None without one, or with times that do not fit into 64 bits."""
+    if _core_serve is None:
+        return None
+    batching, count, paces = service.batching, len(requests), _paces(service)
+    coming = in_portions(range(count), "request", watch)
+    zeros = array("q", (0,))
+    try:
+        given = (requests.arrival_ps, requests.prompt_tokens, requests.output_tokens)
+        stamps = zeros * count, zeros * count, zeros * count, zeros * (service.replica_count * len(paces))
+        _core_serve(
+            (*(array("q", each) for each in given), *stamps),
+            (batching.size, _wait_ps(batching), _stays(batching), service.replica_count, len(paces)),
+            lambda pace, *prompts: paces[pace].prefill_ps(*prompts),
+            lambda pace, *steps: array("q", paces[pace].steps_ps(*steps)),
+            None if watch is silent else lambda: deque(islice(coming, PORTION), 0),
+            PORTION,
+        )
+    except OverflowError:
+        return None
+    return Timeline(requests, *map(tuple, stamps))
+
+
+def served_in_python(service: Service, requests: Requests, watch: Watch = silent) -> Timeline:
+    """Serve without the compiled core."""
     return _Run(service, requests).timeline(watch)
 
 
+def _paces(service: Service) -> list[StepTable]:
+    """Tables while 1, 2, … batches are in flight.
+
+    Whatever the steps remember between runs, each run asks anew: it depends on its own arguments only.
+    """
+    return [StepTable(steps) for steps in (service.steps, *service.crowded)]
+
+
+def _wait_ps(batching: Batching) -> int:
+    return seconds_to_ps(batching.longest_wait_s) if isinstance(batching, StaticBatching) else 0
+
+
+def _stays(batching: Batching) -> bool:
+    """Whether sequences that are done keep their places until all of their batch are."""
+    return isinstance(batching, StaticBatching)
+
+
+class StepTable:
+    """Times of steps in whole picoseconds, with running sums over contexts that grow token by token.
+
+    Each step is rounded by itself, so that a sum over many equals what stepping through them gives.
+    """
+
+    def __init__(self, steps: StepTimes) -> None:
+        """Keep the steps, whose times are asked for when they are first needed."""
+        self._steps = steps
+        self._prefill: dict[tuple[int, int], int] = {}
+        self._decode: dict[int, _Sums] = {}
+
+    def prefill_ps(self, batch: int, prompt_tokens: int) -> int:
+        """A batch of prompts. [ps]"""
+        key = batch, prompt_tokens
+        if key not in self._prefill:
+            seconds = self._steps.prefill_s(batch, prompt_tokens)
+            self._prefill[key] = _whole(seconds, f"prefill of {batch} prompts of {prompt_tokens} tokens")
+        return self._prefill[key]
+
+    def steps_ps(self, batch: int, first: int, stop: int) -> list[int]:
+        """Decode steps at contexts from the first to the one before the last, each asked for anew. [ps]"""
+        times_s = np.asarray(self._steps.decode_steps_s(batch, range(first, stop)), np.float64)
+        times_ps = np.rint(times_s * PS_PER_S)  # as seconds_to_ps rounds
+        if not (np.isfinite(times_ps) & (times_ps >= 1)).all():
+            for context, seconds in zip(range(first, stop), times_s.tolist(), strict=True):
+                _whole(seconds, f"decode step of {batch} sequences at {context} tokens")
+        return list(map(int, times_ps.tolist()))
+
+    def decode_ps(self, batch: int, context_tokens: int, count: int) -> int:
+        """Time of a number of steps in a row, the first at this context. [ps]"""
+        if not count:
+            return 0
+        sums = self._covering(batch, context_tokens, count)
+        first = context_tokens - sums.first
+        return sums.sums[first + count] - sums.sums[first]
+
+    def steps_until(self, batch: int, context_tokens: int, most: int, elapsed_ps: int) -> int:
+        """Steps until the first end of a step that is not before `elapsed_ps`; at most `most`."""
+        sums = self._covering(batch, context_tokens, most)
+        first = context_tokens - sums.first
+        return bisect_left(sums.sums, sums.sums[first] + elapsed_ps, first, first + most) - first
+
+    def _covering(self, batch: int, context_tokens: int, count: int) -> _Sums:
+        sums = self._decode.get(batch)
+        if sums is None:
+            sums = self._decode[batch] = _Sums(context_tokens, [0])
+        last = sums.first + len(sums.sums) - 1
+        if context_tokens + count > last:
+            ahead = self.steps_ps(batch, last, context_tokens + count)
+            sums.sums.extend(islice(accumulate(ahead, initial=sums.sums[-1]), 1, None))
+        if context_tokens < sums.first:
+            *before, shift = accumulate(self.steps_ps(batch, context_tokens, sums.first), initial=0)
+            sums.sums[:] = [*before, *(shift + each for each in sums.sums)]
+            sums.first = context_tokens
+        return sums
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Time of all steps from the first context on: none, one, two, … of them. [ps]"""
+
+    first: int
+    sums: list[int]
+
+
+def _whole(seconds: float, what: str) -> int:
+    time_ps = seconds_to_ps(seconds) if math.isfinite(seconds) else 0
+    if time_ps < 1:
+        raise PodsimError(f"a {what} takes {seconds:g} s", do="give every step a finite time of 1 ps or more")
+    return time_ps
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """The place of a batch in a replica: at any time a prefill, a stretch of decode steps, or nothing.
+
+    Attributes:
+        copy: Number of the replica.
+        due_ps: When it has to decide again; None if only an arrival can change anything. [ps]
+        since_ps: When it began what it does. [ps]
+        busy_ps: Time it has worked. [ps]
+        joining: Requests whose prompts are taken in.
+        members: Sequences: steps of this slot after which each is done, and its context minus those so far.
+        step_count: Decode steps so far.
+        running: Sequences that hold a place.
+        context: Tokens of the longest.
+        stretch: Decode steps under way.
+    """
+
+    copy: int
+    table: StepTable
+    idle: bool = True
+    due_ps: int | None = None
+    since_ps: int = 0
+    busy_ps: int = 0
+    joining: range = range(0)
+    members: dict[int, tuple[int, int]] = field(default_factory=dict)
+    step_count: int = 0
+    running: int = 0
+    context: int = 0
+    stretch: int = 0
+
+    def begin(self, now_ps: int, table: StepTable, prompt_tokens: tuple[int, ...]) -> None:
+        """Start what has been decided, unless that is nothing."""
+        if self.idle:
+            return
+        self.since_ps, self.table = now_ps, table
+        if self.joining:
+            longest = max(prompt_tokens[self.joining.start : self.joining.stop])
+            self.due_ps = now_ps + table.prefill_ps(len(self.joining), longest)
+        else:
+            self.due_ps = now_ps + table.decode_ps(self.running, self.context, self.stretch)
+
+    def cut(self, now_ps: int) -> None:
+        """Let a stretch of decode steps end with the step under way."""
+        if self.stretch > 1:
+            elapsed = now_ps - self.since_ps
+            self.stretch = self.table.steps_until(self.running, self.context, self.stretch, elapsed)
+            self.due_ps = self.since_ps + self.table.decode_ps(self.running, self.context, self.stretch)
+
+
 class _Run:
-    """One run of a service."""
+    """One run of a service; requests are known by their numbers, in the order of their arrival."""
 
     def __init__(self, service: Service, requests: Requests) -> None:
-        self._copies = service.replica_count
-        self._queue: Queue = deque()
-        self._stamps = Stamps(requests)
-        # Whatever the steps remember between runs, each run asks anew: it depends on its own arguments only.
-        self._paces = [StepTable(steps) for steps in (service.steps, *service.crowded)]
-        count = self._copies * len(self._paces)
+        self._requests, self._size = requests, service.batching.size
+        self._wait_ps, self._stays = _wait_ps(service.batching), _stays(service.batching)
+        self._paces, self._copies = _paces(service), service.replica_count
         # The first slots of all replicas come before the second ones.
-        self._slots = [make_slot(service.batching, self._queue, self._stamps) for _ in range(count)]
-        self._idle, self._open = set(range(count)), set[int]()
+        self._slots = [_Slot(copy, pace) for pace in self._paces for copy in range(self._copies)]
         self._running = [0] * self._copies
-        # When slots have to decide again; times that have changed since stay in, and are passed over.
-        self._due: list[tuple[int, int]] = []
+        self._come = self._taken = 0  # requests up to these have arrived, and started
+        self._start_ps, self._first_token_ps, self._last_token_ps = ([-1] * len(requests) for _ in range(3))
 
     def timeline(self, watch: Watch) -> Timeline:
-        self._serve(iter(in_portions(range(len(self._stamps.requests)), "request", watch)))
-        stamps = self._stamps
-        if max(stamps.last_token_ps) - stamps.requests.arrival_ps[0] > MAX_SPAN_PS:
-            raise PodsimError(
-                f"serving these requests takes more than {MAX_SPAN_DAYS} days",
-                do="give fewer requests, or check the times of the steps",
-            )
-        return Timeline(
-            stamps.requests,
-            tuple(stamps.start_ps),
-            tuple(stamps.first_token_ps),
-            tuple(stamps.last_token_ps),
-            tuple(slot.busy_ps for slot in self._slots),
-        )
-
-    def _serve(self, coming: Iterator[int]) -> None:
         """From instant to instant, until all have come and nothing is due."""
-        arrival_ps, due, come = self._stamps.requests.arrival_ps, self._due, next(coming, None)
-        while come is not None or due:
-            now = due[0][0] if due else -1
-            if come is not None and (not due or arrival_ps[come] <= now):
-                now = arrival_ps[come]
-                while come is not None and arrival_ps[come] == now:
-                    self._queue.append(come)
-                    come = next(coming, None)
-                shortened, self._open = self._open, set()
-                self._cut(shortened, now)
-            numbers = self._deciding(now)
-            if numbers:
-                self._decide(numbers, now)
+        arrival_ps, coming = self._requests.arrival_ps, in_portions(range(len(self._requests)), "request", watch)
+        come = next(coming, None)
+        while True:
+            instants = [slot.due_ps for slot in self._slots if slot.due_ps is not None]
+            if come is not None:
+                instants.append(arrival_ps[come])
+            if not instants:
+                break
+            now = min(instants)
+            arrive = come is not None and arrival_ps[come] == now
+            while come is not None and arrival_ps[come] == now:
+                self._come, come = come + 1, next(coming, None)
+            if arrive and not self._stays:
+                for slot in self._slots:
+                    if slot.running < self._size:
+                        slot.cut(now)
+            self._decide_all(now)
+        stamps = (self._start_ps, self._first_token_ps, self._last_token_ps, (slot.busy_ps for slot in self._slots))
+        return Timeline(self._requests, *map(tuple, stamps))
 
-    def _deciding(self, now: int) -> list[int]:
-        """Slots that have come to a decision, and idle ones if there is anything to take.
-
-        Those of the replicas with the fewest other batches come first, then those with the lowest numbers.
-        """
-        due, slots, numbers = self._due, self._slots, set(self._idle) if self._queue else set()
-        while due and due[0][0] <= now:
-            time_ps, number = heappop(due)
-            if slots[number].due_ps == time_ps:
-                numbers.add(number)
-        return sorted(numbers, key=self._others) if len(numbers) > 1 else list(numbers)
-
-    def _others(self, number: int) -> tuple[int, int]:
-        return self._running[number % self._copies] - (not self._slots[number].idle), number
-
-    def _decide(self, numbers: Sequence[int], now: int) -> None:
+    def _decide_all(self, now: int) -> None:
         """First all say what they do, since their pace depends on how many batches of a replica run."""
-        slots, running, copies = self._slots, self._running, self._copies
-        changed: dict[int, int] = {}
-        for number in numbers:
-            slot = slots[number]
-            was_idle = slot.idle
-            slot.decide(now)
-            if slot.idle is not was_idle:
-                copy = number % copies
-                changed.setdefault(copy, running[copy])
-                running[copy] += 1 if was_idle else -1
-                (self._idle.discard if was_idle else self._idle.add)(number)
-        for number in numbers:
-            slots[number].begin(now, self._paces[running[number % copies] - 1])
-            self._note(number)
-        if len(self._paces) > 1:
-            crowded = {copy for copy, before in changed.items() if running[copy] != before}
-            neighbours = (number for copy in crowded for number in range(copy, len(slots), copies))
-            self._cut(sorted(set(neighbours).difference(numbers)), now)
+        running, wait = self._running, self._come > self._taken
+        deciding = [
+            slot for slot in self._slots if (slot.due_ps is not None and slot.due_ps <= now) or (wait and slot.idle)
+        ]
+        before = {slot.copy: running[slot.copy] for slot in deciding}
+        for slot in sorted(deciding, key=lambda slot: running[slot.copy] - (not slot.idle)):
+            idle = slot.idle
+            self._decide(slot, now)
+            running[slot.copy] += idle - slot.idle
+        for slot in deciding:
+            slot.begin(now, self._paces[running[slot.copy] - 1], self._requests.prompt_tokens)
+        for copy, count in before.items():
+            if running[copy] != count:
+                for slot in self._slots[copy :: self._copies]:
+                    if slot not in deciding:
+                        slot.cut(now)
 
-    def _cut(self, numbers: Iterable[int], now: int) -> None:
-        """End stretches with the step under way."""
-        for number in numbers:
-            slot = self._slots[number]
-            before = slot.due_ps
-            slot.cut(now)
-            if slot.due_ps != before:
-                self._note(number)
-
-    def _note(self, number: int) -> None:
-        """When a slot has to decide again, and whether an arrival would bring that forward."""
-        slot = self._slots[number]
-        if slot.due_ps is not None:
-            heappush(self._due, (slot.due_ps, number))
-        (self._open.add if slot.takes_in else self._open.discard)(number)
+    def _decide(self, slot: _Slot, now: int) -> None:
+        """Account for what has ended; then take in those who wait, or else decode."""
+        requests, members = self._requests, slot.members
+        if not slot.idle:
+            slot.busy_ps += now - slot.since_ps
+            for number in slot.joining:
+                self._first_token_ps[number] = now
+                prompt, output = requests.prompt_tokens[number], requests.output_tokens[number]
+                members[number] = slot.step_count + output - 1, prompt + 1 - slot.step_count
+            slot.joining = range(0)
+            slot.step_count += slot.stretch
+        done = [number for number, (end, _) in members.items() if end <= slot.step_count]
+        for number in done:
+            if members[number][0] == slot.step_count:
+                self._last_token_ps[number] = now
+        if len(done) == len(members):
+            members.clear()
+        elif not self._stays:
+            for number in done:
+                del members[number]
+        slot.running, slot.stretch = len(members), 0
+        waiting, room = self._come - self._taken, 0 if self._stays and members else self._size - len(members)
+        deadline = requests.arrival_ps[self._taken] + self._wait_ps if waiting else None
+        if deadline is not None and room and (waiting >= self._size or deadline <= now):
+            slot.joining = range(self._taken, self._taken + min(waiting, room))
+            self._start_ps[slot.joining.start : slot.joining.stop] = [now] * len(slot.joining)
+            self._taken, slot.idle = slot.joining.stop, False
+        elif members:
+            slot.context = slot.step_count + max([offset for _, offset in members.values()])
+            slot.stretch = min([end for end, _ in members.values() if end > slot.step_count]) - slot.step_count
+        else:
+            slot.idle, slot.due_ps = True, deadline

@@ -18,10 +18,8 @@ from podsim.placement import Plan
 from podsim.program.compile import unsteady_updates
 from podsim.program.size import Follow, unseen
 from podsim.program.update import machines_of
-from podsim.runs.training.epochs import EpochRun
 from podsim.runs.training.noisy_runs import BEYOND, Floats, Updates, all_runs, generator_of, job_of
-from podsim.runs.training.outcome import TrainingOutcome
-from podsim.runs.training.run import TrainingRun
+from podsim.runs.training.outcome import EpochRun, TrainingOutcome, TrainingRun
 from podsim.scenario import TrainingScenario
 
 EVENT_BUDGET: Final = 50_000_000

@@ -7,11 +7,9 @@ processes and on both engines.
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -28,6 +26,7 @@ from podsim.program.task import Program
 from podsim.program.update import call_s, machines_of
 from podsim.scenario import TrainingScenario
 from podsim.units import PS_PER_S, seconds_to_ps
+from podsim.workers import mapped
 
 _EVENTS_PER_PROCESS: Final = 10_000_000
 """So many are worth the start of a process."""
@@ -160,31 +159,10 @@ def all_runs(job: Job, count: int, event_count: int, follow: Follow = unseen, pr
         most = 1 if event_count > _LARGE else total // _EVENTS_PER_PROCESS
         processes = max(1, min(os.cpu_count() or 1, count, most))
     looks = iter(follow(total))
-    ahead, runs = next(looks, 0), []
-    for run in _on_processes(job, count, processes):
-        runs.append(run)
+    ahead, runs = next(looks, 0), dict[int, Updates]()
+    for number, run in chain.from_iterable(mapped(partial(run_updates, job), range(count), processes=processes)):
+        runs[number] = run
         ahead -= run.event_count
         while ahead <= 0 and (part := next(looks, 0)):
             ahead += part
-    return runs
-
-
-def _on_processes(job: Job, count: int, processes: int) -> Iterator[Updates]:
-    if processes == 1:
-        yield from (run_updates(job, number) for number in range(count))
-        return
-    with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(job,)) as pool:
-        yield from pool.map(_run_prepared, range(count))
-
-
-_prepared: list[Job] = []
-
-
-def _prepare(job: Job) -> None:
-    """Leave Control-C to the process that collects."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _prepared[:] = [job]
-
-
-def _run_prepared(number: int) -> Updates:
-    return run_updates(_prepared[0], number)
+    return [runs[number] for number in range(count)]

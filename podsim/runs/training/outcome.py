@@ -1,37 +1,342 @@
-"""Time-to-train of a scenario's run."""
+"""Time-to-train: a run of set-up, weight updates and evaluations, from the time of one weight update.
+
+How many samples it needs is given, or drawn from MLPerf's reference convergence points. A run of a fixed number of
+epochs has a host loop, checkpoints, and a validation of every checkpoint at the end.
+
+Source: [mlperf_logs] for what such runs consist of, [tensorflow_cnns] for the host loop.
+"""
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
+from podsim import disk, draws, memo
 from podsim.engine import execute
 from podsim.errors import MissingDataError
 from podsim.models.op import DTYPE_BYTES
 from podsim.placement import Plan
 from podsim.program.compile import compile_evaluation
-from podsim.runs.training.convergence import (
-    draw_samples_to_converge,
-    evaluation_interval_samples,
-    mlperf_score,
-)
-from podsim.runs.training.epochs import EpochRun
-from podsim.runs.training.reference import reference_points
-from podsim.runs.training.run import (
-    Schedule,
-    TrainingRun,
-    mean_run,
-    mean_update_count,
-    percentiles,
-    run_of_updates,
-    runs_to_convergence,
-)
-from podsim.scenario import TrainingScenario
-from podsim.scenario.convnet_training import EpochRunSpec, ValidationSpec
-from podsim.scenario.run import LoggedConvergence, RunSpec
+from podsim.scenario import TrainingScenario, data_file
+from podsim.scenario.transformer_training import LoggedConvergence, RunSpec
 from podsim.units import ps_to_seconds
+
+if TYPE_CHECKING:
+    from podsim.scenario.convnet_training import EpochRunSpec, ValidationSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The parts of a run.
+
+    Attributes:
+        update_s: Time of one weight update. [s]
+        samples_per_update: Samples trained by one weight update.
+        setup_s: From the start of the run to the first weight update. [s]
+        evaluation_every_samples: Samples between evaluations; None for a run without.
+        evaluation_samples: Samples of one evaluation.
+        evaluation_step_s: Time in which as many samples are evaluated as one weight update trains; that of a
+            weight update if left out. [s]
+    """
+
+    update_s: float
+    samples_per_update: float
+    setup_s: float
+    evaluation_every_samples: int | None
+    evaluation_samples: int
+    evaluation_step_s: float | None = None
+
+    @property
+    def evaluation_s(self) -> float:
+        """Time of one evaluation. [s]
+
+        It runs on whole batches, either in the training program with its optimizer zeroed, so that each
+        lasts as long as a weight update, or in a program of forward passes. Source: [mlperf_logs].
+        """
+        step_s = self.update_s if self.evaluation_step_s is None else self.evaluation_step_s
+        return math.ceil(self.evaluation_samples / self.samples_per_update) * step_s
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """One run from start to convergence.
+
+    Attributes:
+        update_count: Weight updates.
+        evaluation_count: Evaluations.
+        setup_s: Time before the first weight update. [s]
+        training_s: Time of the weight updates. [s]
+        evaluation_s: Time of the evaluations. [s]
+    """
+
+    update_count: int
+    evaluation_count: int
+    setup_s: float
+    training_s: float
+    evaluation_s: float
+
+    @property
+    def time_to_train_s(self) -> float:
+        """Time of the whole run. [s]"""
+        return self.setup_s + self.training_s + self.evaluation_s
+
+
+def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
+    """A run of a fixed number of weight updates, and the evaluations whose mark it passes."""
+    every = schedule.evaluation_every_samples
+    evaluations = 0 if every is None else math.floor(update_count * schedule.samples_per_update / every)
+    return TrainingRun(
+        update_count=update_count,
+        evaluation_count=evaluations,
+        setup_s=schedule.setup_s,
+        training_s=update_count * schedule.update_s,
+        evaluation_s=evaluations * schedule.evaluation_s,
+    )
+
+
+def runs_to_convergence(schedule: Schedule, samples: Iterable[float]) -> Iterator[TrainingRun]:
+    """Runs that end at the first evaluation at which so many samples have been seen.
+
+    An evaluation takes place after the weight update that passes its mark, so a logged number of
+    samples may lie up to one update above the mark it belongs to. Runs that end at the same mark are equal.
+    """
+    every, per_update = schedule.evaluation_every_samples, schedule.samples_per_update
+    if every is None:
+        updates = (math.ceil(each / per_update) for each in samples)
+        yield from map(cache(partial(run_of_updates, schedule)), updates)
+        return
+    at_mark = cache(partial(_run_of_evaluations, schedule, every))
+    for each in samples:
+        yield at_mark(max(1, math.ceil((each - per_update) / every)))
+
+
+def _run_of_evaluations(schedule: Schedule, every: float, marks: int) -> TrainingRun:
+    updates = math.ceil(marks * every / schedule.samples_per_update)
+    return TrainingRun(
+        update_count=updates,
+        evaluation_count=marks,
+        setup_s=schedule.setup_s,
+        training_s=updates * schedule.update_s,
+        evaluation_s=marks * schedule.evaluation_s,
+    )
+
+
+class Timed(Protocol):
+    """A run of some kind."""
+
+    @property
+    def time_to_train_s(self) -> float:
+        """Time of the whole run. [s]"""
+
+
+def percentiles(runs: Sequence[Timed]) -> dict[str, float]:
+    """`p10`, `p50`, `p90` of time-to-train: the value that this share of runs does not exceed. [s]"""
+    return draws.percentiles(run.time_to_train_s for run in runs)
+
+
+def mean_run(runs: Sequence[TrainingRun]) -> dict[str, float]:
+    """Mean time of each part of a run. [s]"""
+    count = len(runs)
+    return {
+        part: math.fsum(getattr(run, f"{part}_s") for run in runs) / count
+        for part in ("setup", "training", "evaluation")
+    }
+
+
+def mean_update_count(runs: Sequence[TrainingRun]) -> float:
+    """Weight updates of a run, on average."""
+    return math.fsum(run.update_count for run in runs) / len(runs)
+
+
+_INTERVAL_SAMPLES = 25_000
+_INTERVAL_SHARE = 0.05
+_INTERVAL_SLOPE, _INTERVAL_OFFSET = 230.23, 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePoint:
+    """Samples to converge of reference runs at one batch size.
+
+    Attributes:
+        batch_size: Samples per weight update.
+        samples: Samples to converge, one per run.
+    """
+
+    batch_size: int
+    samples: tuple[int, ...]
+
+
+def evaluation_interval_samples(batch_size: float) -> int:
+    """Samples between evaluations by MLPerf's rule for BERT: floor(0.05·(230.23·GBS + 3e6) / 25000)·25000.
+
+    Source: [mlperf_training_rules].
+
+    >>> evaluation_interval_samples(3072), evaluation_interval_samples(6144)
+    (175000, 200000)
+    """
+    share = _INTERVAL_SHARE * (_INTERVAL_SLOPE * batch_size + _INTERVAL_OFFSET)
+    return math.floor(share / _INTERVAL_SAMPLES) * _INTERVAL_SAMPLES
+
+
+def draw_samples_to_converge(
+    points: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int
+) -> tuple[float, ...]:
+    """Samples to converge of `draw_count` imagined runs.
+
+    Each draw takes one quantile of the two reference points that enclose the batch size and
+    interpolates between them.
+
+    Raises:
+        MissingDataError: The batch size lies outside the reference points.
+    """
+    known = sorted(points, key=lambda point: point.batch_size)
+    if not known or not known[0].batch_size <= batch_size <= known[-1].batch_size:
+        span = f"{known[0].batch_size} to {known[-1].batch_size}" if known else "none"
+        raise MissingDataError(
+            f"no reference convergence for {batch_size:,.0f} samples per weight update (known: {span})",
+            do="give run.samples_to_converge as a number",
+        )
+    key = disk.digest(
+        [b"draws", memo.SOURCES.get(__name__, _source), repr((known, batch_size, draw_count, seed)).encode()]
+    )
+    return memo.DRAWS.get(
+        key, lambda: disk.kept(key, lambda: _drawn(known, batch_size, draw_count, seed), list, _numbers)
+    )
+
+
+def _numbers(data: Sequence[object]) -> tuple[float, ...]:
+    """Draws as they were kept.
+
+    Raises:
+        TypeError: They are something else.
+    """
+    found = tuple(each for each in data if isinstance(each, float))
+    if len(found) != len(data):
+        raise TypeError(data)
+    return found
+
+
+def _source() -> bytes:
+    """A hash of the code that draws, and of the version of the library with the random numbers."""
+    return disk.source([Path(__file__), disk.library("numpy").with_name("version.py")])
+
+
+def _drawn(known: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int) -> tuple[float, ...]:
+    """The draws, between reference points in the order of their batch sizes."""
+    import numpy as np  # large, and known draws do without
+
+    quantiles = np.random.default_rng(seed).random(draw_count)
+    upper = next(i for i, point in enumerate(known) if point.batch_size >= batch_size)
+    lower = max(upper - 1, 0) if known[upper].batch_size > batch_size else upper
+    low, high = (np.quantile(known[i].samples, quantiles) for i in (lower, upper))
+    gap = known[upper].batch_size - known[lower].batch_size
+    weight = (batch_size - known[lower].batch_size) / gap if gap else 0.0
+    return tuple(float(value) for value in low + weight * (high - low))
+
+
+def mlperf_score(values: Sequence[float]) -> float:
+    """MLPerf's olympic mean: drop the best and the worst run, average the rest; fewer than three are averaged.
+
+    >>> mlperf_score([1.0, 2.0, 3.0, 10.0])
+    2.5
+    """
+    kept = sorted(values)[1:-1] if len(values) > 2 else list(values)
+    return math.fsum(kept) / len(kept)
+
+
+@lru_cache
+def reference_points(benchmark: str) -> tuple[ReferencePoint, ...]:
+    """Samples to converge of MLPerf's reference runs, by batch size. Source: [mlperf_rcp]."""
+    with data_file("reference_data/mlperf_rcp.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["benchmark"] == benchmark]
+    return tuple(ReferencePoint(int(row["gbs"]), tuple(int(run) for run in row["runs"].split())) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRun:
+    """The parts of a run of epochs.
+
+    Attributes:
+        update_s: Time of one weight update. [s]
+        samples_per_update: Samples trained by one weight update.
+        samples_per_epoch: Samples of the training set.
+        epoch_count: Epochs.
+        updates_per_session_call: Weight updates that one call from the host runs; the last call is a whole one.
+        setup_s: From the start of the run to the first weight update. [s]
+        checkpoint_every_epochs: Epochs between checkpoints, the last after the last epoch; 0 for none.
+        checkpoint_s: What a checkpoint adds to the training. [s]
+        validation_setup_s: Building and loading the validation program, once. [s]
+        restore_s: Loading one checkpoint. [s]
+        evaluation_s: Evaluating one checkpoint. [s]
+    """
+
+    update_s: float
+    samples_per_update: float
+    samples_per_epoch: int
+    epoch_count: float
+    updates_per_session_call: int
+    setup_s: float = 0.0
+    checkpoint_every_epochs: int = 0
+    checkpoint_s: float = 0.0
+    validation_setup_s: float = 0.0
+    restore_s: float = 0.0
+    evaluation_s: float = 0.0
+
+    @property
+    def update_count(self) -> int:
+        """Weight updates, rounded up to whole session calls."""
+        return self._calls_of(self.epoch_count, math.ceil) * self.updates_per_session_call
+
+    def updates_after(self, epoch: int) -> int:
+        """Weight updates at the end of an epoch: an epoch ends with the last call that ends in it, the run one later.
+
+        Source: [mlperf_logs].
+        """
+        if epoch >= self.epoch_count:
+            return self.update_count
+        return self._calls_of(epoch, math.floor) * self.updates_per_session_call
+
+    def _calls_of(self, epochs: float, whole: Callable[[float], int]) -> int:
+        """Session calls of so many epochs."""
+        wanted = int(self.samples_per_epoch * epochs // self.samples_per_update)
+        return whole(wanted / self.updates_per_session_call)
+
+    @property
+    def checkpoint_count(self) -> int:
+        """Checkpoints: one every n epochs, the last after the last epoch."""
+        return math.ceil(self.epoch_count / self.checkpoint_every_epochs) if self.checkpoint_every_epochs else 0
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Time of each part. [s]"""
+        count = self.checkpoint_count
+        validates = count and (self.validation_setup_s or self.evaluation_s)
+        return {
+            "setup": self.setup_s,
+            "training": self.update_count * self.update_s,
+            "checkpoint": count * self.checkpoint_s,
+            # The first checkpoint is loaded together with the program.
+            "evaluation": self.validation_setup_s + count * self.evaluation_s + max(count - 1, 0) * self.restore_s
+            if validates
+            else 0.0,
+        }
+
+    @property
+    def time_to_train_s(self) -> float:
+        """Time of the whole run. [s]"""
+        return math.fsum(self.breakdown.values())
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples over the time of training, checkpoints included. [1/s]"""
+        parts = self.breakdown
+        return self.update_count * self.samples_per_update / (parts["training"] + parts["checkpoint"])
+
 
 _DRAWS: Final = 1000
 """Imagined runs where the length of a run is not known for a batch."""
@@ -71,11 +376,14 @@ def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcom
         MissingDataError: Convergence is to be drawn and the batch size has no reference points, or the
             software stack does not say what a checkpoint costs.
     """
-    match spec.run:
-        case RunSpec():
-            return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
-        case EpochRunSpec():
-            return _epochs(spec, spec.run, plan, update_s)
+    if spec.run is None:
+        return TrainingOutcome(_samples_per_update(plan))
+    if isinstance(spec.run, RunSpec):
+        return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
+    from podsim.scenario.convnet_training import EpochRunSpec  # whose sections transformers do without
+
+    if isinstance(spec.run, EpochRunSpec):
+        return _epochs(spec, spec.run, plan, update_s)
     return TrainingOutcome(_samples_per_update(plan))
 
 
@@ -104,7 +412,7 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
 def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
     runs = list(runs_to_convergence(schedule, drawn))
     parts, updates = mean_run(runs), mean_update_count(runs)
-    times_s = _times_s(runs)
+    times_s = tuple(run.time_to_train_s for run in runs)
     return TrainingOutcome(
         schedule.samples_per_update, None, percentiles(runs), parts, updates, times_s, tuple(runs), schedule
     )
@@ -125,14 +433,10 @@ def _at_another_batch(
 
 
 def _given(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
-    score = mlperf_score([run.time_to_train_s for run in runs])
+    times_s = tuple(run.time_to_train_s for run in runs)
+    score = mlperf_score(times_s)
     parts, updates = mean_run(runs), mean_update_count(runs)
-    times_s = _times_s(runs)
     return TrainingOutcome(schedule.samples_per_update, score, None, parts, updates, times_s, tuple(runs), schedule)
-
-
-def _times_s(runs: list[TrainingRun]) -> tuple[float, ...]:
-    return tuple(run.time_to_train_s for run in runs)
 
 
 def _samples_per_update(plan: Plan) -> float:

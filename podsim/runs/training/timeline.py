@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podsim.runs.training.epochs import EpochRun
-from podsim.runs.training.run import Schedule, TrainingRun
+from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,14 +54,10 @@ class DataSpec(DropoutDataSpec):
     """Left out when sequences are not packed."""
 
     @model_validator(mode="after")
-    def _masks_fit(self) -> DataSpec:
+    def _sequences_hold_theirs(self) -> DataSpec:
         if (self.masked_token_count or 0) > self.sequence_length:
             what = f"masked_token_count {self.masked_token_count} is above sequence_length {self.sequence_length}"
             raise BadValueError(what, "lower it")
-        return self
-
-    @model_validator(mode="after")
-    def _sequences_fit(self) -> DataSpec:
         if self.packing and self.packing.max_sequences_per_pack > self.sequence_length:
             most = self.packing.max_sequences_per_pack
             what = f"max_sequences_per_pack {most} is above sequence_length {self.sequence_length}"
@@ -142,13 +138,9 @@ class BertSpec(BuiltModelSpec):
         return _PRESETS.get(str(raw["size"]), any_size) | raw
 
     @model_validator(mode="after")
-    def _classes_have_a_head(self) -> BertSpec:
+    def _adds_up(self) -> BertSpec:
         if self.class_count is not None and self.task != "classes":
             raise BadValueError(f"class_count has no meaning with `task: {self.task}`", "leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> BertSpec:
         if self.hidden_size % self.head_count:
             what = f"head_count {self.head_count} does not divide hidden_size {self.hidden_size}"
             raise BadValueError(what, "change one of the two")

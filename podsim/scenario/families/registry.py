@@ -9,21 +9,20 @@ from typing import Any, Final
 
 from pydantic import create_model
 
+from podsim import scenario
 from podsim.errors import Problem, SpecError
 from podsim.scenario.activity import Activity
 from podsim.scenario.document import Document
 from podsim.scenario.family import Family
-from podsim.scenario.forward import ForwardScenario
-from podsim.scenario.generation import GenerationScenario
 from podsim.scenario.scenario import Scenario
-from podsim.scenario.training import TrainingScenario
 from podsim.scenario.wording import known_here, shown
 
-_SCENARIOS: Final[dict[Activity, type[Scenario]]] = {
-    Activity.TRAINING: TrainingScenario,
-    Activity.GENERATION: GenerationScenario,
-    Activity.FORWARD: ForwardScenario,
+_SCENARIOS: Final = {
+    Activity.TRAINING: "TrainingScenario",
+    Activity.GENERATION: "GenerationScenario",
+    Activity.FORWARD: "ForwardScenario",
 }
+"""What scenarios of an activity are, by their name in `podsim.scenario`, which imports them when they are used."""
 _MODULES: Final = {
     "bert": "bert",
     "vit": "vision",
@@ -71,7 +70,7 @@ def form(module: str, activity: Activity) -> type[Scenario]:
     make: Any = create_model  # mypy knows sections that are written out only
     made: type[Scenario] = make(
         _name(module, activity),
-        __base__=_SCENARIOS[activity],
+        __base__=getattr(scenario, _SCENARIOS[activity]),
         __module__=__name__,
         __doc__=f"One question about {activity.words} of {found.words}.",
         **sections,

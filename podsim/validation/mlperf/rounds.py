@@ -7,7 +7,7 @@ from typing import Final
 
 from podsim.errors import PodsimError
 from podsim.result.reference_data import rows
-from podsim.runs.training.convergence import mlperf_score
+from podsim.runs.training.outcome import mlperf_score
 
 ROUNDS: Final = ("1.1", "2.0")
 """Rounds whose rules result files can follow."""

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from podsim.format import format_duration_s, format_error
+from podsim.show.table import Cell, Cells, Table, columns, to_text
 from podsim.validation.mlperf.compare import ComparedRun, LoggedPhase, score_of
-from podsim.validation.tables import plain
 
-_HEADER = ("phase", "logged", "predicted", "error")
+_HEADS = columns("phase", ">logged", ">predicted", ">error")
 _DIGITS = 4
 _LEAST_S = 0.0005
 
@@ -18,9 +18,9 @@ def show(compared: Sequence[ComparedRun], *, as_json: bool) -> str:
     """A table for each run, and MLPerf's mean where there are several."""
     if as_json:
         return _as_json(compared)
-    blocks = ["\n".join((*_heading(each), "", plain([_HEADER, *_rows(each)]))) for each in compared]
+    blocks = ["\n".join((*_heading(each), "", to_text(Table(_HEADS, list(_rows(each)))))) for each in compared]
     if len(compared) > 1:
-        blocks.append(plain([_HEADER, _row(score_of(compared))]))
+        blocks.append(to_text(Table(_HEADS, [_row(score_of(compared))])))
     return "\n".join(blocks)
 
 
@@ -31,20 +31,20 @@ def _heading(each: ComparedRun) -> Iterator[str]:
     yield from (f"note: {note}" for note in each.notes)
 
 
-def _rows(each: ComparedRun) -> Iterator[tuple[str, ...]]:
+def _rows(each: ComparedRun) -> Iterator[Cells]:
     """Phases that neither took nor were to take any time are left out."""
     for phase in each.phases:
         if any(abs(time_s or 0.0) >= _LEAST_S for time_s in (phase.logged_s, phase.predicted_s)):
             yield _row(phase)
 
 
-def _row(phase: LoggedPhase) -> tuple[str, ...]:
-    error = "" if phase.error is None or not phase.predicted_s else format_error(phase.error)
-    return phase.name, _time(phase.logged_s, "not logged"), _time(phase.predicted_s, "not predicted"), error
-
-
-def _time(time_s: float | None, otherwise: str) -> str:
-    return otherwise if time_s is None else format_duration_s(time_s, _DIGITS)
+def _row(phase: LoggedPhase) -> Cells:
+    times = ((phase.logged_s, "not logged"), (phase.predicted_s, "not predicted"))
+    told = (
+        otherwise if time_s is None else Cell(format_duration_s(time_s, _DIGITS), time_s) for time_s, otherwise in times
+    )
+    error = "" if phase.error is None or not phase.predicted_s else Cell(format_error(phase.error), phase.error)
+    return phase.name, *told, error
 
 
 def _as_json(compared: Sequence[ComparedRun]) -> str:

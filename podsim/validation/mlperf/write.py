@@ -19,8 +19,7 @@ from podsim.errors import MissingDataError
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
 from podsim.runs.training import TrainingOutcome
-from podsim.runs.training.convergence import mlperf_score
-from podsim.runs.training.epochs import EpochRun
+from podsim.runs.training.outcome import EpochRun, mlperf_score
 from podsim.runs.training.timeline import Part, parts_of_epochs, parts_of_samples
 from podsim.validation.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section
 from podsim.validation.mlperf.events import Event

@@ -1,0 +1,224 @@
+"""What a transfer or a collective costs, for a reader and for a program."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from podsim.draws import SHARE
+from podsim.errors import PodsimError
+from podsim.program.movement import COLLECTIVES, Collective, Fabric, Movement
+from podsim.result.ranges import NORMAL_P90
+from podsim.result.scatter import table
+from podsim.scenario import System, load_hardware
+from podsim.units import format_bytes, format_significant
+
+_POD = "ipu_pod16"
+_MICRO, _GIGA = 1e-6, 1e9
+_LOADS = (4, 8, 16)
+_MEASURED = "GC2"
+_IPU = re.compile(r"ipu(\d{1,5})")
+_ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `memory` or `local`"
+
+
+@dataclass(frozen=True, slots=True)
+class MovementCost:
+    """A transfer or a collective, with nothing else on the machine.
+
+    Attributes:
+        what: Which, in words.
+        fabric: What takes part.
+        byte_count: Of a tile; see `cost_transfer` and `cost_collective`. [B]
+        movement: What moves, and its time by cause.
+        sigma: Standard deviation of the logarithm of predicted over measured time.
+    """
+
+    what: str
+    fabric: Fabric
+    byte_count: float
+    movement: Movement
+    sigma: float
+
+    @property
+    def time_s(self) -> float:
+        """From start to end. [s]"""
+        return self.movement.time_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        """What arrives at all receivers together over the time. [B/s]"""
+        return self.movement.bytes_per_s
+
+    def to_dict(self) -> dict[str, object]:
+        """What `--json` prints."""
+        long, time_s, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s, self.bytes_per_s
+        return {
+            "what": self.what,
+            "ipu": self.fabric.ipu.name,
+            "ipus": self.fabric.ipu_count,
+            "tiles": self.fabric.tile_count,
+            "bytes_per_tile": self.byte_count,
+            "moved_bytes": self.movement.moved_bytes,
+            "cycles": time_s * self.fabric.ipu.clock_hz,
+            "time_s": time_s,
+            "bytes_per_s": rate,
+            "ranges": {
+                "share": SHARE,
+                "time_s": {"low": time_s / long, "high": time_s * long},
+                "bytes_per_s": {"low": rate / long, "high": rate * long},
+            },
+            "bound": self.movement.bound,
+            "breakdown_s": dict(self._parts()),
+        }
+
+    def to_text(self) -> str:
+        """What the command prints."""
+        long, time_us, rate = math.exp(NORMAL_P90 * self.sigma), self.time_s / _MICRO, self.bytes_per_s / _GIGA
+        chips, tiles = self.fabric.ipu_count, self.fabric.tile_count
+        what = f"{tiles} tile{'s' if tiles > 1 else ''}"
+        where = f"{what} of {f'each of {chips}' if chips > 1 else 'one'} {self.fabric.ipu.name}"
+        span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
+        rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
+        lines = [
+            f"{self.what}, {format_bytes(self.byte_count)} of a tile, {where}",
+            f"  time       {format_significant(time_us)} us  ({SHARE * 100:.0f} %: {span} us)",
+            f"  bandwidth  {format_significant(rate)} GB/s over all receivers  ({SHARE * 100:.0f} %: {rates})",
+            f"  bound by   {self.movement.bound}",
+            "  time by cause",
+        ]
+        lines += [f"    {name:<30} {time_s / _MICRO:>12,.3f} us" for name, time_s in self._parts()]
+        return "\n".join(lines) + "\n"
+
+    def _parts(self) -> list[tuple[str, float]]:
+        return [(name, time_s) for name, time_s in self.movement.parts if time_s]
+
+
+def cost_collective(
+    name: Collective,
+    byte_count: int,
+    *,
+    ipus: int = 1,
+    tiles: int | None = None,
+    system: str | System = _POD,
+    dtype: str = "fp32",
+    over: str | None = None,
+) -> MovementCost:
+    """What a collective costs with nothing else on the machine.
+
+    Args:
+        name: Which: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `broadcast`, `gather`, `scatter` or
+            `reduce`.
+        byte_count: Of a tile: what it holds before a sum or an all-gather, what it sends to each other tile in an
+            all-to-all, what the root sends to all or to each, or receives from each. [B]
+        ipus: Chips that take part, the first ones of the pod.
+        tiles: Tiles of each; all if None.
+        system: A pod, or the name or path of one.
+        dtype: Format of what is summed: `fp16` or `fp32`.
+        over: `tiles` if all tiles of all chips take part with each other; `ipus` if each takes part with those of its
+            number on the other chips, as in replicated tensors, which is meant with several chips if None. Sums and
+            all-gathers alone can be over chips.
+
+    Raises:
+        PodsimError: A number, a name or a format is wrong.
+
+    >>> cost = cost_collective("broadcast", 4, system="dss8440")
+    >>> f"{cost.time_s * 1e6:.3f} us"
+    '0.166 us'
+    """
+    if name not in COLLECTIVES:
+        raise PodsimError(f"`{name}` is no collective", do=f"use one of: {', '.join(COLLECTIVES)}")
+    if dtype not in ("fp16", "fp32"):
+        raise PodsimError(f"`{dtype}` cannot be summed", where="--dtype", do="use fp16 or fp32")
+    if over not in (None, "tiles", "ipus"):
+        raise PodsimError(f"`{over}` is not known", where="--over", do="use tiles or ipus")
+    fabric = _fabric(system, ipus, tiles)
+    _check_bytes(byte_count)
+    over_ipus = ipus > 1 and (over or "ipus") == "ipus"
+    movement = fabric.collective(name, int(byte_count), dtype, over_ipus=over_ipus)
+    summed = " over chips" if over_ipus and name in ("all-reduce", "all-gather", "reduce-scatter") else ""
+    return MovementCost(f"{name}{summed}", fabric, byte_count, movement, table().of_kernel("collective").sigma)
+
+
+def cost_transfer(
+    byte_count: float,
+    source: str = "tile",
+    target: str = "tile",
+    *,
+    ipus: int = 1,
+    tiles: int | None = None,
+    both_ways: bool = False,
+    load_bytes: int = 16,
+    system: str | System = _POD,
+) -> MovementCost:
+    """What a transfer costs with nothing else on the machine.
+
+    Args:
+        byte_count: Of each tile. [B]
+        source: `tile`, `ipu0` with the number of a chip in the pod, `ipus`, `host`, `memory` for streaming memory, or
+            `local` for loads of a tile from its own memory.
+        target: The same; `random` is a tile of the other half of the chips, another for each sender.
+        ipus: Chips that take part, the first ones of the pod, unless two are named.
+        tiles: Tiles of each; one between tiles and all otherwise if None.
+        both_ways: Whether as much goes the other way at the same time, between two chips.
+        load_bytes: Width of a load, for `local`: 4, 8 or 16. [B]
+        system: A pod, or the name or path of one.
+
+    Raises:
+        PodsimError: A number or a name is wrong.
+
+    >>> cost = cost_transfer(4, "ipu0", "ipu3", tiles=1, system="dss8440")
+    >>> f"{cost.time_s * 1e6:.2f} us"
+    '0.79 us'
+    """
+    _check_bytes(byte_count)
+    between = (source, target) == ("tile", "tile")
+    first, last = (int(match[1]) if (match := _IPU.fullmatch(end)) else None for end in (source, target))
+    count = 2 if first is not None and last is not None else ipus
+    fabric = _fabric(system, count, 1 if between and tiles is None else tiles)
+    if between:
+        movement = fabric.between_tiles(byte_count, fabric.tile_count)
+    elif first is not None and last is not None:
+        _check_chips(fabric, first, last)
+        movement = fabric.between_ipus(byte_count, first, last, both_ways=both_ways)
+    elif target == "random" and count > 1:
+        movement = fabric.across(byte_count)
+    elif source == "host" and last is None:
+        movement = fabric.from_host(byte_count)
+    elif "memory" in (source, target):
+        movement = fabric.with_memory(byte_count, "read" if source == "memory" else "write")
+    elif source == "local" and load_bytes in _LOADS:
+        movement = fabric.read(byte_count, load_bytes)
+    else:
+        what = f"nothing is known of a transfer from `{source}` to `{target}` with {ipus} IPUs"
+        raise PodsimError(what, where="--from", do=f"use {_ENDS}; the host sends only, `random` needs two IPUs")
+    what = f"transfer from {source}" + ("" if source == "local" else f" to {target}") + ", both ways" * both_ways
+    is_measured = fabric.ipu.name == _MEASURED and "memory" not in (source, target)
+    scatter = table().of_kernel("transfer" if is_measured else f"transfer of {fabric.ipu.name}")
+    return MovementCost(what, fabric, byte_count, movement, scatter.sigma)
+
+
+def _fabric(system: str | System, ipus: int, tiles: int | None) -> Fabric:
+    pod = load_hardware(system, "pod")[0] if isinstance(system, str) else system
+    assert isinstance(pod, System)
+    chip = pod.machine.ipu
+    if not 1 <= ipus <= pod.domain_ipu_count:
+        what = f"{ipus} IPUs are not from 1 to the {pod.domain_ipu_count} that IPU-Links join in {pod.name}"
+        raise PodsimError(what, where="--ipus", do="use fewer, or a larger pod: `--system`")
+    if tiles is not None and not 1 <= tiles <= chip.tile.count:
+        what = f"{tiles} tiles are not from 1 to the {chip.tile.count} of {chip.name}"
+        raise PodsimError(what, where="--tiles", do="use fewer, or leave it out for all")
+    return Fabric(chip, tiles or chip.tile.count, ipus, pod)
+
+
+def _check_bytes(byte_count: float) -> None:
+    if not 0 < byte_count <= _GIGA:
+        raise PodsimError(f"`{byte_count:g}` bytes are not from 1 to 1e9", where="--bytes", do="write for example `4`")
+
+
+def _check_chips(fabric: Fabric, first: int, last: int) -> None:
+    assert fabric.system is not None
+    most = fabric.system.domain_ipu_count
+    if first == last or max(first, last) >= most:
+        what = f"IPU {first} and IPU {last} are not two of the {most} that IPU-Links join in {fabric.system.name}"
+        raise PodsimError(what, where="--to", do=f"use two numbers from 0 to {most - 1}")

@@ -1,0 +1,468 @@
+"""A chart as data: what is drawn over which axes, with which words; how it is drawn is the business of the renderers.
+
+`podsim.show.matplotlib_charts` draws it into files and notebooks, `podsim.show.vega_charts` into pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+from typing import Final, NamedTuple
+
+from podsim.result.kinds import COMPUTE, KINDS, LINKS, OFF_CHIP, ON_CHIP, WAITING, in_kind_order, kind_of
+from podsim.show.table import Table
+
+_MIDDLE: Final = 0.179
+"""Relative luminance at which black and white have the same contrast: that of WCAG 2, 4.58."""
+_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)
+_GAMMA: Final = 2.2
+_HEX: Final = 16
+_RIGHT_HALF: Final = 0.62
+INK, PAPER = "#1a1a1a", "#ffffff"
+LOOKS: Final = (
+    ("#1b6ca8", "circle", (1, 0)),
+    ("#e6750f", "square", (6, 3)),
+    ("#1f9e80", "triangle-up", (6, 2, 1, 2)),
+    ("#6a2c86", "diamond", (1, 2)),
+)
+"""Colour, marker and dashes of lines that are to be told apart: any of the three does it."""
+
+
+class Shape(StrEnum):
+    """The pattern of a fill, which tells it apart where there is no colour."""
+
+    SOLID = "solid"
+    RISING = "rising"
+    FALLING = "falling"
+    DOTS = "dots"
+    LINES = "lines"
+    CROSSED = "crossed"
+
+
+class Fill(NamedTuple):
+    """A colour, with a pattern that tells it apart where there is none.
+
+    Attributes:
+        colour: A colour, `#rrggbb`.
+        shape: The pattern on it.
+    """
+
+    colour: str
+    shape: Shape = Shape.SOLID
+
+    @property
+    def ink(self) -> str:
+        """Black or white, whichever is easier to read on it.
+
+        >>> Fill("#f2f2f2").ink, Fill("#08306b").ink
+        ('#1a1a1a', '#ffffff')
+        """
+        parts = [int(self.colour[place : place + 2], _HEX) for place in (1, 3, 5)]
+        luminance = sum(weight * (part / 0xFF) ** _GAMMA for weight, part in zip(_LUMINANCE, parts, strict=True))
+        return INK if luminance > _MIDDLE else PAPER
+
+
+FOLDED: Final = Fill("#f2f2f2", Shape.CROSSED)
+TOTAL: Final = Fill("#4d4d4d")
+FASTER: Final = Fill("#2171b5")
+SLOWER: Final = Fill("#e6750f", Shape.RISING)
+_OF_FAMILY: Final = {
+    COMPUTE: Shape.SOLID,
+    ON_CHIP: Shape.RISING,
+    LINKS: Shape.CROSSED,
+    OFF_CHIP: Shape.DOTS,
+    WAITING: Shape.LINES,
+}
+_PALETTE: Final = (
+    Fill("#1f4e79"),
+    Fill("#e08214", Shape.RISING),
+    Fill("#7fb3d5", Shape.DOTS),
+    Fill("#5b3a8e", Shape.FALLING),
+    Fill("#1f9e80", Shape.LINES),
+    Fill("#f0c75e"),
+    Fill("#8c2d04", Shape.CROSSED),
+    Fill("#d9d9d9", Shape.LINES),
+)
+
+
+def fill_of_kind(kind: str) -> Fill:
+    """The fill of a kind of time: a family has a pattern of its own, and its members differ in lightness."""
+    known = kind_of(kind)
+    return Fill(known.colour, _OF_FAMILY[known.family])
+
+
+def fills_in_turn(names: Iterable[str]) -> dict[str, Fill]:
+    """A fill for each of a few names; the last one for all that are too many."""
+    return {name: _PALETTE[min(number, len(_PALETTE) - 1)] for number, name in enumerate(names)}
+
+
+def every_fill() -> list[Fill]:
+    """All fills that charts use."""
+    kinds = [fill_of_kind(kind.name) for kind in KINDS]
+    return list(dict.fromkeys([*kinds, *_PALETTE, FOLDED, TOTAL, FASTER, SLOWER]))
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of numbers.
+
+    Attributes:
+        label: What it is of.
+        unit: Of its numbers; empty for those that have none.
+        ends: Where it begins and ends; None for as far as there is something to show.
+        is_log: Whether equal ratios are equally long.
+        from_zero: Whether it begins at 0 where it has no ends.
+        ticks: Numbers that are written on it; empty for round ones.
+    """
+
+    label: str
+    unit: str = ""
+    ends: tuple[float, float] | None = None
+    is_log: bool = False
+    from_zero: bool = True
+    ticks: Sequence[float] = ()
+
+    @property
+    def title(self) -> str:
+        """Its label with its unit."""
+        return f"{self.label} [{self.unit}]" if self.unit else self.label
+
+
+class Place(StrEnum):
+    """The place of the text of a bar: on it if it is wide enough, on a side with room, or beyond its end."""
+
+    INSIDE = "inside"
+    BESIDE = "beside"
+    BEYOND = "beyond"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A horizontal bar from one number to another.
+
+    Attributes:
+        row: The line it is drawn on.
+        start: Where it begins, in the unit of the axis.
+        end: Where it ends.
+        fill: What it is filled with.
+        text: What is written at it.
+        place: Where that is written.
+        tip: What is shown when it is pointed at.
+    """
+
+    row: str
+    start: float
+    end: float
+    fill: Fill
+    text: str = ""
+    place: Place = Place.BESIDE
+    tip: Mapping[str, str] = field(default_factory=dict)
+
+    def side(self, ends: tuple[float, float]) -> str:
+        """`inside`, `left` or `right`: where its text stands on an axis with these ends; empty without a text."""
+        if not self.text or self.place is Place.INSIDE:
+            return "inside" if self.text else ""
+        if self.place is Place.BEYOND:
+            return "right" if self.end >= self.start else "left"
+        whole = (ends[1] - ends[0]) or 1.0
+        low, high = ((end - ends[0]) / whole for end in sorted((self.start, self.end)))
+        if high > _RIGHT_HALF and low < 1 - _RIGHT_HALF:
+            return "inside"
+        return "left" if high > _RIGHT_HALF else "right"
+
+    def text_at(self, ends: tuple[float, float]) -> float:
+        """The number at which its text is anchored on an axis with these ends."""
+        low, high = sorted((self.start, self.end))
+        return {"left": max(low, ends[0]), "right": min(high, ends[1])}.get(self.side(ends), (low + high) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars, in rows in the order in which these appear.
+
+    Attributes:
+        bars: The bars; those of one row lie one over the other.
+        x: The axis of numbers, with its ends.
+        rules: Upright lines, by what they mean.
+    """
+
+    bars: Sequence[Bar]
+    x: Axis
+    rules: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows from above."""
+        return list(dict.fromkeys(each.row for each in self.bars))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the axis of numbers."""
+        assert self.x.ends is not None
+        return self.x.ends
+
+
+class Mark(StrEnum):
+    """The ways to draw a series."""
+
+    LINE = "line"
+    """A line through its points."""
+    POINTS = "points"
+    """Points alone."""
+    STEPS_BEFORE = "steps before"
+    """A line that goes up before it goes on."""
+    STEPS_AFTER = "steps after"
+    """A line that goes on before it goes up."""
+    AREA = "area"
+    """Areas below stretches of the horizontal axis, of which `x` has both ends of each."""
+    LEVELS = "levels"
+    """Lines at the height of such stretches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers that belong together.
+
+    Attributes:
+        name: What the legend calls it.
+        mark: How it is drawn.
+        x: Places along the horizontal axis.
+        y: Heights.
+        colour: Of its lines, points or areas.
+        dash: Lengths of dashes and gaps; empty for a line without gaps.
+        marker: `circle`, `square`, `triangle-up`, `diamond` or `cross`.
+        tips: What is shown of each point when it is pointed at.
+        texts: What is written at each point where nobody can point at it; empty for points without.
+    """
+
+    name: str
+    mark: Mark
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    dash: tuple[int, ...] = ()
+    marker: str = "circle"
+    tips: Sequence[Mapping[str, str]] = ()
+    texts: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Series over two axes of numbers.
+
+    Attributes:
+        series: The series.
+        x: The horizontal axis.
+        y: The other one.
+        rules: Upright lines, by what they mean.
+    """
+
+    series: Sequence[Series]
+    x: Axis
+    y: Axis
+    rules: Mapping[str, float] = field(default_factory=dict)
+
+
+class Piece(NamedTuple):
+    """A bar of a timeline; there are many thousands, and a tuple is made fastest.
+
+    Attributes:
+        row: The line it is drawn on.
+        start: Where it begins, in the unit of the axis.
+        end: Where it ends.
+        fill: What it is filled with.
+        what: What went on.
+        kind: Its kind of time in words.
+        time: How long it takes, in words.
+    """
+
+    row: str
+    start: float
+    end: float
+    fill: Fill
+    what: str
+    kind: str
+    time: str
+
+
+class Stretch(NamedTuple):
+    """A part of a timeline.
+
+    Attributes:
+        title: What it is.
+        start: Where it begins, in the unit of the axis.
+        end: Where it ends.
+    """
+
+    title: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Rows of stretches of time, each with what went on.
+
+    Attributes:
+        what: The whole, such as `weight update`.
+        rows: The rows from above.
+        pieces: What went on.
+        x: The axis of time.
+        parts: What the whole consists of, in order.
+        stretches: What to look at closely, the first of them all of it.
+    """
+
+    what: str
+    rows: Sequence[str]
+    pieces: Sequence[Piece]
+    x: Axis
+    parts: Sequence[Stretch]
+    stretches: Sequence[Stretch]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that varies over the points of a study.
+
+    Attributes:
+        name: The key.
+        axis: The same in words, with the unit that all values share.
+        values: What its values are called, in order, without that unit.
+        numbers: The same as numbers; empty if one of them is none.
+        at: Number of the value of each point.
+    """
+
+    name: str
+    axis: Axis
+    values: Sequence[str]
+    numbers: Sequence[float]
+    at: Sequence[int]
+
+    def place(self, point: int) -> float:
+        """The place of the value of a point on an axis from 0 to 1."""
+        return round(self.at[point] / max(1, len(self.values) - 1), 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure of the points of a study.
+
+    Attributes:
+        axis: What it is, and its unit.
+        values: Of each point; None where it has no such figure.
+        measured: What was measured, by the number of the first key.
+    """
+
+    axis: Axis
+    values: Sequence[float | None]
+    measured: Sequence[tuple[float, float]] = ()
+
+    @property
+    def known(self) -> list[float]:
+        """Values of points that have one."""
+        return [each for each in self.values if each is not None]
+
+
+class Over(StrEnum):
+    """The ways to draw a figure over keys."""
+
+    LINES = "line"
+    """Over a key of numbers, a line for each value of a second key."""
+    BARS = "bars"
+    """A bar for each value of a key of words."""
+    HEAT_MAP = "heat map"
+    """The first key upwards and the second across, one map for each value of a third; the best where points meet."""
+    DOTS = "dots"
+    """As a heat map, for points that were sampled."""
+    PARALLEL = "parallel axes"
+    """An axis for each key, a line for each point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A figure over the keys of a study.
+
+    Attributes:
+        over: How it is drawn.
+        keys: What varies.
+        figures: What can be shown, the first of them first.
+        points: Numbers of the points.
+        statuses: What became of each.
+        more_is_better: Whether the best of points that meet is the largest.
+    """
+
+    over: Over
+    keys: Sequence[Key]
+    figures: Sequence[Shown]
+    points: Sequence[int]
+    statuses: Sequence[str]
+    more_is_better: bool = True
+
+    @property
+    def order(self) -> list[int]:
+        """Places of the points as they are drawn: those without the first figure, then from the worst to the best."""
+        sign = 1 if self.more_is_better else -1
+        return sorted(
+            range(len(self.points)),
+            key=lambda place: -inf if (value := self.figures[0].values[place]) is None else sign * value,
+        )
+
+    @property
+    def has_log_places(self) -> bool:
+        """True if the axis of the first key is logarithmic."""
+        return is_wide([*self.keys[0].numbers, *(at for at, _ in self.figures[0].measured)])
+
+
+def is_wide(numbers: Iterable[float], ratio: float = 12.0) -> bool:
+    """True if numbers span so wide a range that their axis is better logarithmic."""
+    given = list(numbers)
+    return bool(given) and min(given) > 0 and max(given) >= ratio * min(given)
+
+
+def legend_of_kinds(kinds: Iterable[str]) -> dict[str, Fill]:
+    """A legend of kinds of time, in their order."""
+    return {kind_of(name).label: fill_of_kind(name) for name in in_kind_order(kinds)}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart with its words and numbers.
+
+    Attributes:
+        title: What it shows.
+        description: The same in a sentence or two, for those who do not see it.
+        drawn: Axes and what is drawn over them.
+        legend: Its fills, by what they mean.
+        legend_title: What the legend says beside names; empty where that is nothing.
+        numbers: What it shows as a table.
+        notes: Lines below it.
+    """
+
+    title: str
+    description: str
+    drawn: Bars | Curves | Timeline | Study
+    legend: Mapping[str, Fill] = field(default_factory=dict)
+    legend_title: str = ""
+    numbers: Table | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Charts of one file.
+
+    Attributes:
+        title: What they show, in one line or more.
+        rows: The charts from above, those of a row side by side.
+        about: What was simulated, in lines.
+        warnings: What a reader must know before using the numbers.
+        inputs: (path, SHA-256) of every file that they stand on.
+    """
+
+    title: str
+    rows: Sequence[Sequence[Chart]]
+    about: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    inputs: Sequence[tuple[str, str]] = ()

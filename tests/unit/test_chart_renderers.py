@@ -1,0 +1,209 @@
+"""A chart that is made once shows the same numbers in a file and on a page."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection
+from matplotlib.patches import Rectangle
+
+from podsim.result.kinds import FAMILIES, KINDS
+from podsim.show.chart import (
+    FASTER,
+    SLOWER,
+    Axis,
+    Bar,
+    Bars,
+    Chart,
+    Curves,
+    Key,
+    Mark,
+    Over,
+    Piece,
+    Place,
+    Series,
+    Sheet,
+    Shown,
+    Stretch,
+    Study,
+    Timeline,
+    fill_of_kind,
+)
+from podsim.show.matplotlib_charts import figure_of
+from podsim.show.vega_charts import choices_of, vega_spec
+
+
+def axes_of(drawn: Bars | Curves | Timeline | Study, **more: Any) -> list[Axes]:
+    """The axes of a chart in a file, laid out."""
+    figure = figure_of(Sheet("A title", [[Chart("One of them", "A chart by hand.", drawn, **more)]]))
+    FigureCanvasAgg(figure).draw()
+    return list(figure.axes)
+
+
+def values_of(drawn: Bars | Curves | Timeline | Study) -> list[dict[str, Any]]:
+    """The data of a chart on a page."""
+    values: list[dict[str, Any]] = vega_spec(Chart("One of them", "A chart by hand.", drawn))["data"]["values"]
+    return values
+
+
+def test_bars_begin_and_end_alike() -> None:
+    bars = [Bar("a", 1, 4, FASTER), Bar("a", 4, 6, SLOWER), Bar("b", 8, 5, FASTER, "-3 s", Place.BEYOND)]
+    drawn = Bars(bars, Axis("time", "s", (0, 10)), {"limit": 9.0})
+    (axes,) = axes_of(drawn)
+    rectangles = [each for each in axes.patches if isinstance(each, Rectangle)]
+    assert [(each.get_x(), each.get_x() + each.get_width()) for each in rectangles] == [(1, 4), (4, 6), (8, 5)]
+    assert [(each["start"], each["end"]) for each in values_of(drawn)] == [(1, 4), (4, 6), (8, 5)]
+    heights = [each.get_y() + each.get_height() / 2 for each in rectangles]
+    assert heights == pytest.approx([0, 0, 1])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first row is on top
+    spec = vega_spec(Chart("", "", drawn))
+    assert spec["encoding"]["y"]["sort"] == ["a", "b"]
+    assert axes.get_xlabel() == spec["layer"][0]["encoding"]["x"]["axis"]["title"] == "time [s]"
+    assert list(axes.get_xlim()) == spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 10]
+    assert axes.lines[0].get_xdata()[0] == spec["layer"][-1]["data"]["values"][0]["at"] == 9  # type: ignore[index]
+    # Beyond its end, which is at the left, and not beside 8 where there would be room.
+    (text,) = axes.texts
+    assert (text.xy[0], text.get_horizontalalignment()) == (5, "right")  # type: ignore[attr-defined]
+    assert (values_of(drawn)[2]["at"], values_of(drawn)[2]["side"]) == (5, "left")
+
+
+def test_curves_go_through_the_same_points() -> None:
+    series = [
+        Series("line", Mark.LINE, [1, 2, 4], [3, 5, 9], "#1b6ca8", (6, 3), "square"),
+        Series("points", Mark.POINTS, [2, 3], [7, 8], "#e6750f", (), "diamond"),
+    ]
+    drawn = Curves(series, Axis("rate", "1/s", (0, 5)), Axis("time", "ms"), {"saturation": 4.5, "asked for": 2.5})
+    (axes,) = axes_of(drawn)
+    line, points, *rules = axes.lines
+    assert [tuple(map(float, at)) for at in line.get_xydata()] == [(1, 3), (2, 5), (4, 9)]  # type: ignore[union-attr]
+    assert (line.get_marker(), points.get_marker(), points.get_linestyle()) == ("s", "D", "None")
+    assert [(each["x"], each["y"]) for each in values_of(drawn)] == [(1, 3), (2, 5), (4, 9), (2, 7), (3, 8)]
+    assert [rule.get_xdata()[0] for rule in rules] == [4.5, 2.5]  # type: ignore[index]
+    assert [text.get_text().strip() for text in axes.texts] == ["saturation", "asked for"]
+    spec = vega_spec(Chart("", "", drawn))
+    assert [each["data"]["values"][0]["at"] for each in spec["layer"][-2:]] == [4.5, 2.5]
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_ylim()[0]) == ("rate [1/s]", "time [ms]", 0)
+    shape = spec["layer"][1]["encoding"]["shape"]["scale"]
+    assert dict(zip(shape["domain"], shape["range"], strict=True)) == {"line": "square", "points": "diamond"}
+
+
+def test_stretches_have_areas_below_and_lines_at_their_heights() -> None:
+    """From 0 to 2 there are 3, from 2 to 3 there is 1."""
+    series = [
+        Series("most", Mark.AREA, [0, 2, 3], [3, 1], "#9cc3e4"),
+        Series("mean", Mark.LEVELS, [0, 2, 3], [2, 1], "#08306b"),
+    ]
+    drawn = Curves(series, Axis("time", "s", (0, 3)), Axis("requests", ends=(0, 4)))
+    (axes,) = axes_of(drawn)
+    area, levels = (each.get_data() for each in axes.patches)  # type: ignore[attr-defined]
+    assert (list(area.values), list(area.edges), list(levels.values)) == ([3, 1], [0, 2, 3], [2, 1])
+    assert [(each["mark"], each["x"], each["end"], each["y"]) for each in values_of(drawn)] == [
+        ("area", 0, 2, 3),
+        ("area", 2, 3, 1),
+        ("levels", 0, 2, 2),
+        ("levels", 2, 3, 1),
+    ]
+
+
+def test_a_timeline_has_a_window_for_each_stretch() -> None:
+    """A window from 2 to 5 shows one of two operations, cut to it, and where the second part begins."""
+    pieces = [
+        Piece("IPU 0", 0, 4, fill_of_kind("matmul"), "layer", "matmul", "4 ms"),
+        Piece("IPU 0", 4, 10, fill_of_kind("host"), "call", "host", "6 ms"),
+        Piece("IPU 1", 0, 10, fill_of_kind("bubble"), "wait", "bubble", "10 ms"),
+    ]
+    parts = [Stretch("fill", 0, 4), Stretch("host", 4, 10)]
+    stretches = [Stretch("All of it", 0, 10), Stretch("Start: fill", 0, 2), Stretch("End: host", 2, 5)]
+    drawn = Timeline("update", ["IPU 0", "IPU 1"], pieces, Axis("time", "ms"), parts, stretches)
+    overview, start, end = axes_of(drawn)
+    assert [overview.get_xlim(), start.get_xlim(), end.get_xlim()] == [(0, 10), (0, 2), (2, 5)]
+    assert [axes.get_title(loc="left") for axes in (start, end)] == ["A   Start: fill", "B   End: host"]
+    shown = sorted(
+        (box.x0, box.x1) for each in end.collections for path in each.get_paths() for box in [path.get_extents()]
+    )
+    assert shown == [(2, 4), (2, 5), (4, 5)]
+    assert [line.get_xdata()[0] for line in end.lines] == [4]  # type: ignore[index]
+    assert [(each["start"], each["end"], each["what"]) for each in values_of(drawn)] == [
+        (0, 4, "layer"),
+        (4, 10, "call"),
+        (0, 10, "wait"),
+    ]
+
+
+def study(over: Over, *keys: Key, figures: list[float | None], measured: tuple[tuple[float, float], ...] = ()) -> Study:
+    count = len(figures)
+    statuses = ["done" if value is not None else "does not fit" for value in figures]
+    return Study(over, keys, [Shown(Axis("rate", "samples/s"), figures, measured)], range(count), statuses)
+
+
+CLOCK = Key("clock", Axis("clock", "GHz"), ["1", "2"], [1.0, 2.0], [0, 1, 0, 1])
+LINK = Key("link", Axis("link", "GB/s"), ["8", "16"], [8.0, 16.0], [0, 0, 1, 1])
+WORDS = Key("words", Axis("words"), ["layer", "none"], [], [0, 0, 1, 1])
+FIGURES: list[float | None] = [10.0, 20.0, 30.0, None]
+
+
+def test_lines_over_a_key_have_a_line_for_each_word() -> None:
+    drawn = study(Over.LINES, CLOCK, WORDS, figures=FIGURES, measured=((1.5, 12.0),))
+    (axes,) = axes_of(drawn)
+    layer, none, measured, missing = axes.lines
+    assert list(layer.get_ydata()) == [10, 20]
+    assert list(none.get_ydata())[:1] == [30]
+    assert list(measured.get_xydata()[0]) == [1.5, 12]  # type: ignore[index]
+    assert (list(missing.get_xdata()), missing.get_label()) == ([2], "does not fit")
+    assert [(each["n0"], each["k1"], each.get("m0")) for each in values_of(drawn)] == [
+        (2, "none", None),
+        (1, "layer", 10),
+        (2, "layer", 20),
+        (1, "none", 30),
+    ]
+    layers = vega_spec(Chart("", "", drawn))["layer"]
+    assert layers[-1]["data"]["values"] == [{"n0": 1.5, "m0": 12.0}]
+    assert choices_of(Chart("", "", drawn)) == [("m0", "rate [samples/s]", "linear")]
+
+
+def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
+    """Two points at 1 GHz and 8 GB/s: 10 and 40 samples/s. Where less is better, it is 10."""
+    clock = Key("clock", CLOCK.axis, CLOCK.values, CLOCK.numbers, [*CLOCK.at, 0])
+    link = Key("link", LINK.axis, LINK.values, LINK.numbers, [*LINK.at, 0])
+    drawn = study(Over.HEAT_MAP, link, clock, figures=[*FIGURES, 40.0])
+    axes, _ = axes_of(drawn)
+    texts = {text.get_position(): text.get_text() for text in axes.texts}
+    assert texts == {(0, 0): "40", (1, 0): "20", (0, 1): "30", (1, 1): "–"}
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("clock [GHz]", "link [GB/s]")
+    least = Study(drawn.over, drawn.keys, drawn.figures, drawn.points, drawn.statuses, more_is_better=False)
+    texts = {text.get_position(): text.get_text() for text in axes_of(least)[0].texts}
+    assert texts[0, 0] == "10"
+    # A page draws one over the other: the last is seen.
+    assert [each["m0"] for each in values_of(drawn) if (each["k0"], each["k1"]) == ("8", "1")] == [10, 40]
+    assert [each["m0"] for each in values_of(least) if (each["k0"], each["k1"]) == ("8", "1")] == [40, 10]
+
+
+def test_dots_and_parallel_axes_have_each_point_at_its_values() -> None:
+    axes, _ = axes_of(study(Over.DOTS, LINK, CLOCK, figures=FIGURES))
+    (dots,) = (each for each in axes.collections if isinstance(each, PathCollection))
+    assert [tuple(map(float, at)) for at in dots.get_offsets()] == [(1, 8), (2, 8), (1, 16)]  # type: ignore[union-attr]
+    assert [float(at) for line in axes.lines for at in (*line.get_xdata(), *line.get_ydata())] == [2, 16]
+    axes, _ = axes_of(study(Over.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
+    assert [list(line.get_ydata()) for line in axes.lines[:3]] == [[0, 0, 0], [0, 1, 0], [1, 0, 1]]
+    values = values_of(study(Over.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
+    assert [(each["p0"], each["p1"], each["p2"]) for each in values] == [(1, 1, 1), (0, 0, 0), (0, 1, 0), (1, 0, 1)]
+
+
+def test_families_of_kinds_are_hatched_apart_in_files() -> None:
+    """On paper printed in grey; one family is plain, and the others differ."""
+    bars = [Bar(kind.name, 0, 1, fill_of_kind(kind.name)) for kind in KINDS]
+    (axes,) = axes_of(Bars(bars, Axis("share", ends=(0, 1))))
+    found = [(kind.family, patch.get_hatch()) for kind, patch in zip(KINDS, axes.patches, strict=True)]
+    hatches = {family: {hatch for of, hatch in found if of == family} for family in FAMILIES}
+    assert all(len(each) == 1 for each in hatches.values())
+    assert all(one.isdisjoint(other) for one, other in combinations(hatches.values(), 2))
+
+
+def test_a_bar_too_narrow_for_its_hatch_has_none() -> None:
+    (axes,) = axes_of(Bars([Bar("a", 0, 0.01, SLOWER), Bar("a", 0.01, 1, SLOWER)], Axis("share", ends=(0, 1))))
+    assert [patch.get_hatch() for patch in axes.patches] == [None, "////"]

@@ -1,0 +1,141 @@
+"""`podsim cost convolution` and its siblings: shapes, Mk1 by hand, what is printed, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import podsim
+from podsim.errors import DoesNotFitError, PodsimError
+from podsim.result.plan_view import ConvolutionCost, cost_convolution, partials_of
+from podsim.scenario import load_ipu
+from podsim.tiles.amp import amp_vertex_cycles
+from podsim.tiles.conv_method import methods
+from podsim.tiles.conv_shape import conv_shape
+from podsim.tiles.split import serial_slices, slice_cycles
+
+GC2, GC200 = load_ipu("gc2"), load_ipu("gc200")
+
+
+def test_peak_of_mk1() -> None:
+    """64 FLOP a cycle in half and 16 in single precision, on 1,216 tiles at 1.6 GHz."""
+    assert GC2.peak_flop_per_s("fp16") == pytest.approx(124.5e12, rel=1e-3)
+    assert GC2.peak_flop_per_s("fp32") == pytest.approx(31.1e12, rel=1e-3)
+
+
+def test_single_partials_take_a_cycle_more_per_position() -> None:
+    """64 rows on 8 units: 11 a worker, 37 + 5·8 - 7 = 70, so that the loop takes 420 cycles; the load 8·32/8 = 32.
+
+    50 + 6·7 + 13 + 11, then for two passes of 8 of the 16 channels one group each: 18 + 7 + 32 + 420.
+    """
+    assert int(amp_vertex_cycles(GC2, 64, 1, 1, partials="fp32")) == 50 + 42 + 13 + 11 + 18 + 7 + 32 + 420
+    assert int(amp_vertex_cycles(GC2, 64, 1, 1, partials="fp16")) == 50 + 42 + 13 + 11 + 18 + 7 + 32 + 372
+
+
+def test_slices_of_sdk_1_0_are_of_channels_out_and_rearranged() -> None:
+    """A slice of 120 results per tile is copied in 288 + 120·5/4 cycles, with 240 B of exchange."""
+    assert {inner for _, inner in serial_slices(GC2)} == {1} < {inner for _, inner in serial_slices(GC200)}
+    weights, results = 2 * 100 * 2 * 1216, 240 * 1216
+    found = slice_cycles(GC2, weights, results, np.array([2]), np.array([1]), "fp16")
+    assert found.tolist() == [(210 + 100) + (210 + 60) + (288 + 150 + 60)]
+
+
+def test_sdk_1_0_knows_the_matrix_unit_and_dot_products_alone() -> None:
+    depthwise = cost_convolution(14, 64, 64, 3, groups=64, batch=2, ipu=GC200).op
+    found = {name: {each.vertex for each in methods(chip, conv_shape(depthwise), "fp16")} for name, chip in _CHIPS}
+    assert found == {"GC2": {"amp", "hmac"}, "GC200": {"amp", "hmac", "slic", "vmac"}}
+    assert not any("combine" in each.transform for each in methods(GC2, conv_shape(depthwise), "fp16"))
+
+
+_CHIPS = (("GC2", GC2), ("GC200", GC200))
+
+
+def test_partials_are_half_where_the_unit_gains_by_it() -> None:
+    assert [partials_of(chip, "fp16") for _, chip in _CHIPS] == ["fp32", "fp16"]
+    assert [partials_of(chip, "fp32") for _, chip in _CHIPS] == ["fp32", "fp32"]
+
+
+@pytest.mark.parametrize(
+    ("padding", "stride", "output"),
+    [("same", 1, (27, 31)), ("same", 2, (14, 16)), ("valid", 1, (23, 31)), (2, 2, (14, 18)), (0, 4, (6, 8))],
+)
+def test_output_positions(padding: int | str, stride: int, output: tuple[int, int]) -> None:
+    """(size + 2·padding - filter) // stride + 1, or size / stride rounded up."""
+    op = cost_convolution((27, 31), 8, 8, (5, 1), stride=stride, padding=padding).op
+    assert op.output_size == output
+    assert op.flop == 2 * output[0] * output[1] * 8 * 8 * 5
+
+
+def test_passes_do_the_same_products() -> None:
+    passes = [
+        cost_convolution(28, 64, 32, 3, batch=4, direction=each) for each in ("forward", "input_grad", "weight_grad")
+    ]  # type: ignore[arg-type]
+    assert len({each.op.flop for each in passes}) == 1
+    assert [each.op.shape for each in passes] == [(4, 32, 28, 28), (4, 64, 28, 28), (32, 64, 3, 3)]
+
+
+def test_ranges_are_wider_in_groups_and_backwards() -> None:
+    """Forward passes of one group are what was measured."""
+    plain, grouped = (cost_convolution(14, 32, 32, 3, groups=groups, ipu=GC2).sigma for groups in (1, 4))
+    assert plain < grouped == cost_convolution(14, 32, 32, 3, direction="input_grad", ipu=GC2).sigma
+
+
+def test_rate_is_work_over_time() -> None:
+    cost = podsim.cost_convolution(56, 64, 64, 3, batch=16, ipu="gc2")
+    assert cost.op.flop == 2 * 16 * 56 * 56 * 64 * 64 * 9
+    assert cost.flop_per_s == pytest.approx(cost.op.flop * 1.6e9 / cost.cycles)
+    assert cost.cycles == pytest.approx(sum(dict(cost.plan.account.parts()).values()))
+
+
+WRONG: dict[str, tuple[Callable[[], ConvolutionCost], type[Exception], str]] = {
+    "groups": (lambda: cost_convolution(14, 6, 8, 3, groups=4), PodsimError, "4 groups do not divide 6 channels in"),
+    "filter": (lambda: cost_convolution(3, 8, 8, 5, padding="valid"), PodsimError, "a filter of 5x5 does not fit"),
+    "nothing": (lambda: cost_convolution(14, 0, 8), PodsimError, "`0x0` is not a number"),
+    "axes": (lambda: cost_convolution((1, 2, 3), 8, 8), PodsimError, "`1x2x3` is not a number"),
+    "memory": (lambda: cost_convolution(14, 8, 8, memory=2), PodsimError, "`2` is not above 0 and at most 1"),
+    "too large": (lambda: cost_convolution(512, 512, 512, 3, batch=64), DoesNotFitError, "operands and result need"),
+}
+
+
+@pytest.mark.parametrize(("ask", "kind", "message"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_asked(ask: Callable[[], ConvolutionCost], kind: type[PodsimError], message: str) -> None:
+    with pytest.raises(kind, match=message) as error:
+        ask()
+    assert error.value.do
+
+
+def said(*arguments: str) -> Any:
+    run = subprocess.run(
+        [sys.executable, "-m", "podsim", "cost", *arguments, "--json"], capture_output=True, text=True, check=True
+    )
+    return json.loads(run.stdout)
+
+
+def test_the_command_says_what_python_says() -> None:
+    shape = ("--image", "14x12", "--in", "32", "--out", "64", "--filter", "1x3", "--batch", "2", "--ipu", "gc2")
+    found = said("convolution", *shape, "--direction", "weight-grad")
+    same = cost_convolution((14, 12), 32, 64, (1, 3), batch=2, ipu=GC2, direction="weight_grad")
+    assert found == json.loads(json.dumps(same.to_dict()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [
+        (
+            ("transfer", "--from", "ipu0", "--to", "ipu3", "--bytes", "40 kB"),
+            lambda: podsim.cost_transfer(40_000, "ipu0", "ipu3", system="dss8440"),
+        ),
+        (
+            ("all-reduce", "--ipus", "4", "--tiles", "76", "--bytes", "4", "--over", "tiles"),
+            lambda: podsim.cost_collective("all-reduce", 4, ipus=4, tiles=76, over="tiles", system="dss8440"),
+        ),
+    ],
+)
+def test_commands_of_movements(arguments: tuple[str, ...], same: Callable[[], Any]) -> None:
+    assert said(*arguments, "--system", "dss8440") == json.loads(json.dumps(same().to_dict()))

@@ -1,0 +1,200 @@
+"""Transfers and collectives on one machine: numbers derived by hand for a Mk1 server, errors, what is printed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import pytest
+
+import podsim as api
+from podsim.errors import PodsimError
+from podsim.program.movement import COLLECTIVES, Collective
+from podsim.result.movement_view import MovementCost, cost_collective, cost_transfer
+
+CLOCK_HZ, WORD, KB = 1.6e9, 4, 1000
+SERVER = "dss8440"
+LINK = 32e9 * 0.86
+FIRST, HOP, RUNG = 0.5436e-6, 0.1614e-6, 0.0884e-6
+START, FORWARDED = 1.592e-9, 2.684e-9
+SUPERSTEP, LOADED, ALONE = 464, 264, 213
+LAUNCH = SUPERSTEP - LOADED
+"""What a superstep takes beside its exchange."""
+
+
+def cycles(cost: MovementCost) -> float:
+    return cost.time_s * CLOCK_HZ
+
+
+def test_a_word_between_tiles() -> None:
+    """213 cycles alone and 264 with all tiles, and one more for the word."""
+    assert cycles(cost_transfer(WORD, system=SERVER)) == pytest.approx(ALONE + 1)
+    assert cycles(cost_transfer(WORD, tiles=1216, system=SERVER)) == pytest.approx(LOADED + 1)
+
+
+def test_a_block_between_tiles() -> None:
+    """64 KiB are 16,384 words."""
+    cost = cost_transfer(65536, system=SERVER)
+    assert cycles(cost) == pytest.approx(ALONE + 16384)
+    assert cost.bytes_per_s == pytest.approx(65536 / (ALONE + 16384) * CLOCK_HZ)
+
+
+@pytest.mark.parametrize(
+    ("target", "latency_s"),
+    [
+        ("ipu1", FIRST + RUNG),
+        ("ipu2", FIRST),
+        ("ipu3", FIRST + HOP + RUNG),
+        ("ipu14", FIRST + 6 * HOP),
+        ("ipu15", FIRST + 7 * HOP + RUNG),
+    ],
+)
+def test_a_word_between_chips(target: str, latency_s: float) -> None:
+    """Rung, rails, and a word that leaves its tile before it enters the link."""
+    link = 2 * LINK if target == "ipu1" else LINK
+    word_s = WORD / 6.4e9 + WORD / (link if target == "ipu1" else LINK)
+    assert cost_transfer(WORD, "ipu0", target, tiles=1, system=SERVER).time_s == pytest.approx(latency_s + word_s)
+
+
+def test_words_of_all_tiles_wait_for_each_other() -> None:
+    """1,215 starts after the first; a chip between makes each of them longer."""
+    direct = cost_transfer(WORD, "ipu0", "ipu2", system=SERVER)
+    assert direct.time_s == pytest.approx(FIRST + 1215 * START)
+    indirect = cost_transfer(WORD, "ipu0", "ipu3", system=SERVER)
+    assert indirect.time_s == pytest.approx(FIRST + HOP + RUNG + 1215 * (START + FORWARDED))
+    assert direct.movement.bound == "messages"
+
+
+def test_large_blocks_of_all_tiles_fill_the_links() -> None:
+    """Two links on a rung, one on a rail, each way for itself."""
+    moved = 1216 * 40 * KB
+    for target, both, links in (("ipu1", False, 2), ("ipu2", False, 1), ("ipu2", True, 1)):
+        cost = cost_transfer(40 * KB, "ipu0", target, both_ways=both, system=SERVER)
+        latency_s = FIRST + (RUNG if links > 1 else 0)
+        assert cost.time_s == pytest.approx(latency_s + moved / (links * LINK))
+        assert cost.movement.moved_bytes == moved * (1 + both)
+
+
+def test_traffic_between_the_halves_fills_the_rails_between_them() -> None:
+    """Two rails of one link, both ways: 4 x 27.5 GB/s, however many chips there are."""
+    for ipus in (4, 8, 16):
+        cost = cost_transfer(40 * KB, target="random", ipus=ipus, system=SERVER)
+        assert cost.bytes_per_s == pytest.approx(4 * LINK, rel=2e-3)
+
+
+def test_the_host_sends_over_a_link_of_each_chip_and_one_of_each_branch() -> None:
+    """8.81 us, then 5.86 GB/s to one chip and 13.78 GB/s to the four of a branch."""
+    one = cost_transfer(40 * KB, "host", "ipus", tiles=1, system=SERVER)
+    assert one.time_s == pytest.approx(8.81e-6 + 40 * KB / (7.88e9 * 0.744))
+    for ipus, branches in ((4, 1), (16, 4)):
+        cost = cost_transfer(40 * KB, "host", "ipus", ipus=ipus, system=SERVER)
+        moved = ipus * 1216 * 40 * KB
+        assert cost.time_s == pytest.approx(8.81e-6 + moved / (branches * 15.75e9 * 0.875))
+        assert cost.movement.bound == "host link"
+
+
+def test_streaming_memory_of_a_machine_is_shared() -> None:
+    """One IPU of an IPU-M2000 reads 11 GB/s; four share 24.7 GB/s."""
+    for ipus, rate in ((1, 11e9), (2, 22e9), (4, 24.7e9), (8, 49.4e9)):
+        cost = cost_transfer(KB, "memory", "tile", ipus=ipus, system="ipu_pod16")
+        assert cost.time_s == pytest.approx(1.5e-6 + ipus * 1472 * KB / rate)
+    assert cost_transfer(KB, "tile", "memory", system="ipu_pod16").time_s == pytest.approx(1.5e-6 + 1472 * KB / 9e9)
+
+
+def test_loads_of_a_tile_from_its_own_memory() -> None:
+    """16 B per cycle and tile: 1,216 x 16 x 1.6 GHz."""
+    assert cost_transfer(KB, "local", tiles=1216, system=SERVER).bytes_per_s == pytest.approx(31.1296e12)
+
+
+def test_collectives_with_one_root() -> None:
+    """A broadcast is heard by all; 1,215 pieces leave in a row; each piece that arrives takes 3 cycles more."""
+    expected = {"broadcast": LOADED + 250, "scatter": LOADED + 1215 * 250, "gather": LOADED + 1215 * (250 + 3)}
+    name: Collective
+    for name in ("broadcast", "scatter", "gather"):
+        assert cycles(cost_collective(name, KB, system=SERVER)) == pytest.approx(expected[name])
+
+
+def test_all_to_all_and_all_gather_fill_each_port_alike() -> None:
+    """1,215 pieces arrive at each tile."""
+    name: Collective
+    for name in ("all-to-all", "all-gather"):
+        cost = cost_collective(name, KB, system=SERVER)
+        assert cycles(cost) == pytest.approx(LOADED + 1215 * (250 + 3))
+        assert cost.movement.moved_bytes == 1216 * 1215 * KB
+
+
+def test_a_small_reduction_goes_in_stages() -> None:
+    """Of one word of 1,216 tiles: three stages of 11 tiles, as 11³ = 1,331, and each a sum of 11 words.
+
+    A stage: 264 cycles of latency, 10 words and 10 pieces of 3 cycles, 200 to launch, 33 + 6·(20 + 2·11 + 8) of sum.
+    Two stages of 35 take 264 + 34·4 + 200 + 33 + 6·(20 + 2·35 + 8) each, which is less in all.
+    """
+    two = 2 * (LOADED + 34 * 4 + LAUNCH + 33 + 6 * (20 + 2 * 35 + 8))
+    three = 3 * (LOADED + 10 * 4 + LAUNCH + 33 + 6 * (20 + 2 * 11 + 8))
+    assert cycles(cost_collective("reduce", WORD, system=SERVER)) == pytest.approx(min(two, three))
+    assert two < three
+
+
+def test_a_sum_over_chips_takes_rings_both_ways() -> None:
+    """n - 1 steps of a chunk of V / n / 2 in each direction, and a sum of two in each."""
+    count, whole = 16, 1216 * 40 * KB
+    cost = cost_collective("reduce-scatter", 40 * KB, ipus=count, system=SERVER)
+    chunk = whole / count / 2
+    vectors = 40 * KB // count // 4 / 4  # of four singles, shared by six workers
+    summed = 33 + 6 * (20 + math.ceil(math.ceil(vectors) / 6) * (2 * 2 + 8)) + LAUNCH
+    latency_s = FIRST + RUNG  # the slowest of the ring crosses a rung
+    assert cost.time_s == pytest.approx(15 * (latency_s + chunk / LINK + summed / CLOCK_HZ))
+
+
+def test_an_all_reduce_over_chips_is_both_halves() -> None:
+    halves = (("reduce-scatter", 40 * KB), ("all-gather", 40 * KB // 8))
+    apart = [cost_collective(name, size, ipus=8, system=SERVER).time_s for name, size in halves]  # type: ignore[arg-type]
+    assert cost_collective("all-reduce", 40 * KB, ipus=8, system=SERVER).time_s == pytest.approx(sum(apart))
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_more_bytes_are_never_faster(name: Collective) -> None:
+    for over in ("tiles", "ipus"):
+        times = [
+            cost_collective(name, size, ipus=4, tiles=100, over=over, system=SERVER).time_s for size in (4, 400, 40_000)
+        ]
+        assert times == sorted(times)
+        assert times[0] < times[-1]
+
+
+WRONG = {
+    "no such collective": (lambda: cost_collective("sum", 4), "`sum` is no collective"),  # type: ignore[arg-type]
+    "no such format": (lambda: cost_collective("reduce", 4, dtype="fp8"), "`fp8` cannot be summed"),
+    "over machines": (lambda: cost_collective("reduce", 4, over="machines"), "`machines` is not known"),
+    "too many chips": (
+        lambda: cost_collective("reduce", 4, ipus=17, system=SERVER),
+        "17 IPUs are not from 1 to the 16",
+    ),
+    "too many tiles": (lambda: cost_collective("reduce", 4, tiles=1217, system=SERVER), "1217 tiles are not from 1"),
+    "no bytes": (lambda: cost_transfer(0), "`0` bytes are not from 1 to 1e9"),
+    "a chip and itself": (lambda: cost_transfer(4, "ipu1", "ipu1"), "IPU 1 and IPU 1 are not two of the 16"),
+    "an end that is not known": (lambda: cost_transfer(4, "tile", "moon"), "nothing is known of a transfer"),
+    "to the host": (lambda: cost_transfer(4, "tile", "host"), "nothing is known of a transfer"),
+    "random with one chip": (lambda: cost_transfer(4, "tile", "random"), "nothing is known of a transfer"),
+}
+
+
+@pytest.mark.parametrize(("ask", "message"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_asked(ask: Callable[[], MovementCost], message: str) -> None:
+    with pytest.raises(PodsimError, match=message) as error:
+        ask()
+    assert error.value.do
+
+
+def test_json_says_what_python_says() -> None:
+    cost = api.cost_transfer(4, "ipu0", "ipu1", tiles=1, system=SERVER)
+    said = json.loads(json.dumps(cost.to_dict()))
+    assert said["time_s"] == cost.time_s == pytest.approx(sum(said["breakdown_s"].values()))
+    assert (said["ipu"], said["ipus"], said["tiles"], said["moved_bytes"]) == ("GC2", 2, 1, 4)
+    assert said["ranges"]["time_s"]["low"] < said["time_s"] < said["ranges"]["time_s"]["high"]
+
+
+def test_ranges_are_wider_where_nothing_was_measured() -> None:
+    measured = cost_transfer(4, system=SERVER).sigma
+    assert measured < cost_transfer(4, system="ipu_pod16").sigma == cost_collective("reduce", 4, system=SERVER).sigma

@@ -1,0 +1,60 @@
+"""One function over many items, in this process and in others."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import chain
+
+import pytest
+
+from podsim.errors import PodsimError
+from podsim.workers import _Portions, mapped
+
+
+def square_and_process(number: int) -> tuple[int, int]:
+    return number * number, os.getpid()
+
+
+def dies_at_seven(number: int) -> int:
+    if number == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_each_item_is_made_once_on_any_number_of_processes() -> None:
+    for processes in (1, 2, 3):
+        made = list(chain.from_iterable(mapped(square_and_process, range(50), processes=processes)))
+        assert sorted((number, square) for number, (square, _) in made) == [(n, n * n) for n in range(50)]
+        assert ({process for _, (_, process) in made} == {os.getpid()}) == (processes == 1)
+
+
+def test_the_lead_is_made_here_and_few_items_are_made_here() -> None:
+    here = {
+        number
+        for number, (_, process) in chain.from_iterable(mapped(square_and_process, range(9), processes=2, lead=2))
+        if process == os.getpid()
+    }
+    assert here == {0, 1}
+    few = chain.from_iterable(mapped(square_and_process, range(4), few=5))
+    assert {process for _, (_, process) in few} == {os.getpid()}
+    assert list(mapped(square_and_process, [])) == []
+
+
+def test_an_item_that_kills_every_process_ends_the_work() -> None:
+    with pytest.raises(PodsimError, match="processes that simulate died 3 times in a row"):
+        list(mapped(dies_at_seven, [7], processes=2, few=0))
+
+
+def test_portions_take_a_quarter_of_a_second_and_leave_work_for_all() -> None:
+    """Of 100 items for two workers: one at first; then 25 of a hundredth of a second, but no more than a sixth of
+    the 99 that are left; then, once a second each is what they take, one again."""
+    portions = _Portions(range(100), workers=2)
+    source = iter(portions)
+    assert list(next(source)) == [0]
+    portions.learn(1, 0.01)
+    assert list(next(source)) == list(range(1, 17))
+    assert list(next(source)) == list(range(17, 30))
+    portions.learn(13, 13.0)
+    assert list(next(source)) == [30]
+    assert list(chain.from_iterable(source)) == list(range(31, 100))
