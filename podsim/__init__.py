@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from podsim.many.sweeps import Swept, sweep
     from podsim.result.forward import ForwardResult
     from podsim.result.generation import GenerationResult
+    from podsim.result.kernel_view import cost_multi_slice, cost_multi_update_add, cost_schnet_block
     from podsim.result.movement_view import cost_collective, cost_transfer
     from podsim.result.plan_view import cost_convolution
     from podsim.result.result import RunResult
@@ -52,6 +53,9 @@ _HOMES = {
     "compare": "podsim.many.compare",
     "Swept": "podsim.many.sweeps",
     "sweep": "podsim.many.sweeps",
+    "cost_multi_slice": "podsim.result.kernel_view",
+    "cost_multi_update_add": "podsim.result.kernel_view",
+    "cost_schnet_block": "podsim.result.kernel_view",
     "cost_collective": "podsim.result.movement_view",
     "cost_convolution": "podsim.result.plan_view",
     "cost_transfer": "podsim.result.movement_view",
@@ -89,6 +93,9 @@ __all__ = [
     "compare",
     "cost_collective",
     "cost_convolution",
+    "cost_multi_slice",
+    "cost_multi_update_add",
+    "cost_schnet_block",
     "cost_transfer",
     "generate",
     "infer",

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _SCENARIOS = {
     "bert_training": "Scenario",
     "convnet_training": "Image scenario",
+    "molecules_training": "Scenario of molecular graphs",
     "decoder_training": "Decoder scenario, training",
     "vision_training": "Vision transformer scenario",
     "seq2seq_training": "Encoder-decoder scenario",

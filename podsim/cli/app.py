@@ -12,8 +12,8 @@ import typer
 from podsim.cli import completion
 from podsim.cli.checking import check
 from podsim.cli.comparing import compare
-from podsim.cli.cost import cost_app
 from podsim.cli.ending import print_data, run_to_the_end, say
+from podsim.cli.kernels import cost_app
 from podsim.cli.mlperf import LogDivision, LogFolder, LogRound, import_mlperf, log_request
 from podsim.cli.outputs import tell_written
 from podsim.cli.pages import Report, check_report, write_result

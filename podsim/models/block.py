@@ -93,6 +93,7 @@ class Workload:
         samples_per_micro_batch: Real samples that one micro-batch stands for (packs hold several).
         host_input_bytes: Sent from the host per micro-batch. [B]
         host_decode_count: Images that a host decodes per micro-batch.
+        host_tensor_count: Tensors that a host hands over per micro-batch, where each of them counts.
         activation_dtype: Number format of what blocks hand on.
         stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
@@ -104,6 +105,7 @@ class Workload:
     samples_per_micro_batch: float
     host_input_bytes: int
     host_decode_count: int = 0
+    host_tensor_count: int = 0
     activation_dtype: str = "fp16"
     stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -122,20 +122,29 @@ class GraphBuilder:
         """Append a change of layout."""
         return self.add(Rearrange(name=self.name(name), shape=shape, dtype=self.dtype, inputs=(source,)))
 
-    def gather(self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...]) -> str:
-        """Append a look-up of rows."""
-        return self.add(
-            Gather(name=self.name(name), shape=shape, dtype=self.dtype, inputs=inputs, table_rows=table_rows)
-        )
+    def gather(
+        self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, planned: bool = False
+    ) -> str:
+        """Append a look-up of rows, which the library may plan by itself."""
+        name, dtype = self.name(name), self.dtype
+        rows = Gather(name=name, shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows, planned=planned)
+        return self.add(rows)
 
     def scatter_add(
-        self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, accumulate: bool = False
+        self,
+        name: str,
+        shape: tuple[int, int],
+        table_rows: int,
+        inputs: tuple[str, ...],
+        *,
+        accumulate: bool = False,
+        planned: bool = False,
     ) -> str:
         """Append an update of rows; `accumulate` says that the table is a gradient accumulator."""
         dtype = self._accumulator if accumulate else self.dtype
-        return self.add(
-            ScatterAdd(name=self.name(name), shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows)
-        )
+        name = self.name(name)
+        rows = ScatterAdd(name=name, shape=shape, dtype=dtype, inputs=inputs, table_rows=table_rows, planned=planned)
+        return self.add(rows)
 
 
 def linear(

@@ -132,16 +132,39 @@ class Rearrange(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gather(Op):
-    """Rows picked from a table: `shape` is (indices, row width)."""
+    """Rows picked from a table: `shape` is (indices, row width).
+
+    Attributes:
+        table_rows: Rows of the table.
+        planned: The library plans the lookup by itself, as it does for edges of graphs.
+    """
 
     table_rows: int
+    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScatterAdd(Op):
-    """Rows added into a table: `shape` is (indices, row width)."""
+    """Rows added into a table: `shape` is (indices, row width).
+
+    Attributes:
+        table_rows: Rows of the table.
+        planned: The library plans the update by itself, and the table begins as zeros.
+    """
 
     table_rows: int
+    planned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(Op):
+    """The largest of each row, with their places: `shape` is (rows, k).
+
+    Attributes:
+        candidates: Elements of a row.
+    """
+
+    candidates: int
 
 
 Direction = Literal["forward", "input_grad", "weight_grad"]

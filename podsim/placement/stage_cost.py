@@ -174,8 +174,10 @@ _ADAM_PASSES = (
 )
 # Weight decay, momentum, step.
 _SGD_PASSES = ("scaled_add", "scaled_add", "scaled_add")
+_PLAIN_ADAM_PASSES = ("scale", "scaled_add", "square", "scale", "scaled_add", "sqrt", "add", "divide", "scaled_add")
 _PASSES: dict[str, tuple[str, ...]] = {
     "lamb": _ADAM_PASSES,  # [you2020]
+    "adam": _PLAIN_ADAM_PASSES,  # [kingma2015], weights and state in one format
     "adamw": _ADAM_PASSES,  # [loshchilov2019]
     "sgd": _SGD_PASSES,
     "lars": _SGD_PASSES,  # [you2017]

@@ -26,6 +26,8 @@ from podsim.units import seconds_to_ps
 
 WorksOf = Callable[[int], tuple[Work, ...]]
 """What the IPUs of a machine do in a session call."""
+_RESULTS = 2
+"""Tensors that come back from a replica: loss and predictions."""
 OPTIMIZER, HOST, UPDATE_WAIT = "optimizer", "host", "update_wait"
 
 
@@ -88,14 +90,30 @@ def steady_call(time_s: float) -> WorksOf:
 
 
 def call_s(plan: Plan) -> float:
-    """What a weight update bears of a session call, which may run several, and of the stacking of its samples. [s]"""
+    """What a weight update bears of a session call, which may run several, and of the feeding of its samples. [s]"""
     software, layout = plan.software, plan.layout
-    share_s = software.host_call_s / layout.updates_per_session_call
+    share_s = (
+        software.host_call_s + _stream_calls(plan) * (software.stream_s or 0.0)
+    ) / layout.updates_per_session_call
+    share_s += layout.late_samples * (software.sample_load_s or 0.0)
     if not layout.stacked_by_caller:
         return share_s
     replicas = min(layout.replicas_per_process, layout.replication_factor)
     samples = layout.micro_batch_size * layout.accumulation_factor * replicas
     return share_s + samples * (software.collation_s_per_sample or 0.0)
+
+
+def _stream_calls(plan: Plan) -> float:
+    """Tensors that a process hands over or takes in a session call, one after the other.
+
+    Each tensor of each micro-batch, and once more for each replica with its two results, whose streams are set up.
+    """
+    layout, tensors = plan.layout, plan.workload.host_tensor_count
+    if not tensors:
+        return 0.0
+    replicas = min(layout.replicas_per_process, layout.replication_factor)
+    micro_batches = layout.accumulation_factor * layout.updates_per_session_call
+    return replicas * (tensors * micro_batches + tensors + _RESULTS)
 
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:

@@ -39,6 +39,7 @@ _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB
 _Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
 _Share = Annotated[Real, Quantity("share", ("0.01", "1"), usual=("0.2", "1"))]
 _Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
+_Stream = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
 
 
@@ -97,6 +98,10 @@ class Software(HardwareSpec):
         Annotated[Real, Quantity("bytes_per_s", ("1 kB/s", "1000000 TB/s"), usual=("10 MB/s", "1 TB/s"))] | None
     ) = Field(None, alias="process_input_bandwidth")
     """What one process on a host hands over to the IPUs it serves; without limit if left out."""
+    stream_s: _Stream | None = Field(None, alias="stream_time")
+    """The process that calls serves each tensor of a micro-batch, one after the other; in no time if left out."""
+    sample_load_s: _Stream | None = Field(None, alias="sample_load_time")
+    """A worker of a loader reads a sample and puts it into a batch."""
     setup_s: _SetUp
     """From the start of a run to its first weight update."""
     evaluation: Literal["training_program", "forward_passes"] = "training_program"

@@ -73,6 +73,10 @@ class TrainingDataSpec(Spec):
         """Micro-batches that wait ready in front of each replica."""
         return 3
 
+    def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
+        """Samples whose loading by a worker a weight update waits for, on average."""
+        return 0.0
+
 
 class TrainingLayoutSpec(Spec):
     """How the run is divided over IPUs."""

@@ -110,6 +110,49 @@ class GatherVertex(Spec):
     """A row to update that lies elsewhere."""
 
 
+class UpdateRow(Spec):
+    """Row updates in one format, in worker cycles."""
+
+    fixed: CountOrZero
+    """Set-up of a call."""
+    per_index: CountOrZero
+    """A row of the worker's own part, its first word included."""
+    cycles_per_word: CountOrZero
+    """Each further 32-bit word of such a row."""
+    two_words: CountOrZero
+    """A whole row of two words, which needs no loop."""
+    four_words: CountOrZero
+    """A whole row of four words."""
+
+
+class UpdateVertex(Spec):
+    """Planned updates of rows, scaled and added; workers share the rows and each scans all indices."""
+
+    half: UpdateRow
+    """Half precision."""
+    single: UpdateRow
+    """Single precision."""
+
+
+class CompareSwapVertex(Spec):
+    """Passes of a bitonic network over single-precision keys with 32-bit values."""
+
+    fixed: CountOrZero
+    """Supervisor cycles of a call."""
+    worker_fixed: CountOrZero
+    """Set-up of a worker."""
+    entry: CountOrZero
+    """An entry of the work list."""
+    first_pair: CountOrZero
+    """The first pair of an entry."""
+    pair: CountOrZero
+    """Each further pair, swapped."""
+    block: CountOrZero
+    """A run of pairs at one distance."""
+    turn: CountOrZero
+    """A change of order."""
+
+
 class ElementwiseVertex(Spec):
     """One elementwise vertex: [worker cycles, elements] per step."""
 
@@ -156,5 +199,9 @@ class Vertices(Spec):
     """Serialised operands."""
     gather: GatherVertex
     """Rows of tables."""
+    update: UpdateVertex
+    """Planned updates of rows of tables."""
+    compare_swap: CompareSwapVertex
+    """Sorting."""
     elementwise: dict[str, ElementwiseVertex]
     """Elementwise vertices by function."""

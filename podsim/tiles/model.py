@@ -21,17 +21,19 @@ from podsim.models.op import (
     Reduce,
     ReplicaSum,
     ScatterAdd,
+    TopK,
 )
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account, total
 from podsim.tiles.collective import FREE, Neighbours
 from podsim.tiles.conv_method import copy_cycles
 from podsim.tiles.conv_shape import conv_shape
-from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul
-from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
+from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
+from podsim.tiles.sorting import compare_swap_cycles, passes
 from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
 
-_Plan = TypeVar("_Plan", MatMulPlan, ConvPlan)
+_Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
 _Made = TypeVar("_Made")
 _HALF_BYTES = DTYPE_BYTES["fp16"]
 _WORD_BYTES = 4
@@ -182,8 +184,13 @@ class CostModel:
                 return OpCost(op, self._reduce(op))
             case Rearrange():
                 return OpCost(op, self.layout_change(op.byte_count))
+            case Gather() | ScatterAdd() if op.planned:
+                found = self.slice_plan(op, available_memory_proportion)
+                return OpCost(op, found.account, found.temporary_bytes_per_tile)
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
+            case TopK():
+                return OpCost(op, self._top_k(op))
             case ReplicaSum() if self.neighbours:
                 seconds = self.neighbours.sum_s(op.byte_count, op.group_size)
                 return OpCost(op, Account(all_reduce=seconds * self.neighbours.clock_hz))
@@ -227,6 +234,20 @@ class CostModel:
             return planned_conv(self._chip, shape, op.operand_dtype, partials, share, copies)
 
         return self._plan((shape, op.operand_dtype, partials), share, make)
+
+    def slice_plan(self, op: Gather | ScatterAdd, available_memory_proportion: float) -> SlicePlan:
+        """The plan of lookups or updates of rows."""
+        shape, share = SliceShape(op.table_rows, op.shape[1], op.shape[0]), available_memory_proportion
+        kind: SliceKind = "multi-slice" if isinstance(op, Gather) else "multi-update-add"
+
+        def make() -> SlicePlan:
+            if self.alone is not self:
+                return self.alone.slice_plan(op, share)
+            if self._splits:
+                return self._held(self._splits.slice_plan(op, share), self._splits)
+            return planned_slices(self._chip, kind, shape, op.dtype, share)
+
+        return self._plan((kind, shape, op.dtype), share, make)
 
     def _plan(self, key: tuple[object, ...], proportion: float, make: Callable[[], _Plan]) -> _Plan:
         """A plan that is known; one made with more memory that does with so little is that of a few it is among."""
@@ -281,6 +302,16 @@ class CostModel:
             reduction=local + self.ipu.vertices.reduction.general_fixed,
             exchange=exchanged,
             superstep=2 * self.ipu.superstep.overhead_cycles,
+        )
+
+    def _top_k(self, op: TopK) -> Account:
+        """All passes of the network; before each, keys and places change their layout."""
+        rows, k = op.shape[0], op.shape[1]
+        size = DTYPE_BYTES["fp32"] + DTYPE_BYTES["int32"]
+        return total(
+            self.layout_change(size * rows * left)
+            + Account(vector=compare_swap_cycles(self.ipu, rows * left, distance * rows))
+            for left, distance in passes(op.candidates, k)
         )
 
     def _rows(self, op: Gather | ScatterAdd) -> Account:

@@ -22,7 +22,7 @@ from podsim.scenario.vertices import Vertices
 from podsim.tiles.account import Account
 from podsim.tiles.conv_method import Method
 from podsim.tiles.conv_shape import ConvShape
-from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape
+from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 
 PLANNED_FOR = ("tile", "amp", "exchange", "superstep", "vertices")
 """The parts of a chip that cycles depend on; they know no clock and no name."""
@@ -110,6 +110,31 @@ def planned_conv(
     return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _conv_plan))
 
 
+def planned_slices(
+    chip: Chip, kind: SliceKind, shape: SliceShape, dtype: str = "fp32", available_memory_proportion: float = 0.6
+) -> SlicePlan:
+    """What `plan_slices` returns for the same arguments, from memory where it was planned before.
+
+    Args:
+        chip: The chip.
+        kind: Whether rows are read or added to.
+        shape: The table and its lookups.
+        dtype: Format of the elements: `fp16` or `fp32`.
+        available_memory_proportion: Share of tile memory for temporaries, above 0.
+
+    Raises:
+        NoPlanError: Table, lookups or results are larger than the memory of the chip.
+    """
+
+    def plan() -> SlicePlan:
+        from podsim.tiles.slices import plan_slices
+
+        return plan_slices(chip.ipu, kind, shape, dtype, available_memory_proportion)
+
+    key = (chip.key, kind, shape, dtype, available_memory_proportion)
+    return memo.PLANS.get(key, lambda: disk.kept(_on_disk(key), plan, asdict, _slice_plan))
+
+
 def planner_files() -> tuple[Path, ...]:
     """The code that makes plans: the formulas, and what they ask of a chip."""
     homes = (__name__, Conv.__module__, Ipu.__module__, Vertices.__module__, AmpVertex.__module__)
@@ -124,6 +149,11 @@ def _on_disk(key: tuple[object, ...]) -> str:
 def _matmul_plan(data: Mapping[str, Any]) -> MatMulPlan:
     parts = {"shape": MatMulShape(**data["shape"]), "account": Account(**data["account"])}
     return disk.typed(MatMulPlan(**{**data, **parts}))
+
+
+def _slice_plan(data: Mapping[str, Any]) -> SlicePlan:
+    parts = {"shape": SliceShape(**data["shape"]), "account": Account(**data["account"])}
+    return disk.typed(SlicePlan(**{**data, **parts}))
 
 
 def _conv_plan(data: Mapping[str, Any]) -> ConvPlan:

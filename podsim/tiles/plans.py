@@ -1,9 +1,10 @@
-"""How products and convolutions are split: what is planned, and what comes of it."""
+"""How products, convolutions and lookups are split: what is planned, and what comes of it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.account import Account
@@ -12,6 +13,7 @@ from podsim.tiles.conv_shape import ConvShape
 
 LARGEST_EXTENT = 2**24
 """Of any axis of a product that is planned."""
+SliceKind = Literal["multi-slice", "multi-update-add"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +118,50 @@ class ConvPlan:
         """Share of the matrix units' peak, 0 to 1."""
         peak = ipu.peak_flop_per_s(self.dtype) / ipu.clock_hz
         return self.shape.flop / (self.account.cycles * peak)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceShape:
+    """A table and its lookups.
+
+    Attributes:
+        rows: Of the table.
+        features: Elements of a row.
+        lookups: Rows that are read, or added to.
+    """
+
+    rows: int
+    features: int
+    lookups: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """The chosen split and its cost.
+
+    Attributes:
+        kind: Whether rows are read or added to.
+        shape: What was planned.
+        dtype: Format of the elements.
+        lookup_parts: Parallel parts of the lookups.
+        row_parts: Parts of the rows of the table.
+        feature_parts: Parts of a row.
+        turns: Parts of the lookups that follow one another.
+        account: Tile cycles by kind.
+        temporary_bytes_per_tile: Peak of the temporaries on the fullest tile. [B]
+    """
+
+    kind: SliceKind
+    shape: SliceShape
+    dtype: str
+    lookup_parts: int
+    row_parts: int
+    feature_parts: int
+    turns: int
+    account: Account
+    temporary_bytes_per_tile: int
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that hold a part."""
+        return self.lookup_parts * self.row_parts * self.feature_parts

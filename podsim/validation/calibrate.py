@@ -5,12 +5,13 @@ which grows with the work of a stage, and the session call, which does not. The 
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
 one run of a convolutional network. The session call of PyTorch and the stacking of samples before it are
-fitted together to the published weight updates that are declared for it, by least squares of relative misses. That of
-an evaluation off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of
-TensorFlow and what the host does for a logit are fitted by least squares to several rows each. What forward
-passes pay beside their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`,
-is read off runs of a C600: in a row of queued calls only the answer is left, so that the published rate gives the
-answer; least latencies of single calls, less the answer and modelled work, give the call.
+fitted together to the published weight updates that are declared for it, by least squares of relative misses; in the
+same way what it takes to hand over a tensor and to load a graph, to those of networks on graphs. That of an evaluation
+off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of TensorFlow and
+what the host does for a logit are fitted by least squares to several rows each. What forward passes pay beside
+their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`, is read off
+runs of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer;
+least latencies of single calls, less the answer and modelled work, give the call.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ from podsim.validation.compare import Progress
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
+from podsim.validation.runs import GRAPHS
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
 _COLLATION, _PYTORCH = "collation_time_per_sample", "PyTorch"
+_STREAM, _LOAD = "stream_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "eval_s_median", "n_evals_mean")
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
@@ -147,11 +150,19 @@ def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
 
 
 def _pytorch_fits() -> tuple[Fit, ...]:
-    """Time of a session call of PyTorch and of stacking a sample before it, over all declared runs."""
+    """What the host adds to weight updates of PyTorch, over all declared runs, and to those of networks on graphs."""
     declared = [row for row in rows("published_throughput") if row["role"] == CALIBRATION]
     trained = [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(_PYTORCH)]
+    return (
+        *_host_fits((_CALL, _COLLATION), [row for row in trained if row["scope"] != GRAPHS], _PYTORCH),
+        *_host_fits((_STREAM, _LOAD), [row for row in trained if row["scope"] == GRAPHS], "graphs"),
+    )
+
+
+def _host_fits(keys: tuple[str, str], trained: Sequence[Mapping[str, str]], words: str) -> tuple[Fit, ...]:
+    """Two times of a host, fitted together by least squares of relative misses."""
     names = [row["scenario"] for row in trained]
-    nothing = {_CALL: 0.0, _COLLATION: 0.0}
+    nothing = dict.fromkeys(keys, 0.0)
     modelled = [_update_s(name, nothing) for name in names]
     # Both act linearly, so that what one second adds to an update is the coefficient.
     slopes = [
@@ -162,12 +173,22 @@ def _pytorch_fits() -> tuple[Fit, ...]:
     misses = [each - alone for each, alone in zip(measured, modelled, strict=True)]
     found = least_squares(slopes, misses, [1 / each for each in measured])
     software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
-    committed = (software.host_call_s, software.collation_s_per_sample or 0.0)
+    committed = [_seconds_of(software)[key] for key in keys]
     fits = [
-        Fit(f"software.{key} ({_PYTORCH})", old, new, "s", where, error)
+        Fit(f"software.{key} ({words})", old, new, "s", where, error)
         for key, old, new, error in zip(nothing, committed, found.values, found.standard_errors, strict=True)
     ]
     return correlated(fits, found)
+
+
+def _seconds_of(software: Software) -> dict[str, float]:
+    """Times of the host by key; none where the stack does not have it."""
+    return {
+        _CALL: float(software.host_call_s),
+        _COLLATION: float(software.collation_s_per_sample or 0.0),
+        _STREAM: float(software.stream_s or 0.0),
+        _LOAD: float(software.sample_load_s or 0.0),
+    }
 
 
 def _of(name: str) -> tuple[str, str | None]:

@@ -186,10 +186,13 @@ WHOLE_RUNS = "published averages of whole runs"
 """Averages over all that a trainer does: compilation, data loading, logging, evaluation."""
 KEPT_ASIDE = "kept aside until 0.7"
 """Rows that nobody who built a version before 0.7 had seen: groups of their own, whose errors were not mended yet."""
+GRAPHS = "graphs"
+"""Scope of rows of networks on molecular graphs."""
 _THROUGHPUT = {
     "": "published throughput",
     "whole run": WHOLE_RUNS,
     _FORWARD: "published forward passes",
+    GRAPHS: "published graph networks",
 }
 _GROUPS = {
     "generation rate": "published text generation",

@@ -121,6 +121,7 @@ def test_imports_go_up_only(path: Path) -> None:
             "errors",
             "result.result",
             "result.generation",
+            "result.kernel_view",
             "result.forward",
             "result.serving",
             "result.movement_view",

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from podsim.errors import PodsimError
-from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd
+from podsim.models.op import Conv, Elementwise, Gather, MatMul, Op, Pool, Reduce, ScatterAdd, TopK
 from podsim.placement.forward_job import forward_job
 from podsim.placement.generation import generation_cost_model
 from podsim.placement.generation_job import generation_job
@@ -184,11 +184,19 @@ _OTHERS: tuple[Op, ...] = (
     Gather(name="rows", shape=(512, 1024), table_rows=30_000),
     ScatterAdd(name="rows", shape=(512, 1024), table_rows=30_000),
 )
+# Rows of two words, of four and of many on a tile, in both formats.
+_UPDATES: tuple[Op, ...] = tuple(
+    ScatterAdd(name="rows", shape=(300, width), dtype=dtype, table_rows=6, planned=True)
+    for dtype, widths in (("fp16", (4, 8, 64)), ("fp32", (2, 4, 64)))
+    for width in widths
+)
 _OPS: dict[str, tuple[Op, ...]] = {
     "amp": (*_SHARES, *_PRODUCTS),
     **dict.fromkeys(("reduction", "slice"), (*_PRODUCTS, *_OTHERS)),
     **dict.fromkeys(("nx1", "slic", "vmac", "hmac", "outer_product"), _CONVS),
     **dict.fromkeys(("pool", "gather"), _OTHERS),
+    "update": _UPDATES,
+    "compare_swap": (TopK(name="nearest", shape=(600, 28), dtype="fp32", candidates=600),),
     "call": (*_OTHERS, *_CONVS),
 }
 

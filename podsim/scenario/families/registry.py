@@ -32,6 +32,7 @@ _MODULES: Final = {
     "conductivity_cnn": "convnet",
     "decoder": "decoder",
     "graph": "graph",
+    "schnet": "molecules",
 }
 """Where the family of each kind of model is; imported when it is asked for."""
 

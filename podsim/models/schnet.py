@@ -1,0 +1,276 @@
+"""SchNet: messages along the edges of molecular graphs, whose edges are found on the device.
+
+Edges are the nearest neighbours of each atom, the same number for all. Each interaction block makes a filter of every
+edge from its distance, multiplies it with the row of the source atom and adds the products up at the target.
+Positions have no gradient. Source: [schutt2018], with the operations of [hydronet_gnn].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from podsim.models.block import Block, Parameter, Workload
+from podsim.models.layers import Formats, GraphBuilder, linear, linear_backward
+from podsim.models.op import MatMul, TopK
+
+_AXES = 3
+_EMBEDDINGS = 100
+"""Rows of the table of atoms, which atomic numbers index."""
+# log1p(exp(-|x|)) + max(x, 0) - ln 2, and what PyTorch's own adds: a threshold above which the function is x.
+_SOFTPLUS = ("abs", "negate", "exp", "log", "max", "add", "sub")
+_THRESHOLD = ("compare", "select")
+# Of log1p, exp, negation, modulus, maximum and their sum.
+_SOFTPLUS_GRADIENT = ("add", "divide", "mul", "negate", "compare", "mul", "compare", "mul", "add")
+# Vertices of functions that cost what these do.
+_LIKE = {"abs": "square", "negate": "scale", "compare": "relu", "select": "relu"}
+_TENSORS_OF_BLOCK, _TENSORS_OF_ATOMS = 9, 6
+"""Tensors over edges and over atoms that a block keeps for its backward pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchNetShape:
+    """Dimensions of SchNet, and of the graphs of a micro-batch.
+
+    Attributes:
+        features: Of atoms, and filters of edges.
+        blocks: Interaction blocks.
+        gaussians: Functions that a distance is expanded in.
+        neighbours: Edges that end at each atom.
+        atoms: Of a micro-batch, padding included.
+        graphs: Places for graphs in a micro-batch, empty ones included.
+        fast_softplus: Without the comparison with a threshold.
+    """
+
+    features: int
+    blocks: int
+    gaussians: int
+    neighbours: int
+    atoms: int
+    graphs: int
+    fast_softplus: bool = True
+
+    @property
+    def edges(self) -> int:
+        """Edges of a micro-batch."""
+        return self.atoms * self.neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionShape:
+    """One interaction block.
+
+    Attributes:
+        atoms: Rows of atoms.
+        features: Of atoms and edges.
+        edges: Rows of edges.
+        gaussians: Functions that a distance is expanded in.
+        fast_softplus: Without the comparison with a threshold.
+    """
+
+    atoms: int
+    features: int
+    edges: int
+    gaussians: int
+    fast_softplus: bool = True
+
+
+def schnet(
+    shape: SchNetShape, formats: Formats, samples: float, host_input_bytes: int, host_tensor_count: int
+) -> Workload:
+    """The training graph of one micro-batch.
+
+    Args:
+        shape: The model and the graphs of a micro-batch.
+        formats: Number formats.
+        samples: Graphs that really are in a micro-batch, on average.
+        host_input_bytes: Sent from the host; 0 for synthetic data. [B]
+        host_tensor_count: Tensors that these are.
+    """
+    interaction = InteractionShape(shape.atoms, shape.features, shape.edges, shape.gaussians, shape.fast_softplus)
+    one = interaction_block(interaction, formats)
+    blocks = (
+        _neighbours(shape, formats),
+        _embedding(shape, formats),
+        *(replace(one, name=f"{one.name}{number}") for number in range(1, shape.blocks + 1)),
+        _head(shape, formats),
+    )
+    return Workload(
+        name="SchNet",
+        blocks={block.name: block for block in blocks},
+        order=tuple(block.name for block in blocks),
+        samples_per_micro_batch=samples,
+        host_input_bytes=host_input_bytes,
+        host_tensor_count=host_tensor_count,
+        activation_dtype=formats.dtype,
+    )
+
+
+def interaction_block(s: InteractionShape, formats: Formats) -> Block:
+    """Filters of edges, messages along them, and what becomes of them at the atoms."""
+    atoms, edges, features = (s.atoms, s.features), (s.edges, s.features), s.features
+    g = formats.builder("interaction")
+    cosine = g.elementwise("scale", (s.edges,), ("@distances",), name="cutoff/angle")
+    cosine = g.elementwise("cos", (s.edges,), (cosine,), name="cutoff/cos")
+    cutoff = g.elementwise("scaled_add", (s.edges,), (cosine,), name="cutoff/half")
+    hidden = linear(g, "filter1", s.edges, s.gaussians, features, "@gaussians")
+    hidden = _softplus(g, "filter1", edges, hidden, fast=s.fast_softplus)
+    weights = linear(g, "filter2", s.edges, features, features, hidden)
+    weights = g.elementwise("mul", edges, (weights, cutoff), name="filter/cutoff")
+    rows = linear(g, "in", s.atoms, features, features, "@input", bias=False)
+    rows = g.rearrange("in/table", atoms, rows)
+    found = g.gather("sources", edges, s.atoms, (rows, "@sources"), planned=True)
+    messages = g.elementwise("mul", edges, (g.rearrange("sources/edges", edges, found), weights), name="messages")
+    added = g.scatter_add("targets", edges, s.atoms, (messages, "@targets"), planned=True)
+    out = linear(g, "out1", s.atoms, features, features, g.rearrange("targets/atoms", atoms, added))
+    out = _softplus(g, "out1", atoms, out, fast=s.fast_softplus)
+    out = linear(g, "out2", s.atoms, features, features, out)
+    g.elementwise("add", atoms, (out, "@input"), name="residual")
+
+    b = formats.builder("interaction_backward")
+    gradient = linear_backward(b, "out2", s.atoms, features, features, "@gradient")
+    gradient = _softplus_backward(b, "out1", atoms, gradient)
+    gradient = linear_backward(b, "out1", s.atoms, features, features, gradient)
+    gradient = b.rearrange("targets/table", atoms, gradient)
+    found = b.gather("targets", edges, s.atoms, (gradient, "@targets"), planned=True)
+    found = b.rearrange("targets/edges", edges, found)
+    of_rows = b.elementwise("mul", edges, (found, "@weights"), name="rows_grad")
+    of_weights = b.elementwise("mul", edges, (found, "@rows"), name="weights_grad")
+    of_weights = b.rearrange("filter/edges", edges, of_weights)
+    added = b.scatter_add("sources", edges, s.atoms, (of_rows, "@sources"), planned=True)
+    added = linear_backward(
+        b, "in", s.atoms, features, features, b.rearrange("sources/atoms", atoms, added), bias=False
+    )
+    b.elementwise("add", atoms, (added, "@gradient"), name="residual")
+    of_weights = b.elementwise("mul", edges, (of_weights, "@cutoff"), name="filter/cutoff")
+    of_weights = linear_backward(b, "filter2", s.edges, features, features, of_weights)
+    of_weights = _softplus_backward(b, "filter1", edges, of_weights)
+    _weights_backward(b, "filter1", s.edges, s.gaussians, features, of_weights)
+    dense = [("filter1", s.gaussians), ("filter2", features), ("out1", features), ("out2", features)]
+    return Block(
+        name="interaction",
+        forward=g.ops(),
+        backward=b.ops(),
+        parameters=(*_parameters(dense, features), Parameter("in/weight", (features, features))),
+        output_elements=s.atoms * features,
+        saved_elements=_TENSORS_OF_BLOCK * s.edges * features + _TENSORS_OF_ATOMS * s.atoms * features,
+    )
+
+
+def _neighbours(s: SchNetShape, formats: Formats) -> Block:
+    """Distances of all pairs of atoms, masked, the least of each row, and their expansion in Gaussians."""
+    pairs = (s.atoms, s.atoms)
+    g = formats.builder("neighbours")
+    starts = g.elementwise("fill", (s.atoms,), ("@starts",), name="graphs/starts")
+    triangle = MatMul(
+        name=g.name("graphs/cumsum"),
+        shape=(1, 1, s.atoms),
+        dtype=formats.dtype,
+        inner=s.atoms,
+        inputs=(starts, "@triangle"),
+        right_arranged=True,
+    )
+    graphs = g.add(triangle)
+    each = [g.rearrange(f"positions/{axis}", (*pairs, _AXES), "@positions") for axis in ("rows", "columns")]
+    apart = g.elementwise("sub", (*pairs, _AXES), each, name="differences")
+    squares = g.elementwise("square", (*pairs, _AXES), (apart,), name="squares")
+    sums = g.reduce("squares/sum", pairs, s.atoms * s.atoms * _AXES, squares)
+    distances = g.elementwise("sqrt", pairs, (sums,), name="distances")
+    masks = [
+        g.elementwise(_LIKE["compare"], pairs, (source,), name=f"masks/{name}")
+        for name, source in (("self", "@identity"), ("graph", graphs), ("cutoff", distances))
+    ]
+    mask = g.elementwise("max", pairs, masks[:2], name="masks/or")
+    mask = g.elementwise("max", pairs, (mask, masks[2]), name="masks/or")
+    filled = g.elementwise(_LIKE["select"], pairs, (distances, mask), name="masks/fill")
+    filled = g.elementwise("scale", pairs, (filled,), name="negate")
+    nearest = g.add(
+        TopK(
+            name=g.name("nearest"),
+            shape=(s.atoms, s.neighbours),
+            dtype="fp32",
+            inputs=(g.rearrange("rows", pairs, filled),),
+            candidates=s.atoms,
+        )
+    )
+    spread = (s.edges, s.gaussians)
+    wide = g.rearrange("nearest/wide", spread, nearest)
+    shifted = g.elementwise("sub", spread, (wide, "@centres"), name="gaussians/shift")
+    squares = g.elementwise("square", spread, (shifted,), name="gaussians/square")
+    scaled = g.elementwise("scale", spread, (squares,), name="gaussians/scale")
+    spread_out = g.elementwise("exp", spread, (scaled,), name="gaussians/exp")
+    g.rearrange("gaussians/edges", spread, spread_out)
+    elements = s.edges * (s.gaussians + 2)
+    return Block("neighbours", g.ops(), (), (), output_elements=0, saved_elements=elements)
+
+
+def _embedding(s: SchNetShape, formats: Formats) -> Block:
+    """A row of the table for each atom."""
+    rows = (s.atoms, s.features)
+    g, b = formats.builder("embedding"), formats.builder("embedding_backward")
+    g.gather("atoms", rows, _EMBEDDINGS, ("@table", "@numbers"), planned=True)
+    table = b.scatter_add("atoms", rows, _EMBEDDINGS, ("@gradient", "@numbers"), planned=True)
+    b.accumulate("table", (_EMBEDDINGS, s.features), table)
+    parameter = Parameter("table", (_EMBEDDINGS, s.features))
+    return Block("embedding", g.ops(), b.ops(), (parameter,), s.atoms * s.features, saved_elements=s.atoms)
+
+
+def _head(s: SchNetShape, formats: Formats) -> Block:
+    """Two dense layers for each atom, their sum over each graph, and the squared error."""
+    half, single, graphs = (s.atoms, s.features // 2), (s.atoms, 1), (s.graphs, 1)
+    g = formats.builder("head")
+    out = linear(g, "dense1", s.atoms, s.features, s.features // 2, "@input")
+    out = _softplus(g, "dense1", half, out, fast=s.fast_softplus)
+    out = linear(g, "dense2", s.atoms, s.features // 2, 1, out)
+    energies = g.scatter_add("graphs", single, s.graphs, (out, "@graphs"), planned=True)
+    error = g.elementwise("sub", graphs, (energies, "@targets"), name="loss/sub")
+    squares = g.elementwise("square", graphs, (error,), name="loss/square")
+    total = g.reduce("loss/sum", (1,), s.graphs, squares)
+    real = g.elementwise(_LIKE["compare"], graphs, ("@targets",), name="loss/real")
+    count = g.reduce("loss/count", (1,), s.graphs, real)
+    g.elementwise("divide", (1,), (total, count), name="loss/mean")
+
+    b = formats.builder("head_backward")
+    gradient = b.elementwise("scale", graphs, ("@error",), name="loss")
+    gradient = b.gather("graphs", single, s.graphs, (gradient, "@graphs"), planned=True)
+    gradient = linear_backward(b, "dense2", s.atoms, s.features // 2, 1, gradient)
+    gradient = _softplus_backward(b, "dense1", half, gradient)
+    linear_backward(b, "dense1", s.atoms, s.features, s.features // 2, gradient)
+    parameters = (
+        *_parameters([("dense1", s.features)], s.features // 2),
+        *_parameters([("dense2", s.features // 2)], 1),
+    )
+    return Block("head", g.ops(), b.ops(), parameters, output_elements=0, saved_elements=2 * s.atoms * s.features)
+
+
+def _softplus(g: GraphBuilder, name: str, shape: tuple[int, ...], source: str, *, fast: bool) -> str:
+    """The shifted softplus, a pass for each function."""
+    for function in _SOFTPLUS if fast else (*_SOFTPLUS, *_THRESHOLD):
+        called = f"{name}/softplus/{function}"
+        source = g.elementwise(_LIKE.get(function, function), shape, (source,), name=called)
+    return source
+
+
+def _softplus_backward(g: GraphBuilder, name: str, shape: tuple[int, ...], gradient: str) -> str:
+    for function in _SOFTPLUS_GRADIENT:
+        called = f"{name}/softplus/{function}"
+        gradient = g.elementwise(_LIKE.get(function, function), shape, (gradient,), name=called)
+    return gradient
+
+
+def _weights_backward(g: GraphBuilder, name: str, rows: int, inner: int, columns: int, gradient: str) -> None:
+    """Gradients of a dense layer whose input needs none."""
+    of_weights = g.matmul(
+        f"{name}/weight_grad", (1, inner, columns), rows, (f"@{name}/input", gradient), gradient_of_weights=True
+    )
+    g.accumulate(name, (inner, columns), of_weights)
+    of_bias = g.reduce(f"{name}/bias_grad", (columns,), rows * columns, gradient)
+    g.accumulate(f"{name}/bias", (columns,), of_bias)
+
+
+def _parameters(dense: Sequence[tuple[str, int]], columns: int) -> tuple[Parameter, ...]:
+    return tuple(
+        parameter
+        for name, inner in dense
+        for parameter in (Parameter(f"{name}/weight", (inner, columns)), Parameter(f"{name}/bias", (columns,)))
+    )

@@ -1,0 +1,142 @@
+"""Networks on molecular graphs: SchNet."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from podsim.errors import BadValueError
+from podsim.models import Workload
+from podsim.models.layers import Formats
+from podsim.models.op import DTYPE_BYTES
+from podsim.models.schnet import SchNetShape, schnet
+from podsim.scenario.activity import Activity
+from podsim.scenario.convnet_training import EpochRunSpec, ImageMemorySpec, ImageParallelismSpec
+from podsim.scenario.families.base import BuiltModelSpec
+from podsim.scenario.family import Family
+from podsim.scenario.quantity import Count, Flag, NumberFormat
+from podsim.scenario.training import TrainingDataSpec, TrainingLayoutSpec, TrainingOptimizerSpec
+
+_AXES = 3
+_START_BYTES, _TARGET_BYTES = 1, 4
+_NUMBER_BYTES = {"int8": 1, "int32": 4}
+_TENSORS = 4
+"""Atomic numbers, positions, starts of graphs and what is learned of them."""
+
+
+class MoleculeDataSpec(TrainingDataSpec):
+    """The molecules, in packs of equal size; a padded data set has one graph in each pack."""
+
+    samples_per_epoch: Count
+    """Graphs of an epoch, without those of a last incomplete batch."""
+    pack_nodes: Count
+    """Places for atoms in a pack."""
+    pack_graphs: Count = 1
+    """Places for graphs in a pack."""
+    graphs_per_pack: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    """Graphs that really are in a pack, on average."""
+    number_format: Literal["int8", "int32"] = "int32"
+    """Format of atomic numbers on their way from the host."""
+    position_format: NumberFormat = "fp32"
+    """Format of positions on their way from the host."""
+    loader: Literal["asynchronous", "synchronous", "none"] = "asynchronous"
+    """Whether batches are loaded ahead of an epoch, only when it begins, or not at all (synthetic data)."""
+    prefetch_depth: Count = 1
+    """Micro-batches that wait ready in front of each replica."""
+
+    @model_validator(mode="after")
+    def _graphs_have_a_place(self) -> MoleculeDataSpec:
+        if self.graphs_per_pack > self.pack_graphs:
+            what = f"{self.graphs_per_pack:g} graphs in a pack with {self.pack_graphs} places"
+            raise BadValueError(what, "give `pack_graphs` as many places as a pack has graphs, or more")
+        return self
+
+    @property
+    def ready_micro_batches(self) -> int:
+        """As the scenario says."""
+        return self.prefetch_depth
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether nothing comes from the host."""
+        return self.loader == "none"
+
+    def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
+        """Graphs of a call whose loading an epoch waits for, once, as its weight updates bear them."""
+        if self.loader != "synchronous":
+            return 0.0
+        updates = self.samples_per_epoch / (layout.batch_size * self.graphs_per_pack)
+        return layout.batch_size * self.graphs_per_pack * updates_per_call / max(1.0, updates)
+
+
+class SchNetSpec(BuiltModelSpec):
+    """SchNet, whose edges are found on the device [schutt2018]."""
+
+    kind: Literal["schnet"]
+    """Family of the model."""
+    features: Count = 100
+    """Features of atoms, and filters of edges."""
+    block_count: Count = 4
+    """Interaction blocks."""
+    gaussians: Count = 25
+    """Functions that a distance is expanded in."""
+    neighbours: Count = 28
+    """Edges that end at each atom."""
+    fast_softplus: Flag = True
+    """Whether the activation is written without PyTorch's threshold."""
+
+    @property
+    def title(self) -> str:
+        """By its dimensions."""
+        return f"SchNet, {self.block_count} interactions, {self.features} features"
+
+    @property
+    def reads_images(self) -> bool:
+        """As those of images are, its batches are stacked by workers."""
+        return True
+
+    def workload(self, data: MoleculeDataSpec, formats: Formats, batch_size: int) -> Workload:
+        """The graph of one micro-batch of packs."""
+        shape = SchNetShape(
+            features=self.features,
+            blocks=self.block_count,
+            gaussians=self.gaussians,
+            neighbours=min(self.neighbours, batch_size * data.pack_nodes),
+            atoms=batch_size * data.pack_nodes,
+            graphs=batch_size * data.pack_graphs,
+            fast_softplus=self.fast_softplus,
+        )
+        atom = _NUMBER_BYTES[data.number_format] + _AXES * DTYPE_BYTES[data.position_format]
+        sent = 0 if data.is_synthetic else shape.atoms * atom + shape.graphs * (_START_BYTES + _TARGET_BYTES)
+        tensors = 0 if data.is_synthetic else _TENSORS
+        return schnet(shape, formats, batch_size * data.graphs_per_pack, sent, tensors)
+
+
+class MoleculeOptimizerSpec(TrainingOptimizerSpec):
+    """The optimizer."""
+
+    kind: Literal["adam"] = "adam"
+    """Adam [kingma2015]."""
+    state: NumberFormat = "fp32"
+    """Number format of both moments."""
+
+    @property
+    def state_formats(self) -> tuple[NumberFormat, ...]:
+        """Both moments."""
+        return (self.state, self.state)
+
+
+FAMILY = Family(
+    "a network on molecular graphs",
+    SchNetSpec,
+    {
+        Activity.TRAINING: {
+            "data": (MoleculeDataSpec, ...),
+            "parallelism": (ImageParallelismSpec, ...),
+            "memory": (ImageMemorySpec, ImageMemorySpec()),
+            "optimizer": (MoleculeOptimizerSpec, MoleculeOptimizerSpec()),
+            "run": (EpochRunSpec | None, None),
+        },
+    },
+)
