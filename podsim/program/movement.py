@@ -402,28 +402,28 @@ class Fabric:
 
     def _rings(self, name: str, byte_count: int, dtype: str) -> Movement:
         """Each tile with those of its number: rings over all chips. Source: [gcl_topologies]."""
-        whole, count = byte_count * self.tile_count, self.ipu_count
+        whole_bytes, count = byte_count * self.tile_count, self.ipu_count
         if name == "all-gather":
-            return self._turns(whole * count, (self.tile_count,))
+            return self._turns(whole_bytes * count, (self.tile_count,))
         # A chunk of a sum is a piece of each tile, or all that some of the tiles hold.
         spreads = (self.tile_count, ceil_div(self.tile_count, count))
-        summed = self._turns(whole, spreads, dtype)
+        summed = self._turns(whole_bytes, spreads, dtype)
         if name == "reduce-scatter":
             return summed
-        both = summed.then(self._turns(whole, spreads))
+        both = summed.then(self._turns(whole_bytes, spreads))
         return replace(both, moved_bytes=2 * summed.moved_bytes)
 
-    def _turns(self, whole: int, spreads: Iterable[int], summed: str | None = None) -> Movement:
+    def _turns(self, whole_bytes: int, spreads: Iterable[int], summed: str | None = None) -> Movement:
         """The n - 1 steps of two rings, one in each direction, with half of a chunk each.
 
         Args:
-            whole: All chunks. [B]
+            whole_bytes: All chunks. [B]
             spreads: Numbers of tiles that a chunk may lie on.
             summed: Format of what each step adds; None if it only gathers.
         """
         order, count = topology_of(given(self.system)).ring(range(self.ipu_count)), self.ipu_count
         ways = (order,) if count == 2 else (order, order[::-1])
-        chunk = ceil_div(whole, count * len(ways))
+        chunk = ceil_div(whole_bytes, count * len(ways))
         routes = [self._routes.between(a, b) for way in ways for a, b in zip(way, (*way[1:], way[0]), strict=True)]
         steps = []
         for tiles in spreads:
@@ -435,4 +435,4 @@ class Fabric:
             steps.append(step)
         step = _quickest(steps)
         parts = tuple((kind, time_s * (count - 1)) for kind, time_s in step.parts)
-        return Movement(parts, float(whole) * (count - 1), step.bound)
+        return Movement(parts, float(whole_bytes) * (count - 1), step.bound)

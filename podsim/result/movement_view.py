@@ -87,7 +87,7 @@ class MovementCost:
         span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
         rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
         lines = [
-            f"{self.what}, {format_bytes(self.byte_count)} of a tile, {where}",
+            f"{self.what}, {self.byte_count:,.10g} B of a tile, {where}",
             f"  time       {format_significant(time_us)} us  ({SHARE * 100:.0f} %: {span} us)",
             f"  bandwidth  {format_significant(rate)} GB/s over all receivers  ({SHARE * 100:.0f} %: {rates})",
             f"  bound by   {self.movement.bound}",
@@ -204,6 +204,7 @@ def cost_transfer(
     elif (source == "host" and target in _CHIPS) or (source in _CHIPS and target == "host"):
         movement = fabric.with_host(byte_count)
     elif (source == "memory" and target in _CHIPS) or (source in _CHIPS and target == "memory"):
+        _check_memory(fabric, byte_count)
         movement = fabric.with_memory(byte_count, "read" if source == "memory" else "write")
     elif source == "local" and target in ("tile", "local"):
         movement = fabric.read(byte_count, load_bytes)
@@ -239,6 +240,16 @@ def _fabric(system: str | System, ipus: int, tiles: int | None) -> Fabric:
 def _check_bytes(byte_count: float) -> None:
     if not 0 < byte_count <= _GIGA:
         raise PodsimError(f"`{byte_count:g}` bytes are not from 1 to 1e9", where="--bytes", do="write for example `4`")
+
+
+def _check_memory(fabric: Fabric, byte_count: float) -> None:
+    machine, need = given(fabric.system).machine, byte_count * fabric.tile_count
+    capacity = machine.streaming_memory.capacity_per_ipu_bytes
+    if need > capacity:
+        what = (
+            f"an IPU moves {format_bytes(need)}; its streaming memory on {machine.name} holds {format_bytes(capacity)}"
+        )
+        raise PodsimError(what, where="--bytes", do="move less, or use a system with streaming memory: `--system`")
 
 
 def _check_chips(fabric: Fabric, first: int, last: int) -> None:

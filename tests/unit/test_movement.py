@@ -243,6 +243,10 @@ WRONG = {
     "to no random tile": (lambda: cost_transfer(4, "moon", "random", ipus=2), "nothing is known of a transfer"),
     "host to memory": (lambda: cost_transfer(4, "host", "memory"), "nothing is known of a transfer"),
     "memory to one chip": (lambda: cost_transfer(4, "memory", "ipu3"), "nothing is known of a transfer"),
+    "memory that is not there": (
+        lambda: cost_transfer(4, "memory", system=SERVER),
+        "an IPU moves 4.75 KiB; its streaming memory on .* holds 0.977 KiB",
+    ),
     "tiles both ways": (lambda: cost_transfer(4, both_ways=True), "only two chips send both ways"),
     "a load of seven": (lambda: cost_transfer(4, "local", load_bytes=7), "a load of `7` bytes is not known"),
     "one tile": (lambda: cost_collective("broadcast", 4, tiles=1), "`4` bytes of 1 tile are no broadcast"),
@@ -264,6 +268,13 @@ def test_json_says_what_python_says() -> None:
     assert said["time_s"] == cost.time_s == pytest.approx(sum(said["breakdown_s"].values()))
     assert (said["ipu"], said["ipus"], said["tiles"], said["moved_bytes"]) == ("GC2", 2, 1, 4)
     assert said["ranges"]["time_s"]["low"] < said["time_s"] < said["ranges"]["time_s"]["high"]
+
+
+def test_bytes_are_shown_as_they_were_asked_for() -> None:
+    assert (
+        "transfer from tile to tile, 40,000 B of a tile, 1 tile of one GC2"
+        in cost_transfer(40 * KB, system=SERVER).to_text()
+    )
 
 
 def test_the_title_says_what_took_part() -> None:
