@@ -305,7 +305,7 @@ def cost_convolution(
 
     >>> cost = cost_convolution(56, 64, 64, 3, batch=16, ipu="gc2")
     >>> f"{cost.op.flop / 1e9:.2f} GFLOP at {cost.flop_per_s / 1e12:.0f} TFLOP/s"
-    '3.70 GFLOP at 70 TFLOP/s'
+    '3.70 GFLOP at 69 TFLOP/s'
     """
     chip = load_ipu(ipu) if isinstance(ipu, str) else ipu
     sums = partials or partials_of(chip, dtype)
