@@ -48,7 +48,7 @@ _System = Annotated[str, typer.Option(help="A pod: ipu_pod16, dss8440, or a file
 def cost_matmul(
     shape: Annotated[str, typer.Argument(help="ROWSxINNERxCOLUMNS, or GROUPSxROWSxINNERxCOLUMNS.")],
     ipu: Annotated[
-        str, typer.Option(help="An IPU specification: gc200, bow, or a file.", autocompletion=completion.chips)
+        str, typer.Option(help="An IPU specification: gc200, bow, gc2, or a file.", autocompletion=completion.chips)
     ] = "gc200",
     dtype: Annotated[NumberFormat, typer.Option(help="Format of the operands.")] = NumberFormat.FP16,
     partials: Annotated[PartialsFormat | None, typer.Option(help="Format of the partial results.")] = None,

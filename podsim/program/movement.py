@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -28,6 +28,10 @@ COLLECTIVES: Final[tuple[Collective, ...]] = (
     *("all-reduce", "all-gather", "reduce-scatter", "all-to-all"),
     *("broadcast", "gather", "scatter", "reduce"),
 )
+OVER_IPUS: Final = ("all-reduce", "all-gather", "reduce-scatter")
+"""Those that can join each tile with those of its number on other chips."""
+SUMS: Final = ("all-reduce", "reduce-scatter", "reduce")
+_WORD_BYTES: Final = 4
 _FRAGMENT_CYCLES: Final = 3
 """Instructions of the exchange for a piece that does not follow the one before it [poplibs_estimators]."""
 _MOST_STAGES: Final = 3
@@ -65,6 +69,10 @@ class Movement:
             times[name] += time_s
         longer = self if self.time_s > other.time_s else other
         return Movement(tuple(times.items()), other.moved_bytes, longer.bound)
+
+
+def _quickest(ways: Iterable[Movement]) -> Movement:
+    return min(ways, key=lambda way: way.time_s)
 
 
 @dataclass(frozen=True)
@@ -160,20 +168,24 @@ class Fabric:
             sent += [(self._routes.between(chip, other), each, each * byte_count) for other in others]
         return self._over_links(sent, self.all_tiles, byte_count * self.all_tiles)
 
-    def _over_links(self, sent: Iterable[tuple[Route, float, float]], streams: int, moved_bytes: float) -> Movement:
+    def _over_links(
+        self, sent: Iterable[tuple[Route, float, float]], streams: int, moved_bytes: float, local_bytes: float = 0.0
+    ) -> Movement:
         """Messages over routes at once: the fullest link, the ports of tiles, or the number of messages.
 
         Args:
             sent: Route, messages and bytes.
-            streams: Tiles that send to, or receive from, one of them.
+            streams: Tiles whose ports share all of it; none if 0.
             moved_bytes: What arrives. [B]
+            local_bytes: What these ports carry within a chip beside it. [B]
         """
         link = given(given(self.system).machine.ipu_link)
         messages: dict[Channel, float] = defaultdict(float)
         loads: dict[Channel, float] = defaultdict(float)
-        latency_s, slowest, hops = 0.0, float("inf"), 1
+        latency_s, slowest, hops, all_bytes = 0.0, float("inf"), 1, 0.0
         for route, count, byte_count in sent:
             latency_s, hops = max(latency_s, route.latency_s), max(hops, len(route.channels))
+            all_bytes += byte_count
             slowest = min(slowest, *(channel.bandwidth_bytes_per_s for channel in route.channels))
             for channel in route.channels:
                 messages[channel] += count
@@ -182,19 +194,19 @@ class Fabric:
         starts_s = start_s * max(0.0, max(messages.values()) - 1)
         links_s = max(load / channel.bandwidth_bytes_per_s for channel, load in loads.items())
         # A message leaves its tile before it enters the link.
-        stream_s = 1 / self.ipu.exchange_bytes_per_s(1) + 1 / slowest
-        ports_s = max(loads.values()) / streams * stream_s if streams else 0.0
+        port = self.ipu.exchange_bytes_per_s(1)
+        ports_s = (all_bytes * (1 / port + 1 / slowest) + local_bytes / port) / streams if streams else 0.0
         times = {"IPU-Link": links_s, "port of a tile": ports_s}
         bound = max(times, key=lambda name: times[name])
         carried_s = times[bound]
         parts = (("latency", latency_s), (bound, carried_s), ("messages", max(0.0, starts_s - carried_s)))
         return Movement(parts, moved_bytes, bound if starts_s <= carried_s else "messages")
 
-    def from_host(self, byte_count: float) -> Movement:
-        """The host sends to each tile of each chip, each its own.
+    def with_host(self, byte_count: float) -> Movement:
+        """The host sends to each tile of each chip, each its own, or receives from each over the same links.
 
         Args:
-            byte_count: To each tile. [B]
+            byte_count: Of each tile. [B]
         """
         machine = given(self.system).machine
         machines = ceil_div(self.ipu_count, machine.ipu_count)
@@ -245,7 +257,7 @@ class Fabric:
             over_ipus: Whether corresponding tiles of all chips take part with each other, as in replicated tensors,
                 and not all tiles with all.
         """
-        if over_ipus and self.ipu_count > 1 and name in ("all-reduce", "all-gather", "reduce-scatter"):
+        if over_ipus and self.ipu_count > 1 and name in OVER_IPUS:
             return self._rings(name, byte_count, dtype)
         match name:
             case "broadcast":
@@ -256,13 +268,21 @@ class Fabric:
                 return self._all_gather(byte_count)
             case "all-to-all":
                 return self._all_to_all(byte_count)
-            case "reduce":
-                return self._reduce(byte_count, dtype)
             case "reduce-scatter":
                 return self._reduce_scatter(byte_count, dtype)
-        whole = self._reduce_scatter(byte_count, dtype).then(self._all_gather(ceil_div(byte_count, self.all_tiles)))
-        small = self._reduce(byte_count, dtype).then(self._broadcast(byte_count))
-        return min(whole, small, key=lambda movement: movement.time_s)
+        holders, share = self._holders(byte_count, dtype)
+        to_all = self._reduce_scatter(byte_count, dtype).then(holders._all_gather(share))
+        to_one = self._reduce(byte_count, dtype)
+        if name == "all-reduce":
+            to_one = to_one.then(self._broadcast(byte_count))
+        return replace(_quickest((to_all, to_one)), moved_bytes=float(byte_count * (self.all_tiles - 1)))
+
+    def _holders(self, byte_count: int, dtype: str) -> tuple[Fabric, int]:
+        """The tiles that hold a share of a sum, which are few if its elements are, and the bytes of a share."""
+        elements, size = ceil_div(byte_count, DTYPE_BYTES[dtype]), DTYPE_BYTES[dtype]
+        share = ceil_div(elements, self.all_tiles)
+        chips = min(self.ipu_count, elements)
+        return replace(self, tile_count=ceil_div(ceil_div(elements, share), chips), ipu_count=chips), share * size
 
     def _remote(self) -> range:
         return range(1, self.ipu_count)
@@ -278,24 +298,28 @@ class Fabric:
 
     def _rooted(self, name: str, byte_count: float) -> Movement:
         """To one tile from each, or from one tile to each: its port, or the links of its chip."""
-        moved = byte_count * (self.all_tiles - 1)
-        inside = self.exchange(moved, self.all_tiles - 1 if name == "gather" else 0, moved)
+        moved, gathers = byte_count * (self.all_tiles - 1), name == "gather"
+        inside = self.exchange(moved, self.all_tiles - 1 if gathers else 0, moved)
         if self.ipu_count == 1:
             return inside
-        pairs = [(0, ipu) if name == "scatter" else (ipu, 0) for ipu in self._remote()]
+        pairs = [(ipu, 0) if gathers else (0, ipu) for ipu in self._remote()]
         sent = [(self._routes.between(*pair), self.tile_count, byte_count * self.tile_count) for pair in pairs]
-        links = self._over_links(sent, 0, moved)
+        # What a root sends leaves its port before it enters a link; what it receives comes from many ports.
+        links = self._over_links(sent, 0 if gathers else 1, moved, byte_count * (self.tile_count - 1))
         return max(inside, links, key=lambda movement: movement.time_s)
 
-    def _all_gather(self, byte_count: float) -> Movement:
-        """Each tile hears all others."""
+    def _all_gather(self, byte_count: int) -> Movement:
+        """Each tile hears all others, at once or, between chips, those of its number first."""
         received = byte_count * (self.all_tiles - 1)
-        moved = received * self.all_tiles
+        moved = float(received * self.all_tiles)
         inside = self.exchange(received, self.all_tiles - 1, moved)
         if self.ipu_count == 1:
             return inside
         links = self._between_all(self.tile_count, byte_count * self.tile_count, moved)
-        return max(inside, links, key=lambda movement: movement.time_s)
+        at_once = max(inside, links, key=lambda movement: movement.time_s)
+        gathered = byte_count * self.ipu_count * (self.tile_count - 1)
+        after = self.exchange(gathered, self.tile_count - 1, moved)
+        return _quickest((at_once, self._rings("all-gather", byte_count, "fp32").then(after)))
 
     def _all_to_all(self, byte_count: float) -> Movement:
         """Each tile has something else for every other."""
@@ -335,14 +359,24 @@ class Fabric:
                 exchanged = self.exchange(byte_count * (joined - 1), joined - 1, moved)
                 way = way.then(exchanged).then(self._sum(elements, joined, dtype))
             ways.append(way)
-        if elements >= self.tile_count:
-            spread = self._inside_scatter(byte_count, dtype)
-            ways.append(spread.then(self.exchange(byte_count, self.tile_count - 1, moved)))
-        best = min(ways, key=lambda way: way.time_s)
+        summed = self._inside_scatter(byte_count, dtype)
+        shares, share = replace(self, ipu_count=1)._holders(byte_count, dtype)
+        holders = shares.tile_count
+        collected = self.exchange(share * (holders - 1), holders - 1, moved)
+        best = _quickest((*ways, summed.then(collected)))
         if self.ipu_count > 1:
-            sent = [(self._routes.between(ipu, 0), 1.0, float(byte_count)) for ipu in self._remote()]
-            best = best.then(self._over_links(sent, 1, moved)).then(self._sum(elements, self.ipu_count, dtype))
-        return Movement(best.parts, moved, best.bound)
+            # One tile of each chip sends its sum to the root, or each tile its share of it to that of its number.
+            ways = [best.then(self._to_root(byte_count, 1, dtype))]
+            ways.append(summed.then(self._to_root(byte_count, holders, dtype)).then(collected))
+            best = _quickest(ways)
+        return replace(best, moved_bytes=moved)
+
+    def _to_root(self, byte_count: int, holders: int, dtype: str) -> Movement:
+        """Sums of chips, each spread over some tiles, go to the first chip, which sums them."""
+        routes = (self._routes.between(ipu, 0) for ipu in self._remote())
+        sent = [(route, float(holders), float(byte_count)) for route in routes]
+        share = ceil_div(ceil_div(byte_count, DTYPE_BYTES[dtype]), holders)
+        return self._over_links(sent, holders, 0.0).then(self._sum(share, self.ipu_count, dtype))
 
     def _inside_scatter(self, byte_count: int, dtype: str) -> Movement:
         """Each tile of a chip sums its share of what all of them hold, in stages whose shares get smaller."""
@@ -355,30 +389,50 @@ class Fabric:
                 way = way.then(self.exchange(sent, joined - 1, sent * self.tile_count))
                 way, held = way.then(self._sum(share, joined, dtype)), share
             ways.append(way)
-        return min(ways, key=lambda way: way.time_s)
+        return _quickest(ways)
 
     def _reduce_scatter(self, byte_count: int, dtype: str) -> Movement:
         """Sums over all tiles, of which each keeps its share; between chips only sums travel."""
-        inside, moved = self._inside_scatter(byte_count, dtype), byte_count * (self.all_tiles - 1.0)
+        best, moved = self._inside_scatter(byte_count, dtype), byte_count * (self.all_tiles - 1.0)
         if self.ipu_count > 1:
-            inside = inside.then(self._rings("reduce-scatter", ceil_div(byte_count, self.tile_count), dtype))
-        return Movement(inside.parts, moved, inside.bound)
+            rings = best.then(self._rings("reduce-scatter", ceil_div(byte_count, self.tile_count), dtype))
+            holders, share = self._holders(byte_count, dtype)
+            best = _quickest((rings, self._reduce(byte_count, dtype).then(holders._rooted("scatter", share))))
+        return replace(best, moved_bytes=moved)
 
     def _rings(self, name: str, byte_count: int, dtype: str) -> Movement:
-        """Two rings over all chips, one in each direction, with a half each. Source: [gcl_topologies]."""
+        """Each tile with those of its number: rings over all chips. Source: [gcl_topologies]."""
+        whole_bytes, count = byte_count * self.tile_count, self.ipu_count
+        if name == "all-gather":
+            return self._turns(whole_bytes * count, (self.tile_count,))
+        # A chunk of a sum is a piece of each tile, or all that some of the tiles hold.
+        spreads = (self.tile_count, ceil_div(self.tile_count, count))
+        summed = self._turns(whole_bytes, spreads, dtype)
+        if name == "reduce-scatter":
+            return summed
+        both = summed.then(self._turns(whole_bytes, spreads))
+        return replace(both, moved_bytes=2 * summed.moved_bytes)
+
+    def _turns(self, whole_bytes: int, spreads: Iterable[int], summed: str | None = None) -> Movement:
+        """The n - 1 steps of two rings, one in each direction, with half of a chunk each.
+
+        Args:
+            whole_bytes: All chunks. [B]
+            spreads: Numbers of tiles that a chunk may lie on.
+            summed: Format of what each step adds; None if it only gathers.
+        """
         order, count = topology_of(given(self.system)).ring(range(self.ipu_count)), self.ipu_count
-        whole = byte_count * self.tile_count * (count if name == "all-gather" else 1)
         ways = (order,) if count == 2 else (order, order[::-1])
-        chunk = ceil_div(whole, count * len(ways))
-        hops = [(a, b) for way in ways for a, b in zip(way, (*way[1:], way[0]), strict=True)]
-        sent = [(self._routes.between(a, b), 1.0, float(chunk)) for a, b in hops]
-        step = self._over_links(sent, self.tile_count, 0.0)
-        if name != "all-gather":
-            share = ceil_div(ceil_div(chunk * len(ways), self.tile_count), DTYPE_BYTES[dtype])
-            step = step.then(self._sum(share, 2, dtype))
+        chunk = ceil_div(whole_bytes, count * len(ways))
+        routes = [self._routes.between(a, b) for way in ways for a, b in zip(way, (*way[1:], way[0]), strict=True)]
+        steps = []
+        for tiles in spreads:
+            messages = float(min(tiles, ceil_div(chunk, _WORD_BYTES)))
+            step = self._over_links([(route, messages, float(chunk)) for route in routes], tiles * count, 0.0)
+            if summed:
+                share = ceil_div(ceil_div(chunk * len(ways), tiles), DTYPE_BYTES[summed])
+                step = step.then(self._sum(share, 2, summed))
+            steps.append(step)
+        step = _quickest(steps)
         parts = tuple((kind, time_s * (count - 1)) for kind, time_s in step.parts)
-        done = Movement(parts, float(whole) * (count - 1), step.bound)
-        if name == "all-reduce":
-            gathered = self._rings("all-gather", ceil_div(byte_count, count), dtype)
-            return Movement(done.then(gathered).parts, done.moved_bytes * 2, done.bound)
-        return done
+        return Movement(parts, float(whole_bytes) * (count - 1), step.bound)

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 from podsim.draws import SHARE
 from podsim.errors import PodsimError
-from podsim.program.movement import COLLECTIVES, Collective, Fabric, Movement
+from podsim.program.movement import COLLECTIVES, OVER_IPUS, SUMS, Collective, Fabric, Movement
 from podsim.result.ranges import NORMAL_P90
 from podsim.result.scatter import table
 from podsim.scenario import System, load_hardware
+from podsim.scenario.hardware import given
 from podsim.units import format_bytes, format_significant
 
 _POD = "ipu_pod16"
 _MICRO, _GIGA = 1e-6, 1e9
 _LOADS = (4, 8, 16)
+_CHIPS = ("tile", "ipus")
 _MEASURED = "GC2"
 _IPU = re.compile(r"ipu(\d{1,5})")
 _ENDS = "`tile`, `ipu0` with the number of a chip, `ipus`, `random`, `host`, `memory` or `local`"
@@ -31,6 +33,7 @@ class MovementCost:
         fabric: What takes part.
         byte_count: Of a tile; see `cost_transfer` and `cost_collective`. [B]
         movement: What moves, and its time by cause.
+        held_bytes: What the fullest tile holds in the end. [B]
         sigma: Standard deviation of the logarithm of predicted over measured time.
     """
 
@@ -38,6 +41,7 @@ class MovementCost:
     fabric: Fabric
     byte_count: float
     movement: Movement
+    held_bytes: float
     sigma: float
 
     @property
@@ -58,8 +62,10 @@ class MovementCost:
             "ipu": self.fabric.ipu.name,
             "ipus": self.fabric.ipu_count,
             "tiles": self.fabric.tile_count,
+            "system": given(self.fabric.system).name,
             "bytes_per_tile": self.byte_count,
             "moved_bytes": self.movement.moved_bytes,
+            "fullest_tile_bytes": self.held_bytes,
             "cycles": time_s * self.fabric.ipu.clock_hz,
             "time_s": time_s,
             "bytes_per_s": rate,
@@ -81,13 +87,17 @@ class MovementCost:
         span = " to ".join(format_significant(each) for each in (time_us / long, time_us * long))
         rates = " to ".join(format_significant(each) for each in (rate / long, rate * long))
         lines = [
-            f"{self.what}, {format_bytes(self.byte_count)} of a tile, {where}",
+            f"{self.what}, {self.byte_count:,.10g} B of a tile, {where}",
             f"  time       {format_significant(time_us)} us  ({SHARE * 100:.0f} %: {span} us)",
             f"  bandwidth  {format_significant(rate)} GB/s over all receivers  ({SHARE * 100:.0f} %: {rates})",
             f"  bound by   {self.movement.bound}",
             "  time by cause",
         ]
         lines += [f"    {name:<30} {time_s / _MICRO:>12,.3f} us" for name, time_s in self._parts()]
+        memory = self.fabric.ipu.tile.memory_bytes
+        if self.held_bytes > memory:
+            held = f"a tile would hold {format_bytes(self.held_bytes)}; it has {format_bytes(memory)}"
+            lines.append(f"  does not fit: {held}")
         return "\n".join(lines) + "\n"
 
     def _parts(self) -> list[tuple[str, float]]:
@@ -116,8 +126,8 @@ def cost_collective(
         system: A pod, or the name or path of one.
         dtype: Format of what is summed: `fp16` or `fp32`.
         over: `tiles` if all tiles of all chips take part with each other; `ipus` if each takes part with those of its
-            number on the other chips, as in replicated tensors, which is meant with several chips if None. Sums and
-            all-gathers alone can be over chips.
+            number on the other chips, as in replicated tensors, which is meant with several chips if None. The others
+            than all-reduce, all-gather and reduce-scatter are always over tiles, as all are on one chip.
 
     Raises:
         PodsimError: A number, a name or a format is wrong.
@@ -134,10 +144,16 @@ def cost_collective(
         raise PodsimError(f"`{over}` is not known", where="--over", do="use tiles or ipus")
     fabric = _fabric(system, ipus, tiles)
     _check_bytes(byte_count)
-    over_ipus = ipus > 1 and (over or "ipus") == "ipus"
+    if byte_count != int(byte_count) or fabric.all_tiles == 1:
+        what = f"`{byte_count:g}` bytes of {fabric.all_tiles} tile{'s' * (fabric.all_tiles > 1)} are no {name}"
+        raise PodsimError(what, where="--bytes", do="use a whole number of bytes, and two tiles or more")
+    over_ipus = ipus > 1 and name in OVER_IPUS and over != "tiles"
     movement = fabric.collective(name, int(byte_count), dtype, over_ipus=over_ipus)
-    summed = " over chips" if over_ipus and name in ("all-reduce", "all-gather", "reduce-scatter") else ""
-    return MovementCost(f"{name}{summed}", fabric, byte_count, movement, table().of_kernel("collective").sigma)
+    what = f"{name}{f' of {dtype}' if name in SUMS else ''} over {'chips' if over_ipus else 'tiles'}"
+    held = byte_count
+    if name in ("all-gather", "all-to-all", "gather", "scatter"):
+        held *= fabric.ipu_count if over_ipus else fabric.all_tiles
+    return MovementCost(what, fabric, byte_count, movement, held, table().of_kernel("collective").sigma)
 
 
 def cost_transfer(
@@ -172,6 +188,8 @@ def cost_transfer(
     '0.79 us'
     """
     _check_bytes(byte_count)
+    if load_bytes not in _LOADS:
+        raise PodsimError(f"a load of `{load_bytes}` bytes is not known", where="--load", do="use 4, 8 or 16")
     between = (source, target) == ("tile", "tile")
     first, last = (int(match[1]) if (match := _IPU.fullmatch(end)) else None for end in (source, target))
     count = 2 if first is not None and last is not None else ipus
@@ -181,21 +199,29 @@ def cost_transfer(
     elif first is not None and last is not None:
         _check_chips(fabric, first, last)
         movement = fabric.between_ipus(byte_count, first, last, both_ways=both_ways)
-    elif target == "random" and count > 1:
+    elif source in _CHIPS and target == "random" and count > 1:
         movement = fabric.across(byte_count)
-    elif source == "host" and last is None:
-        movement = fabric.from_host(byte_count)
-    elif "memory" in (source, target):
+    elif (source == "host" and target in _CHIPS) or (source in _CHIPS and target == "host"):
+        movement = fabric.with_host(byte_count)
+    elif (source == "memory" and target in _CHIPS) or (source in _CHIPS and target == "memory"):
+        _check_memory(fabric, byte_count)
         movement = fabric.with_memory(byte_count, "read" if source == "memory" else "write")
-    elif source == "local" and load_bytes in _LOADS:
+    elif source == "local" and target in ("tile", "local"):
         movement = fabric.read(byte_count, load_bytes)
     else:
         what = f"nothing is known of a transfer from `{source}` to `{target}` with {ipus} IPUs"
-        raise PodsimError(what, where="--from", do=f"use {_ENDS}; the host sends only, `random` needs two IPUs")
+        raise PodsimError(
+            what,
+            where="--from",
+            do=f"use {_ENDS}; from or to `host` and `memory` it is `ipus`; `random` needs two IPUs",
+        )
+    if both_ways and (first is None or last is None):
+        what = f"only two chips send both ways, not `{source}` and `{target}`"
+        raise PodsimError(what, where="--both-ways", do="leave it out, or use for example `ipu0` and `ipu1`")
     what = f"transfer from {source}" + ("" if source == "local" else f" to {target}") + ", both ways" * both_ways
-    is_measured = fabric.ipu.name == _MEASURED and "memory" not in (source, target)
+    is_measured = fabric.ipu.name == _MEASURED and source != "memory" and target not in ("host", "memory")
     scatter = table().of_kernel("transfer" if is_measured else f"transfer of {fabric.ipu.name}")
-    return MovementCost(what, fabric, byte_count, movement, scatter.sigma)
+    return MovementCost(what, fabric, byte_count, movement, byte_count, scatter.sigma)
 
 
 def _fabric(system: str | System, ipus: int, tiles: int | None) -> Fabric:
@@ -214,6 +240,16 @@ def _fabric(system: str | System, ipus: int, tiles: int | None) -> Fabric:
 def _check_bytes(byte_count: float) -> None:
     if not 0 < byte_count <= _GIGA:
         raise PodsimError(f"`{byte_count:g}` bytes are not from 1 to 1e9", where="--bytes", do="write for example `4`")
+
+
+def _check_memory(fabric: Fabric, byte_count: float) -> None:
+    machine, need = given(fabric.system).machine, byte_count * fabric.tile_count
+    capacity = machine.streaming_memory.capacity_per_ipu_bytes
+    if need > capacity:
+        what = (
+            f"an IPU moves {format_bytes(need)}; its streaming memory on {machine.name} holds {format_bytes(capacity)}"
+        )
+        raise PodsimError(what, where="--bytes", do="move less, or use a system with streaming memory: `--system`")
 
 
 def _check_chips(fabric: Fabric, first: int, last: int) -> None:

@@ -18,7 +18,7 @@ from podsim.scenario import load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Chip, ConvPlan, MatMulPlan, MatMulShape, conv_shape, planned_conv, planned_matmul
 from podsim.tiles.plans import LARGEST_EXTENT
-from podsim.units import format_bytes
+from podsim.units import format_bytes, format_significant
 
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)x(\d+)", re.IGNORECASE)
 _TERA, _MICRO = 1e12, 1e-6
@@ -159,16 +159,16 @@ def _described(
     ipu: Ipu, plan: MatMulPlan | ConvPlan, title: str, split: Iterable[str], rates: Mapping[str, Any]
 ) -> str:
     """A plan as text: its title, time and rate, how it is split, its memory and cycles."""
-    cycles, ranges = plan.account.cycles, rates["ranges"]
+    cycles, ranges, percent = plan.account.cycles, rates["ranges"], rates["utilization"] * 100
     time_us, rate = rates["time_s"] / _MICRO, rates["flop_per_s"] / _TERA
     low_us, high_us = (ranges["time_s"][end] / _MICRO for end in ("low", "high"))
     low, high = (ranges["flop_per_s"][end] / _TERA for end in ("low", "high"))
     lines = [
         title,
-        f"  time         {time_us:,.1f} us  ({SHARE * 100:.0f} %: {low_us:,.1f} to {high_us:,.1f} us)"
+        f"  time         {_digits(time_us)} us  ({SHARE * 100:.0f} %: {_digits(low_us)} to {_digits(high_us)} us)"
         f" = {cycles:,.0f} cycles",
-        f"  rate         {rate:,.1f} TFLOP/s  ({SHARE * 100:.0f} %: {low:,.1f} to {high:,.1f}), "
-        f"{rates['utilization']:.0%} of peak",
+        f"  rate         {_digits(rate)} TFLOP/s  ({SHARE * 100:.0f} %: {_digits(low)} to {_digits(high)}), "
+        f"{f'{percent:.0f}' if percent >= 1 else format_significant(percent)}% of peak",
         *split,
         f"  temporaries  {plan.temporary_bytes_per_tile:,} B on the fullest tile, "
         f"{plan.temporary_bytes_per_tile / ipu.tile.memory_bytes:.0%} of its memory",
@@ -176,6 +176,10 @@ def _described(
     ]
     lines += [f"    {kind:<10} {value:>12,.0f}  {value / cycles:>4.0%}" for kind, value in plan.account.parts()]
     return "\n".join(lines) + "\n"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.1f}" if value >= 1 else format_significant(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +305,7 @@ def cost_convolution(
 
     >>> cost = cost_convolution(56, 64, 64, 3, batch=16, ipu="gc2")
     >>> f"{cost.op.flop / 1e9:.2f} GFLOP at {cost.flop_per_s / 1e12:.0f} TFLOP/s"
-    '3.70 GFLOP at 70 TFLOP/s'
+    '3.70 GFLOP at 69 TFLOP/s'
     """
     chip = load_ipu(ipu) if isinstance(ipu, str) else ipu
     sums = partials or partials_of(chip, dtype)
@@ -310,7 +314,9 @@ def cost_convolution(
         _two(name, value) for name, value in (("image", image), ("filter", filter), ("stride", stride))
     )
     for name, number in (("in", in_channels), ("out", out_channels), ("groups", groups), ("batch", batch)):
-        _two(name, number)
+        if not 0 < number <= LARGEST_EXTENT:
+            what = f"`{number}` is not from 1 to {LARGEST_EXTENT}"
+            raise PodsimError(what, where=f"--{name}", do="write for example `64`")
     if in_channels % groups or out_channels % groups:
         what = f"{groups} groups do not divide {in_channels} channels in and {out_channels} out"
         raise PodsimError(what, where="--groups", do="use a divisor of both")

@@ -245,6 +245,10 @@ class HmacVertex(Spec):
     single_products_per_cycle: Count
     """Products per worker cycle, single."""
 
+    def products_per_cycle(self, dtype: str) -> int:
+        """Products per worker cycle of a format."""
+        return self.single_products_per_cycle if dtype == "fp32" else self.half_products_per_cycle
+
 
 class OuterProductVertex(Spec):
     """Products with a single input channel, in worker cycles."""

@@ -174,7 +174,7 @@ def _least_cycles(ipu: Ipu, method: Method, dtype: str) -> float:
             vmac = given(vertices.vmac)
             per_tap = in_grains * vmac.tap * method.group_grain / vmac.half_width
         case "hmac":
-            per_tap = float(vertices.hmac.output + in_grains)
+            per_tap = float(vertices.hmac.output + shape.in_channels / vertices.hmac.products_per_cycle(dtype))
         case _:
             per_tap = 0.0
     blocks = positions * ceil_div(shape.out_channels, method.out_grain)

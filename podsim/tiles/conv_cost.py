@@ -143,7 +143,7 @@ def _estimate(
         case "vmac":
             return vmac_cycles(ipu, share, method.group_grain)
         case "hmac":
-            return hmac_cycles(ipu, share)
+            return hmac_cycles(ipu, share, method.in_grain, dtype)
         case "outer_product":
             return outer_product_cycles(ipu, share)
     pointwise = amp_vertex_cycles(ipu, positions, share.in_groups, share.out_groups, share.conv_groups, dtype, partials)

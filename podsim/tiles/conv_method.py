@@ -46,21 +46,15 @@ class Method:
 
 def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
     """All methods worth costing; FP8 is for the matrix unit alone."""
-    hmac = ipu.vertices.hmac
     direct, moved = shape.without_empty_positions(), _compacted_count(shape) + _unarranged_count(shape)
     if dtype == "fp16":
         yield from _half_only(ipu, direct, moved)
     for transform, form, moved in _forms(ipu, shape, dtype):
         yield from _amp(ipu, form, transform, moved, dtype)
-        few = dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS
-        if few and (not transform or form.is_pointwise):
-            yield Method(
-                vertex="hmac",
-                shape=form,
-                transform=transform,
-                moved_count=moved,
-                in_grain=hmac.half_products_per_cycle if dtype == "fp16" else hmac.single_products_per_cycle,
-            )
+        if dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS:
+            # Channels fill words of the exchange, no more [poplibs_poplin].
+            grain = ipu.exchange.bytes_per_cycle // DTYPE_BYTES[dtype]
+            yield Method(vertex="hmac", shape=form, transform=transform, moved_count=moved, in_grain=grain)
 
 
 def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float | None) -> float:

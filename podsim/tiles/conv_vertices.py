@@ -172,12 +172,13 @@ def vmac_cycles(ipu: Ipu, share: TileShare, group_width: int) -> Cycles:
     return np.asarray(vertex.fixed + share.conv_groups * share.out_groups * one)
 
 
-def hmac_cycles(ipu: Ipu, share: TileShare) -> Cycles:
-    """A dot product per output and kernel position; `in_groups` counts what it multiplies in a cycle. [cycles]"""
+def hmac_cycles(ipu: Ipu, share: TileShare, in_grain: int, dtype: str) -> Cycles:
+    """A dot product per output and kernel position, of `in_groups` times `in_grain` channels. [cycles]"""
     vertex = ipu.vertices.hmac
+    products = ceil_div(share.in_groups * in_grain, vertex.products_per_cycle(dtype))
     taps = share.kernel_rows * share.kernel_width
     outputs = ceil_div(share.conv_groups * share.positions * share.out_groups, ipu.tile.worker_count)
-    worker = outputs * taps * (vertex.output + share.in_groups)
+    worker = outputs * taps * (vertex.output + products)
     return np.asarray(ipu.vertices.call.launch + ipu.tile.worker_count * worker)
 
 

@@ -195,8 +195,8 @@ def test_vmac_vertex() -> None:
 
 
 def test_hmac_and_outer_product_vertices() -> None:
-    """12 outputs, two per worker: 20 + 8/4 for each tap. 30 positions of 16 channels: 5 per worker."""
-    assert hmac_cycles(GC200, TileShare(1, 2, 1, 12, 3, 3)) == 11 + 6 * 2 * 9 * (20 + 2)
+    """12 outputs, two per worker: 20 + 6/4 for each tap, whole cycles. 30 positions of 16 channels: 5 per worker."""
+    assert hmac_cycles(GC200, TileShare(1, 3, 1, 12, 3, 3), 2, "fp16") == 11 + 6 * 2 * 9 * (20 + 2)
     assert outer_product_cycles(GC200, TileShare(1, 1, 16, 30, 1, 1)) == 11 + 6 * (25 + 10 + 5 * (6 + 1))
 
 

@@ -53,6 +53,22 @@ def test_sdk_1_0_knows_the_matrix_unit_and_dot_products_alone() -> None:
     assert not any("combine" in each.transform for each in methods(GC2, conv_shape(depthwise), "fp16"))
 
 
+def test_dot_products_take_words_of_channels_in_any_form() -> None:
+    """A channel of a depthwise convolution fills a word of 4 B; one axis of the filter may be folded and not the other.
+
+    Three taps of 3 channels each are 3 x (20 + 1) worker cycles for 9 products, where nine taps take 9 x 21.
+    """
+    depthwise = conv_shape(cost_convolution(112, 32, 32, 3, groups=32, batch=32, ipu=GC2).op)
+    found = {each.transform: each for each in methods(GC2, depthwise, "fp16") if each.vertex == "hmac"}
+    assert [found[f"fold kernel axes {axes}"].shape.in_channels for axes in ("(0,)", "(1,)", "(0, 1)")] == [3, 3, 9]
+    assert {each.in_grain for each in found.values()} == {2}
+    assert {each.in_grain for each in methods(GC2, depthwise, "fp32") if each.vertex == "hmac"} == {1}
+    folded = cost_convolution(112, 32, 32, 3, groups=32, batch=32, ipu=GC2)
+    assert folded.plan.method.transform == "fold kernel axes (0,)"
+    products = folded.op.flop / 2
+    assert folded.plan.account.matmul == pytest.approx(products * (3 * 21) / 9 / 1216, rel=0.06)
+
+
 _CHIPS = (("GC2", GC2), ("GC200", GC200))
 
 
@@ -93,10 +109,20 @@ def test_rate_is_work_over_time() -> None:
     assert cost.cycles == pytest.approx(sum(dict(cost.plan.account.parts()).values()))
 
 
+def test_small_rates_have_digits() -> None:
+    """A lone pixel is 128 FLOP in more than a thousand cycles: less than a thousandth of a TFLOP/s."""
+    cost = cost_convolution(1, 8, 8)
+    text = cost.to_text()
+    assert f"{cost.flop_per_s / 1e12:.3g}"[:4] in text
+    assert " 0.0 " not in text
+    assert " 0% of peak" not in text
+
+
 WRONG: dict[str, tuple[Callable[[], ConvolutionCost], type[Exception], str]] = {
     "groups": (lambda: cost_convolution(14, 6, 8, 3, groups=4), PodsimError, "4 groups do not divide 6 channels in"),
     "filter": (lambda: cost_convolution(3, 8, 8, 5, padding="valid"), PodsimError, "a filter of 5x5 does not fit"),
-    "nothing": (lambda: cost_convolution(14, 0, 8), PodsimError, "`0x0` is not a number"),
+    "nothing": (lambda: cost_convolution(14, 0, 8), PodsimError, "`0` is not from 1 to"),
+    "no groups": (lambda: cost_convolution(14, 8, 8, groups=0), PodsimError, "--groups: `0` is not from 1 to"),
     "axes": (lambda: cost_convolution((1, 2, 3), 8, 8), PodsimError, "`1x2x3` is not a number"),
     "memory": (lambda: cost_convolution(14, 8, 8, memory=2), PodsimError, "`2` is not above 0 and at most 1"),
     "too large": (lambda: cost_convolution(512, 512, 512, 3, batch=64), DoesNotFitError, "operands and result need"),

@@ -163,6 +163,71 @@ def test_more_bytes_are_never_faster(name: Collective) -> None:
         assert times[0] < times[-1]
 
 
+SIZES = (4, 40, 400, 4000, 40_000)
+
+
+def seconds(name: Collective, size: int, ipus: int, over: str = "tiles") -> float:
+    over_ipus = over if name in ("all-reduce", "all-gather", "reduce-scatter") else None
+    return cost_collective(name, size, ipus=ipus, over=over_ipus, system=SERVER).time_s
+
+
+@pytest.mark.parametrize("ipus", [1, 2, 4, 8, 16])
+def test_no_collective_is_slower_than_one_that_does_more(ipus: int) -> None:
+    """A sum for all is one for the root too; in turn it may be summed by shares, or at the root and sent."""
+    for size in SIZES:
+        share = 4 * math.ceil(size / 4 / 1216 / ipus)
+        one, whole, shares = (seconds(name, size, ipus) for name in ("reduce", "all-reduce", "reduce-scatter"))
+        assert one <= whole * (1 + 1e-9)
+        assert whole <= min(one + seconds("broadcast", size, ipus), shares + seconds("all-gather", share, ipus)) * (
+            1 + 1e-9
+        )
+        assert shares <= one + seconds("scatter", share, ipus)
+
+
+@pytest.mark.parametrize("ipus", [1, 2, 4, 8, 16])
+def test_times_grow_with_bytes_and_chips(ipus: int) -> None:
+    for name in COLLECTIVES:
+        for over in ("tiles", "ipus") if ipus > 1 else ("tiles",):
+            times = [seconds(name, size, ipus, over) for size in SIZES]
+            assert times == sorted(times), (name, over)
+            if over == "tiles" and ipus < 16:
+                assert times[2] < seconds(name, SIZES[2], 2 * ipus), name
+
+
+def test_a_sum_of_fewer_elements_than_tiles_is_shared_too() -> None:
+    """1,000 words: two stages of 35 tiles sum 29 and then 1 each, and 999 are collected.
+
+    The tree that small sums take would move 34 times 4 kB in each of its stages.
+    """
+    stages = ((29, 29 * 34), (1, 34))
+    summed = sum(
+        LOADED + words + 3 * 34 + LAUNCH + 33 + 6 * (20 + math.ceil(math.ceil(held / 4) / 6) * (2 * 35 + 8))
+        for held, words in stages
+    )
+    collected = LOADED + (1 + 3) * 999
+    assert cycles(cost_collective("reduce", 4 * KB, system=SERVER)) == pytest.approx(summed + collected)
+
+
+def test_what_a_root_sends_over_links_leaves_its_port_first() -> None:
+    """1,216 pieces of 4 kB to the other chip at 1 / (1/6.4 + 1/55) GB/s, 1,215 at 6.4 GB/s to its own."""
+    cost = cost_collective("scatter", 4 * KB, ipus=2, system=SERVER)
+    away_s = 1216 * 4 * KB * (1 / 6.4e9 + 1 / (2 * LINK))
+    assert cost.time_s == pytest.approx(FIRST + RUNG + away_s + 1215 * 4 * KB / 6.4e9)
+
+
+def test_gathering_a_word_is_sending_it() -> None:
+    """Over two chips an all-gather of a word of each tile is the transfer that was measured, both ways."""
+    sent = cost_transfer(WORD, "ipu0", "ipu1", both_ways=True, system=SERVER)
+    assert cost_collective("all-gather", WORD, ipus=2, system=SERVER).time_s == pytest.approx(sent.time_s)
+
+
+def test_blocks_of_many_chips_are_gathered_before_they_are_spread() -> None:
+    """On 16 chips 19,455 words from 19,455 places are slower than rings and 1,215 blocks of 16 words."""
+    cost = cost_collective("all-gather", WORD, ipus=16, over="tiles", system=SERVER)
+    ring_s = FIRST + RUNG + (608 - 1) * START  # half of the 1,216 words of a chip, each way
+    assert cost.time_s == pytest.approx(15 * ring_s + (LOADED + 1215 * (16 + 3)) / CLOCK_HZ)
+
+
 WRONG = {
     "no such collective": (lambda: cost_collective("sum", 4), "`sum` is no collective"),  # type: ignore[arg-type]
     "no such format": (lambda: cost_collective("reduce", 4, dtype="fp8"), "`fp8` cannot be summed"),
@@ -175,7 +240,17 @@ WRONG = {
     "no bytes": (lambda: cost_transfer(0), "`0` bytes are not from 1 to 1e9"),
     "a chip and itself": (lambda: cost_transfer(4, "ipu1", "ipu1"), "IPU 1 and IPU 1 are not two of the 16"),
     "an end that is not known": (lambda: cost_transfer(4, "tile", "moon"), "nothing is known of a transfer"),
-    "to the host": (lambda: cost_transfer(4, "tile", "host"), "nothing is known of a transfer"),
+    "to no random tile": (lambda: cost_transfer(4, "moon", "random", ipus=2), "nothing is known of a transfer"),
+    "host to memory": (lambda: cost_transfer(4, "host", "memory"), "nothing is known of a transfer"),
+    "memory to one chip": (lambda: cost_transfer(4, "memory", "ipu3"), "nothing is known of a transfer"),
+    "memory that is not there": (
+        lambda: cost_transfer(4, "memory", system=SERVER),
+        "an IPU moves 4.75 KiB; its streaming memory on .* holds 0.977 KiB",
+    ),
+    "tiles both ways": (lambda: cost_transfer(4, both_ways=True), "only two chips send both ways"),
+    "a load of seven": (lambda: cost_transfer(4, "local", load_bytes=7), "a load of `7` bytes is not known"),
+    "one tile": (lambda: cost_collective("broadcast", 4, tiles=1), "`4` bytes of 1 tile are no broadcast"),
+    "half a byte": (lambda: cost_collective("reduce", 4.5), "`4.5` bytes of 1472 tiles are no reduce"),  # type: ignore[arg-type]
     "random with one chip": (lambda: cost_transfer(4, "tile", "random"), "nothing is known of a transfer"),
 }
 
@@ -193,6 +268,40 @@ def test_json_says_what_python_says() -> None:
     assert said["time_s"] == cost.time_s == pytest.approx(sum(said["breakdown_s"].values()))
     assert (said["ipu"], said["ipus"], said["tiles"], said["moved_bytes"]) == ("GC2", 2, 1, 4)
     assert said["ranges"]["time_s"]["low"] < said["time_s"] < said["ranges"]["time_s"]["high"]
+
+
+def test_bytes_are_shown_as_they_were_asked_for() -> None:
+    assert (
+        "transfer from tile to tile, 40,000 B of a tile, 1 tile of one GC2"
+        in cost_transfer(40 * KB, system=SERVER).to_text()
+    )
+
+
+def test_the_title_says_what_took_part() -> None:
+    """Only sums and all-gathers of several chips are over chips; a format is that of a sum."""
+    asked: list[tuple[Collective, int, str]] = [
+        ("all-reduce", 2, "all-reduce of fp16 over chips"),
+        ("all-reduce", 1, "all-reduce of fp16 over tiles"),
+        ("gather", 2, "gather over tiles"),
+    ]
+    for name, ipus, title in asked:
+        assert cost_collective(name, 4, ipus=ipus, over="ipus", dtype="fp16").what == title
+
+
+def test_the_host_receives_over_the_links_it_sends_over() -> None:
+    """PCIe carries as much either way; only what it sends was measured."""
+    sent, received = cost_transfer(4, "host", "ipus", system=SERVER), cost_transfer(4, "ipus", "host", system=SERVER)
+    assert sent.time_s == received.time_s
+    assert sent.sigma < received.sigma
+
+
+def test_what_no_tile_can_hold_is_said() -> None:
+    """1,216 blocks of 40 kB at the root are 46.4 MiB, and a tile has 256 KiB."""
+    cost = cost_collective("gather", 40 * KB, system=SERVER)
+    assert cost.to_dict()["fullest_tile_bytes"] == 1216 * 40 * KB
+    assert "does not fit: a tile would hold 46.4 MiB; it has 256 KiB" in cost.to_text()
+    assert "does not fit" not in cost_collective("gather", 200, system=SERVER).to_text()
+    assert "does not fit" not in cost_collective("all-gather", 10 * KB, ipus=16, system=SERVER).to_text()
 
 
 def test_ranges_are_wider_where_nothing_was_measured() -> None:
