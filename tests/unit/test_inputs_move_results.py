@@ -214,7 +214,9 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(value: Any, path: tuple[Any, ...], factor: float) -> Any:
-    """The same with one number multiplied, by at least one more or less."""
+    """The same with one number multiplied, by at least one more or less, or one switch turned."""
+    if not path and isinstance(value, bool):
+        return not value
     if not path:
         return max(1, round(value * factor)) if factor < 1 else round(value * factor) + 1
     head, *rest = path

@@ -21,7 +21,7 @@ from podsim.scenario.expectations import expectation
 PACKAGE = Path(podsim.__file__).parent
 PRICED = ["cost.price_per_ipu_hour=1.5 USD"]
 SUFFIX = re.compile(r"^_(per_s|samples_per_s|per_s_per_w|per_w|per_currency|s|w|j|hz|bytes|bytes_per_s|share)$")
-NAMES_OF_FIELDS = {"specs/base.py"}
+NAMES_OF_FIELDS = {"scenario/base.py"}
 """Where keys of files are derived from names of fields."""
 
 
