@@ -62,7 +62,7 @@ def even_cuts(pieces: Sequence[UncutPart], stage_count: int, room_bytes: int) ->
         stage_count: Stages; each gets at least one piece.
         room_bytes: What one stage may keep and use. [B]
 
-    >>> even_cuts([Piece(cycles, 0, 0) for cycles in (3, 1, 1, 3)], 2, 0)
+    >>> even_cuts([UncutPart(cycles, 0, 0) for cycles in (3, 1, 1, 3)], 2, 0)
     (2,)
     """
     total = list(accumulate(piece.cycles for piece in pieces))[-1]

@@ -83,7 +83,7 @@ def of_uniform(most: float) -> Contribution:
     """What is anywhere between nothing and the most that it may be.
 
     >>> of_uniform(6.0)
-    Part(mean=3.0, variance=3.0, third=0.0, basis='')
+    Contribution(mean=3.0, variance=3.0, third=0.0, basis='')
     """
     return Contribution(most / 2, most**2 / 12)
 

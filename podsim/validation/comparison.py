@@ -77,9 +77,9 @@ class RowComparison:
         Returns:
             |E| > 2 u, u^2 = u_data^2 + u_input^2; None if the uncertainty of the figure is not known.
 
-        >>> Comparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond()
+        >>> RowComparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond()
         True
-        >>> Comparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond(0.02)
+        >>> RowComparison("group", "row", 103.0, 100.0, "ms", "hold-out", "logs", uncertainty=0.01).is_beyond(0.02)
         False
         """
         if self.uncertainty is None:

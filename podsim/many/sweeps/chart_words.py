@@ -46,7 +46,7 @@ def quantity(metric: str, most: float) -> AxisFigure:
     """How a figure is shown whose largest value is given.
 
     >>> quantity("time_to_train_s", 1200.0)
-    Quantity(name='time to train', unit='min', divisor=60.0)
+    AxisFigure(name='time to train', unit='min', divisor=60.0)
     >>> quantity("throughput_samples_per_s", 250_000.0).label
     'throughput [1,000 samples/s]'
     """
