@@ -181,6 +181,11 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
     texts = {text.get_position(): text.get_text() for text in axes.texts}
     assert texts == {(0, 0): "40", (1, 0): "20", (0, 1): "30", (1, 1): "–"}
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("clock [GHz]", "link [GB/s]")
+    spec = vega_spec(Chart("", "", drawn))
+    assert spec["encoding"]["y"]["sort"] == ["16", "8"]  # from above: the first key goes upwards, as in the file
+    assert (spec["encoding"]["x"]["sort"], spec["encoding"]["x"]["title"]) == (["1", "2"], "clock [GHz]")
+    tips = spec["layer"][1]["encoding"]["tooltip"]
+    assert [(each["field"], each["title"]) for each in tips[:2]] == [("k0", "link [GB/s]"), ("k1", "clock [GHz]")]
     least = Study(drawn.over, drawn.keys, drawn.figures, drawn.points, drawn.statuses, more_is_better=False)
     texts = {text.get_position(): text.get_text() for text in axes_of(least)[0].texts}
     assert texts[0, 0] == "10"

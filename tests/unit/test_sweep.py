@@ -558,6 +558,26 @@ def test_a_row_that_was_damaged_is_made_again(tmp_path: Path) -> None:
         assert list(store.rows()) == [{"status": "done", "mfu": 0.25}] * 3
 
 
+def test_a_row_whose_status_was_damaged_is_made_again(tmp_path: Path) -> None:
+    """The status stands beside the row, which has a checksum: as one it would be counted, and as the other shown."""
+    with Store(tmp_path / "store", "one") as store:
+        store.add((number, {"status": "done"}) for number in range(3))
+    with closing(sqlite3.connect(tmp_path / "store", isolation_level=None)) as file:
+        file.execute("UPDATE row SET status = 'dome' WHERE number = 1")
+    with Store(tmp_path / "store", "one") as store:
+        assert (0 in store, 1 in store, 2 in store, store.statuses()) == (True, False, True, {"done": 2})
+
+
+def test_a_portion_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The second row of this portion has a number that SQLite cannot hold."""
+    with Store(tmp_path / "store", "one") as store:
+        with pytest.raises(OverflowError):
+            store.add([(0, {"status": "done"}), (2**63, {"status": "done"})])
+        assert list(store.rows()) == [] and 0 not in store
+        store.add([(0, {"status": "done"})])
+        assert list(store.rows()) == [{"status": "done"}]
+
+
 def test_a_damaged_file_says_so(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with Store(path, "one") as store:

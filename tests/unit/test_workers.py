@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 
 import pytest
 
+from podsim import workers
 from podsim.errors import PodsimError
 from podsim.workers import _Portions, mapped
 
@@ -38,12 +41,28 @@ def test_the_lead_is_made_here_and_few_items_are_made_here() -> None:
     assert here == {0, 1}
     few = chain.from_iterable(mapped(square_and_process, range(4), few=5))
     assert {process for _, (_, process) in few} == {os.getpid()}
+    enough = chain.from_iterable(mapped(square_and_process, range(5), few=5))
+    assert os.getpid() not in {process for _, (_, process) in enough}
     assert list(mapped(square_and_process, [])) == []
 
 
 def test_an_item_that_kills_every_process_ends_the_work() -> None:
     with pytest.raises(PodsimError, match="processes that simulate died 3 times in a row"):
         list(mapped(dies_at_seven, [7], processes=2, few=0))
+
+
+def test_deaths_between_which_work_is_done_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five of them, where three in a row would end it."""
+    left = list(range(6))
+
+    def pooled(*_: object) -> Iterator[list[tuple[int, int]]]:
+        yield [(left[0], -left.pop(0))]
+        if left:
+            raise BrokenProcessPool
+
+    monkeypatch.setattr(workers, "_pooled", pooled)
+    made = chain.from_iterable(mapped(dies_at_seven, range(6), processes=2))
+    assert list(made) == [(number, -number) for number in range(6)]
 
 
 def test_portions_take_a_quarter_of_a_second_and_leave_work_for_all() -> None:
