@@ -17,7 +17,7 @@ from podsim.result.generation import GenerationResult
 from podsim.result.rows import IpuAccount
 from podsim.result.windows import UpdatePart, Window, parts_of, windows_of
 from podsim.scenario.resolve import Change
-from podsim.show.chart import Sheet
+from podsim.show.chart import Bars, Sheet, fill_of_kind
 from podsim.show.matplotlib_charts import check_plot_path, figure_of, write_sheet
 from podsim.show.run_charts import generation_sheet, run_sheet
 from tests.unit.report_examples import LANES, MAKESPAN_PS, PHASES, SIMULATED, US, make_forward, make_result, make_trace
@@ -67,6 +67,16 @@ def test_a_single_ipu_has_no_pace_to_set() -> None:
     alone = make_result(ipus=(IpuAccount(0, "ipu0", "all", LANES["ipu0"]),))
     assert "pace" not in run_sheet(alone).title
     assert figure_of(run_sheet(alone)).axes[-1].get_title(loc="left") == "How the IPU spends one weight update"
+
+
+def test_below_the_ipus_stands_their_mean() -> None:
+    """Of two IPUs that spend 70 and 60 of 100 us in products: 65 us."""
+    (*_, (chart,)) = run_sheet(make_result()).rows
+    assert isinstance(chart.drawn, Bars) and chart.numbers is not None
+    assert chart.drawn.rows == ["IPU 0: embedding + 3 layers", "IPU 1: 4 layers + head", "mean"]
+    matmul = [bar.end - bar.start for bar in chart.drawn.bars if bar.fill == fill_of_kind("matmul")]
+    assert matmul == pytest.approx([70, 60, 65])
+    assert [row[0] for row in chart.numbers.rows] == ["0", "1", "all"]
 
 
 @pytest.mark.slow

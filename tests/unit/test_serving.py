@@ -101,6 +101,12 @@ def test_lengths_are_drawn_in_pairs_and_evenly() -> None:
 # Batches
 
 
+def test_a_prompt_takes_its_own_time_whatever_was_taken_in_before() -> None:
+    """Of 1, 4,097 and 8,193 tokens, one after the other on an idle replica: 0.01 s for each token."""
+    outcome = served(ContinuousBatching(1), (0, 1, 1), (100, 4097, 1), (200, 8193, 1))
+    assert times(outcome) == [[0, 100, 200], *2 * [[0.01, 140.97, 281.93]]]
+
+
 def test_static_batch_starts_when_it_is_full() -> None:
     """The second comes at 1.5 and fills the batch: prefill of 2 · 1 s to 3.5, then 1 and 3 steps of 1 s."""
     outcome = served(StaticBatching(2, 10.0), (0, 100, 2), (1.5, 100, 4))
