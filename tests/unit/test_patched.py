@@ -7,7 +7,7 @@ import pytest
 from podsim.errors import SpecError
 from podsim.scenario import load_scenario
 from podsim.scenario.document import Document
-from podsim.scenario.load import LoadedScenario
+from podsim.scenario.load import LoadedScenario, _patched
 
 BERT, RESNET, LLAMA = "bert_v1.1_pod64_open", "resnet50_v1.1_pod64", "llama2_7b_pod16_streamed"
 MACHINE = "system.machine"
@@ -93,3 +93,15 @@ def test_what_is_wrong_is_told_as_if_read_with_it(override: str) -> None:
         load_scenario(load_scenario(BERT), overrides=[override])
     assert str(found.value) == str(expected.value)
     assert override.split("=")[0] in str(found.value)
+
+
+def test_what_belongs_to_another_model_stays_away() -> None:
+    """Logged samples are those of the published vocabulary: without them there is no time to train, which is told."""
+    clock = f"{MACHINE}.ipu.clock=1.4 GHz"
+    other = anew(BERT, "model.vocabulary_size=30400")
+    assert other.spec.run.samples_to_converge is None  # type: ignore[attr-defined]
+    loaded = _patched(other, [clock])
+    assert loaded is not None
+    assert loaded.spec.run == other.spec.run  # type: ignore[attr-defined]
+    assert [each.partition(":")[0] for each in loaded.notices] == ["no time to train"]
+    assert all_of(loaded) == all_of(anew(BERT, "model.vocabulary_size=30400", clock))
