@@ -467,7 +467,7 @@ def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
 def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool:
     """Whether another value at a key changes that value and nothing else."""
     parents = [document.at(path[:length]) for length in range(1, len(path))]
-    is_plain = not isinstance(value, (dict, list)) and value is not None and not isinstance(before, list)
+    is_plain = not isinstance(value, (dict, list)) and value is not None
     is_leaf = not isinstance(before, dict) or VALUE in before
     in_mappings = all(isinstance(each, dict) and VALUE not in each for each in parents)
     refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES

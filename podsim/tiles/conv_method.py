@@ -89,7 +89,8 @@ def _forms(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[tuple[str, ConvSh
         if folded.is_pointwise and not (shape.input_arranged or shape.weights_arranged):
             # A swapped product leaves its result in the order of the weights [poplibs_poplin].
             saved = 0 if shape.result_arranged else shape.result_count
-            yield f"{words}, swap operands", folded.swapped(), always + input_count - saved
+            both = ", ".join(filter(None, (words, "swap operands")))
+            yield both, folded.swapped(), always + input_count - saved
     factor = _combined_groups(ipu, shape, dtype)
     if factor > 1 and ipu.vertices.transform.combines_groups:
         combined = direct.combined(factor)

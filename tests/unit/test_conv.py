@@ -1,5 +1,7 @@
 """The convolution planner: shapes, vertices by hand, splits that are possible, sense on known networks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from podsim.scenario.assumptions import with_value
 from podsim.scenario.ipu import Ipu
 from podsim.tiles import Account, ConvPlan, CostModel, MatMulShape
 from podsim.tiles.conv import plan_conv
+from podsim.tiles.conv_cost import cost_of, splits_of
 from podsim.tiles.conv_method import copy_cycles, methods
 from podsim.tiles.conv_rows import input_positions, kernel_share, row_splits
 from podsim.tiles.conv_shape import conv_shape
@@ -141,6 +144,30 @@ def test_split_of_the_field() -> None:
 # Vertices by hand
 
 
+def test_a_tile_owns_no_input_that_it_does_not_read() -> None:
+    """A kernel of one in steps of two reads 28 of 56 positions of an axis, of 20 images."""
+    shape = conv_shape(conv((64, 64), 56, kernel=1, stride=2))
+    (method, *_) = methods(GC200, shape, "fp16")
+    rows = row_splits(GC200, replace(method, shape=shape), "fp16", "fp16")
+    assert (rows.tiles[0], rows.owned[0]) == (1, 20 * 28 * 28)
+
+
+@pytest.mark.parametrize(("columns", "width", "phases"), [(1, 2, 1), (2, 3, 2)])
+def test_a_single_column_of_a_gradient_meets_one_phase_of_the_kernel(columns: int, width: int, phases: int) -> None:
+    """Between inputs of a step of two lie zeros: two columns meet the two phases of 3 taps, and one column one of 2."""
+    op = conv((64, 64), 56, stride=2, groups=16, direction="input_grad")
+    shape = conv_shape(replace(op, input_size=(56, columns), output_size=(28, 1)))
+    method = next(each for each in methods(GC200, shape, "fp16") if each.vertex == "slic")
+    splits = splits_of(GC200, method, "fp16", "fp16", [(1, 1)])
+    cycles, _ = cost_of(GC200, method, splits, "fp16", "fp16", None)
+    of_rows, whole = splits.index, (splits.kernel == 1) & (splits.rows.field[1, splits.index] == columns)
+    kernel_rows = np.minimum(3, 2 * splits.rows.field[0, of_rows])
+    share = TileShare(splits.group_share, splits.in_share, splits.out_share, 0, kernel_rows, width)
+    expected = slic_cycles(GC200, share, splits.rows.slowest[of_rows], 4, phases)
+    assert whole.any()
+    assert list(cycles[0, whole]) == list(expected[whole])
+
+
 def test_workers_share_rows_evenly() -> None:
     """Eight rows of 9: 72 positions, 12 each: a whole row and a third of another."""
     segments = row_segments(6, np.array([8]), np.array([9]))
@@ -225,6 +252,21 @@ def test_kernel_of_one_is_a_matrix_product(batch: int, inner: int, columns: int,
     assert convolution.account == product.account
     assert convolution.temporary_bytes_per_tile == product.temporary_bytes_per_tile
     assert convolution.tiles_used == product.tiles_used
+
+
+def test_partials_in_single_precision_are_cast_once_they_are_summed() -> None:
+    """20·64·28·28 results are 682 on a tile, 114 of a worker, 29 vectors of 4: 11 + 6·(37 + 29) cycles."""
+    shape = conv_shape(conv((64, 64), 28))
+    assert plan_conv(GC200, shape, "fp16", "fp16").account.rearrange == 0
+    assert plan_conv(GC200, shape, "fp16", "fp32").account.rearrange == 11 + 6 * (37 + 29) == 407
+
+
+def test_swapped_operands_leave_the_result_where_it_is_wanted() -> None:
+    """100 positions with 8 channels in and 16 out: 800 inputs, 128 weights and 1,600 results that are out of order."""
+    shape = conv_shape(conv((8, 16), 10, kernel=1, batch=1))
+    shape = replace(shape, input_arranged=False, weights_arranged=False, result_arranged=False)
+    moved = {each.transform: each.moved_count for each in methods(GC200, shape, "fp16") if each.vertex == "amp"}
+    assert moved == {"": 800 + 128 + 1600, "swap operands": 800 + 128}
 
 
 @settings(max_examples=40, deadline=None)
