@@ -336,6 +336,15 @@ def test_a_wrong_file_is_a_finding_among_others(
     assert not (folder / "podsim-baseline.json").exists()
 
 
+def test_a_tolerance_that_is_dropped_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "podsim-baseline.json"
+    gone = {"status": "does not fit", "metrics": {}, "breakdown_ps": {}, "inputs": {}}
+    write_baseline(file, Baseline({"gone": gone}, tolerances={"gone": "2 %"}, reason="first"))
+    code, text = told(capsys, str(folder), "--accept", "--reason", "x")
+    assert code == 0 and "dropped the tolerance of `gone`, which nothing uses any more" in text
+    assert json.loads(file.read_text())["tolerances"] == {}
+
+
 def test_a_figure_that_is_not_there_is_named(tmp_path: Path) -> None:
     name = "a"
     verdict = check({name: given(expect={"weight_update": "> 3"}, weight_update_s=4.0)}, None)

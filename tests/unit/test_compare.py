@@ -18,9 +18,10 @@ from podsim.draws import Draws
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.many.compare import sides as sides_module
 from podsim.many.compare.comparison import Comparison, compare
-from podsim.many.compare.difference import Difference, Row
+from podsim.many.compare.difference import Difference, Differing, Row, differing
 from podsim.many.compare.metrics import COMPARED
 from podsim.many.compare.plot import comparison_sheet
+from podsim.many.compare.subject import Subject
 from podsim.show.chart import Bars
 from tests.unit.bad_input_cases import Run
 from tests.unit.report_examples import make_result
@@ -402,6 +403,19 @@ def test_what_results_say_of_pod_and_stack() -> None:
         ("software.host_call", "136 ms", "100 ms"),
         ("file hand.yaml", "a" * 12, "b" * 12),
     ]
+
+
+def test_files_of_data_are_told_where_keys_tell_all_of_those_with_keys() -> None:
+    one, other = (
+        Subject(
+            **dict.fromkeys(("label", "taken", "machine", "version", "activity"), "the same"),
+            metrics={},
+            whole=True,
+            files=(("a.yaml", digest), ("rows.csv", digest)),
+        )
+        for digest in ("1" * 64, "2" * 64)
+    )
+    assert list(differing(one, other)) == [Differing("file rows.csv", "1" * 12, "2" * 12)]
 
 
 def test_long_values_are_shown_where_they_differ() -> None:

@@ -268,6 +268,12 @@ def test_an_impossible_transposed_convolution(weights: tuple[int, ...], group: i
             "its attribute `axis` is 5, and it reads a tensor of shape [8, 8]",
         ),
         (
+            "LayerNormalization",
+            [(8, 8), (8,)],
+            {"axis": 2},
+            "its attribute `axis` is 2, and it reads a tensor of shape [8, 8]",
+        ),
+        (
             "InstanceNormalization",
             [(8,), (8,), (8,)],
             {},

@@ -332,3 +332,11 @@ def test_stages_of_a_machine_share_its_streaming_memory() -> None:
     together = podsim.generate(one, overrides=["parallelism.batches_in_flight=4"]).decode.longest_stage_ps
     longer_s = 2 * GPT2_LAYER * 2 * (1 / SHARED - 1 / 11e9)
     assert (together - alone) / 1e12 == pytest.approx(longer_s, rel=1e-3)
+
+
+def test_each_batch_in_flight_has_keys_and_values_of_its_own() -> None:
+    """Of 4 sequences of 768 tokens each, for 16 layers of a stage, in halves of 256 on a shard; two batches in two."""
+    served = "serving_llama2_7b_pod64"
+    one = 2 * 4 * 768 * 16 * 256 * 2
+    assert tenant(plan_of(served, "parallelism.batches_in_flight=1"), "kv_cache", "in_processor_memory") == one
+    assert tenant(plan_of(served), "kv_cache", "in_processor_memory") == 2 * one

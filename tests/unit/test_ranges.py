@@ -74,6 +74,15 @@ def stands_on(sigma: float) -> StandsOn:
     return found
 
 
+def test_a_value_off_the_middle_of_its_range_leans() -> None:
+    """100 ms of 50 to 250 ms: a quarter of the range lies below, and ends take 1.05 and 1.25 s where it takes 1.1 s."""
+    call = f"{CALL}={{value: 100 ms, source: estimate, basis: assumed, range: [50 ms, 250 ms]}}"
+    doubts = StandsOn(load_scenario(BERT, overrides=[call]).spec, Run()).doubts()
+    expected = of_triangle(1.05 / 1.1, 1.25 / 1.1, 0.25)
+    found = doubts["throughput_samples_per_s"].parts[CALL]
+    assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
+
+
 def test_causes_add_up_by_their_squares() -> None:
     """A symmetric triangle of 0.05/1.1 either way has the variance of a sixth of its square."""
     doubt = stands_on(0.03).doubts()["throughput_samples_per_s"]

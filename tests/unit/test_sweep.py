@@ -643,6 +643,13 @@ def test_a_table_never_replaces_what_the_study_reads(tmp_path: Path) -> None:
         assert path.read_text() == before
 
 
+def test_a_table_of_other_code_is_no_finished_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(SMALL, tmp_path / "t.csv")
+    monkeypatch.setattr("podsim.many.sweeps.run.simulator", lambda: "another hash")
+    with pytest.raises(OutputError, match="not known to be of this study"):
+        sweep(SMALL, tmp_path / "t.csv")
+
+
 def test_a_table_is_not_replaced_unasked(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("mine")
     with pytest.raises(OutputError, match="exists"):

@@ -6,6 +6,8 @@ import pytest
 
 from podsim import simulate
 from podsim.models import Workload
+from podsim.models.layers import HALF, linear_backward
+from podsim.models.op import Reduce
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.shape import Batch
 from podsim.scenario import load_scenario
@@ -208,3 +210,21 @@ def test_session_calls_share_their_cost() -> None:
     one = simulate("roberta_base_squad_pod16")
     two = simulate("roberta_base_squad_pod16", overrides=["parallelism.updates_per_session_call=2"])
     assert one.weight_update_s - two.weight_update_s == pytest.approx(0.01565, abs=1e-9)
+
+
+def test_probabilities_under_dropout_are_kept_twice() -> None:
+    """12 heads of 1,024 x 1,024 probabilities, and beside them those that the mask has left."""
+    saved = []
+    for dropout in (0.0, 0.1):
+        data = {"sequence_length": 1024, "attention_dropout": dropout}
+        spec = scenario({"kind": "decoder", "size": "gpt2_small"}, LAYERS["gpt2_small"], data=data)
+        saved.append(of(spec).blocks["attention"].saved_elements)
+    assert saved[1] - saved[0] == 12 * 1024 * 1024
+
+
+def test_gradient_of_a_bias_sums_the_rows_of_each_group() -> None:
+    """3 layers of 6 columns side by side, 10 rows each: 180 gradients become 18."""
+    g = HALF.builder("layer")
+    linear_backward(g, "dense", 10, 4, 6, "gradient", groups=3)
+    (reduce,) = (op for op in g.ops() if isinstance(op, Reduce))
+    assert (reduce.shape, reduce.input_count) == ((18,), 180)
