@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import podsim as package
 from podsim.errors import PodsimError
 from podsim.importer import Request, import_model
+from podsim.importer.divisions import _ipu_counts
 from podsim.importer.huggingface import known_families
 from podsim.importer.scenarios import ACTIVITIES
 from podsim.placement.generation_job import generation_job
@@ -24,6 +25,7 @@ from podsim.scenario import Activity, load_scenario
 from podsim.scenario.families.decoder import DecoderSpec
 from podsim.scenario.families.decoder_sizes import PRESETS
 from podsim.scenario.families.registry import family
+from podsim.scenario.training import TrainingScenario
 from podsim.scenario.transformer_training import ParallelismSpec
 from tests.cases import every_case
 from tests.unit.importer_configs import BERT, LLAMA, MODELS, PARAMETERS, SMALL, TINY, Config
@@ -529,3 +531,10 @@ def test_every_key_of_every_architecture_is_checked_where_it_stands(name: str, v
         text_of(SMALL[name] | {key: value})
     assert re.match(rf"config\.json:\d+:3 \[{key}\]: (needs a whole number, not|`-1` is too small)", str(caught.value))
     assert "\n  do: write " in str(caught.value)
+
+
+def test_a_replica_may_have_as_many_ipus_as_there_are_layers() -> None:
+    """Of the 16 of a pod: 1, 2 and 4 for a model of 4 layers, and no 8, some of which would hold nothing."""
+    layers = ["model.layer_count=4", "parallelism.layers_per_ipu=[1, 1, 1, 1]"]
+    spec = load_scenario("gpt2_small_wikitext_pod16", overrides=layers).of(TrainingScenario)
+    assert list(_ipu_counts(spec)) == [1, 2, 4]

@@ -108,6 +108,18 @@ def test_nothing_stands_without_a_first_run_that_was_watched() -> None:
         assert run_parts.made == ["hop", "call", "twice"]
 
 
+def test_what_is_made_of_a_part_that_was_made_again_is_made_again() -> None:
+    spec, hop, parts = spec_of(), f"{LINK}.hop_latency", Parts()
+
+    def twice_the_hop(spec: Any) -> float:
+        parts.begin(spec)
+        hop_s = parts.of("hop", lambda: float(spec.system.machine.ipu_link.hop_latency_s))
+        return parts.of("twice", lambda: 2 * hop_s, "hop")
+
+    assert twice_the_hop(watched(with_number(spec, hop, 1e-6))[0]) == 2e-6
+    assert twice_the_hop(with_number(spec, hop, 3e-6)) == 6e-6
+
+
 class _Everything:
     def __contains__(self, key: object) -> bool:
         return True
