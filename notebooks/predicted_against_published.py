@@ -23,6 +23,7 @@ ROLES: Final = (BLIND, "hold-out", CALIBRATION)
 _KINDS: Final = {
     "AMP vertex": "kernels",
     "GEMM": "kernels",
+    "Mk1": "kernels",
     "BERT effect": "ratios and differences",
     "ResNet-50 scaling": "ratios and differences",
     "published effect": "ratios and differences",

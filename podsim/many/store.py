@@ -112,7 +112,7 @@ class Store:
         Raises:
             OutputError: They cannot be written, as on a full disk; what was written before stays.
         """
-        texts = [(number, row[STATUS], json.dumps(row, ensure_ascii=False, allow_nan=False)) for number, row in rows]
+        texts = [(number, row[STATUS], json.dumps(row, allow_nan=False)) for number, row in rows]
         with self._told(), self._transaction():
             self._connection.executemany(
                 "INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)",

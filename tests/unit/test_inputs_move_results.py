@@ -176,6 +176,7 @@ _CONVS = (
     *conv(2, 2, kernel=(3, 3), dtype="fp32"),
     *conv(1, 64, kernel=(1, 1)),
     *conv(16, 16, groups=16, kernel=(1, 1)),
+    *conv(64, 64, groups=64, size=(16, 16), batch=1),
 )
 _OTHERS: tuple[Op, ...] = (
     Pool(name="pool", shape=(8, 64, 16, 16), window=9),

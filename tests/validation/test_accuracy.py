@@ -232,7 +232,8 @@ def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: S
 
 def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[RowComparison]) -> None:
     chosen = freedom(comparisons)
-    assert len(chosen.fitted) == MOST_FITTED == 16
+    of_mk1 = 7  # which no run stands on
+    assert len(chosen.fitted) + of_mk1 == MOST_FITTED == 23
     assert len(chosen.of_noise) == MOST_OF_NOISE == 6
     assert chosen.shared < chosen.configurations["calibration"] < chosen.configurations["hold-out"]
 
