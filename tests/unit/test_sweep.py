@@ -484,6 +484,7 @@ for first in itertools.count(len(store), 10):
         said = [child.stdout.readline() for _ in range(1 + 7 * attempt)]
         child.kill()
         said += child.stdout.readlines()
+        child.stdout.close()
         child.wait()
         known = int([line for line in said if line.endswith("\n")][-1])
         with Store(path, "one") as store:
