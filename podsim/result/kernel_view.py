@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import cast
 
+from podsim.draws import SHARE
 from podsim.errors import DoesNotFitError, PodsimError
+from podsim.format import format_significant
 from podsim.models.layers import Formats
 from podsim.models.op import DType
 from podsim.models.schnet import InteractionShape, interaction_block
+from podsim.result.ranges import NORMAL_P90
+from podsim.result.scatter import table
 from podsim.scenario import load_hardware, load_ipu
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
@@ -54,16 +59,25 @@ class KernelCost:
         """Its time. [s]"""
         return self.cycles / self.ipu.clock_hz
 
+    @property
+    def ends_s(self) -> tuple[float, float]:
+        """The middle 80 % of what its time may be; nobody compared such a kernel with a measurement here. [s]"""
+        factor = math.exp(NORMAL_P90 * table().of_kernel(str(self.asked["operation"])).sigma)
+        return self.time_s / factor, self.time_s * factor
+
     def to_dict(self) -> dict[str, object]:
-        """What `podsim cost … --json` prints."""
+        """The fields that `podsim cost … --json` prints."""
+        low_s, high_s = self.ends_s
         times = {"cycles": self.cycles, "time_s": self.time_s, "loop_cycles": self.loop_cycles}
-        return self.asked | times | {"breakdown_cycles": dict(self.account.parts())} | self.found
+        ranges = {"ranges": {"share": SHARE, "time_s": {"low": low_s, "high": high_s}}}
+        return self.asked | times | ranges | {"breakdown_cycles": dict(self.account.parts())} | self.found
 
     def to_text(self) -> str:
         """Lines for people: time, what else is known, cycles by kind."""
-        time = f"{self.time_s / _MICRO:,.2f} us = {self.cycles:,.0f} cycles"
-        rows = [f"{self.title}, on one {self.ipu.name}"]
-        rows.append(f"  {'time':<12} {time}, {self.loop_cycles:,.0f} of them of the loop around it")
+        ends = " to ".join(format_significant(end_s / _MICRO) for end_s in self.ends_s)
+        time = f"{self.time_s / _MICRO:,.2f} us  ({SHARE:.0%}: {ends} us)".replace("%", " %")
+        rows = [f"{self.title}, on one {self.ipu.name}", f"  {'time':<12} {time}"]
+        rows.append(f"  {'cycles':<12} {self.cycles:,.0f}, {self.loop_cycles:,.0f} of them of the loop around it")
         rows += [f"  {name:<12} {value}" for name, value in self.lines]
         rows.append("  cycles by kind")
         rows += [f"    {kind:<10} {value:>12,.0f}  {value / self.cycles:>4.0%}" for kind, value in self.account.parts()]

@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 from itertools import product
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import podsim
 from podsim.cli.app import app
 from podsim.scenario import load_ipu
 from podsim.tiles import SliceShape
@@ -163,3 +165,13 @@ def test_the_command_prints_the_plan_and_the_loop() -> None:
     assert cost["time_s"] == pytest.approx(cost["cycles"] / 1.85e9)
     alone = json.loads(CliRunner().invoke(app, [*asked, "--loop-supersteps", "0", "--format", "json"]).output)
     assert alone["cycles"] == 936 + 32 + SUPERSTEP
+
+
+def test_a_kernel_that_nobody_compared_has_a_wide_range() -> None:
+    """That of an activity which nobody compared, a factor of 1.3 to 2 either way, in text and JSON alike."""
+    cost = podsim.cost_multi_slice(1024, 128, 4096, ipu="bow")
+    low_s, high_s = cost.ends_s
+    assert low_s * high_s == pytest.approx(cost.time_s**2)
+    assert 1.3 < high_s / cost.time_s < 2
+    assert cost.to_dict()["ranges"] == {"share": 0.8, "time_s": {"low": low_s, "high": high_s}}
+    assert re.search(r"time +4\.09 us  \(80 %: 2\.\d+ to [56]\.\d+ us\)", cost.to_text())
