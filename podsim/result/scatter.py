@@ -133,10 +133,10 @@ class ScatterTable:
         words = Activity(traits.activity).words
         if traits.framework not in found.base:
             variance += self._step("framework", traits) ** 2
-            reasons.append(f"no {words} with {traits.framework} has been compared")
+            reasons.append(f"no {words} with {traits.framework} is among the runs that ranges come from")
         if traits.family not in found.families:
             variance += self._step("family", traits) ** 2
-            reasons.append(f"no {words} of a model of kind `{traits.family}` has been compared")
+            reasons.append(f"no {words} of a model of kind `{traits.family}` is among the runs that ranges come from")
         if traits.ipu_count > found.ipu_count:
             variance += self._step("size", traits) ** 2 * math.log2(traits.ipu_count / found.ipu_count)
             reasons.append(f"{traits.ipu_count:,} IPUs, where at most {found.ipu_count:,} have been compared")

@@ -52,7 +52,7 @@ def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
     for transform, form, moved in _forms(ipu, shape, dtype):
         yield from _amp(ipu, form, transform, moved, dtype)
         if dtype != "fp8" and min(shape.in_channels, shape.out_channels) <= _FEWEST_CHANNELS:
-            # Channels fill words of the exchange, no more [poplibs_poplin].
+            # Channels are taken to fill words of the exchange and no more.
             grain = ipu.exchange.bytes_per_cycle // DTYPE_BYTES[dtype]
             yield Method(vertex="hmac", shape=form, transform=transform, moved_count=moved, in_grain=grain)
 
