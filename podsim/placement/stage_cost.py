@@ -201,6 +201,7 @@ class UpdateCost:
         optimizer: The update of this IPU's shard. [cycles]
         scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
         state_bytes: Optimizer state that this IPU reads and writes. [B]
+        state_tensor_count: Tensors that it is made of, each read and written by itself.
     """
 
     ipu: int
@@ -212,6 +213,7 @@ class UpdateCost:
     optimizer: Account
     scatter: Account
     state_bytes: int
+    state_tensor_count: int
 
 
 def update_costs(
@@ -265,6 +267,7 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) 
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,
         state_bytes=state_bytes(sizes, job),
+        state_tensor_count=optimizer.state_count * len(sizes),
     )
 
 

@@ -207,16 +207,16 @@ class _Turn:
         return self._rings.alike((name, time_ps), lambda: [Work(name, ((ALL_REDUCE, time_ps),), steady=True)])
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
-        """Load the state, update the shard, store the state."""
+        """Load the state, update the shard, store the state: one direction at a time, one tensor after the other."""
         update = self._alike("optimizer", cost.optimizer)
         if self._plan.layout.optimizer_storage == "in_processor_memory":
             return update
-        ipu = self._replicas.ipu(self._replica, cost.ipu)
-        load, store = (
-            Exchange((streaming_transfer(self._plan.system, f"optimizer state {way}", ipu, way, cost.state_bytes),))
-            for way in ("read", "write")
-        )
-        return [load, *update, store]
+        return [self._state(cost, "read"), *update, self._state(cost, "write")]
+
+    def _state(self, cost: UpdateCost, direction: str) -> Exchange:
+        ipu, name = self._replicas.ipu(self._replica, cost.ipu), f"optimizer state {direction}"
+        size, tensors = cost.state_bytes, cost.state_tensor_count
+        return Exchange((streaming_transfer(self._plan.system, name, ipu, direction, size, tensor_count=tensors),))
 
 
 def machines_of(plan: Plan) -> int:
