@@ -14,8 +14,8 @@ from podsim.runs import generate
 from podsim.scenario import load_scenario
 
 SCENARIO = "llama2_7b_pod16_streamed"
-_RATES = (5.6, 8, 10, 12)
-"""From the most that the steps of GPT-J allow to what this run needs if nothing lies under its loads. [GB/s]"""
+_RATES = (5.6, 8, 9.6)
+"""From the most that the steps of GPT-J allow to a quarter of what two modules of DDR4 transfer. [GB/s]"""
 _KEY = "system.machine.streaming_memory.read_bandwidth_per_ipu"
 
 
