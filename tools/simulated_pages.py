@@ -181,8 +181,8 @@ def _sensitivity_conclusion() -> str:
     machine = load_scenario(SCENARIO).spec.system.machine
     shared = machine.streaming_memory.machine_bytes_per_s
     return _paragraph(
-        f"""The {machine.ipu_count} IPUs of a machine have {shared / _GIGA:g} GB/s together (assumed), a quarter of which
-        ends the table. It begins at the most that the steps of GPT-J in 16 and in 4 bits allow."""
+        f"""The {machine.ipu_count} IPUs of a machine have {shared / _GIGA:g} GB/s together (assumed), a quarter of
+        which ends the table. It begins at the most that the steps of GPT-J in 16 and in 4 bits allow."""
     )
 
 
