@@ -14,7 +14,7 @@ from podsim.result.reference_data import rows
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.validation import RowComparison
 from podsim.validation.calibrate import calibrate
-from podsim.validation.comparison import Described, Validation, described, summarize
+from podsim.validation.comparison import Validation, summarize
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
 from podsim.validation.left_out import shipped
 
@@ -120,8 +120,6 @@ def test_rows_of_one_configuration_are_known_as_such(comparisons: Sequence[RowCo
     paddle = "PaddlePaddle BERT weight update"
     name = "bert_v2.0_pod64_closed_paddlepaddle"
     assert of[paddle, name].configuration == of[paddle, f"{name}@baidu"].configuration
-    assert described(of[paddle, name]) == Described("training", "bert", "PaddlePaddle, SDK 2.5", "Bow", 64)
-    assert described(of["AMP vertex", "16x16x16"]) is None
 
 
 def test_every_figure_that_is_compared_has_an_uncertainty(everything: Validation) -> None:
