@@ -36,6 +36,7 @@ from podsim.scenario.software import Software
 from podsim.tiles import MatMulShape
 from podsim.tiles.matmul import plan_matmul
 from podsim.validation.compare import Progress
+from podsim.validation.comparison import evidence, loaded
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
@@ -76,15 +77,24 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
             _overhead(ipu),
             "cycles",
             "GEMM fp16",
+            configurations=sum(row["role"] == CALIBRATION for row in rows("gemm_measurements")),
         ),
         *correlated(
             (
-                Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
-                Fit(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+                Fit(
+                    *(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
+                    step.standard_errors[0],
+                    configurations=configurations(names),
+                ),
+                Fit(
+                    *(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+                    step.standard_errors[1],
+                    configurations=configurations(names),
+                ),
             ),
             step,
         ),
-        Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
+        Fit("software.setup", software.setup_s, _setup_s(names), "s", where, configurations=configurations(names)),
         *_epoch_fits(),
         *_pytorch_fits(),
         _evaluation_call(),
@@ -96,6 +106,15 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     )
 
 
+def configurations(titles: Iterable[str]) -> int:
+    """How many of these runs are evidence beside each other.
+
+    Args:
+        titles: Scenarios, with `@` before a variant.
+    """
+    return len({evidence(loaded(title)) for title in titles})
+
+
 def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[PublishedTime]) -> Fit:
     software = load_scenario(points[0].title.partition("@")[0]).spec.software
     committed = committed_in(software)
@@ -103,7 +122,11 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
         what = f"{software.name} has no {key} to compare with"
         raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
     add, error = best_shift(points)
-    return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
+    titles = [point.title for point in points]
+    return Fit(
+        *(f"software.{key}", committed, committed + add, "s", " and ".join(titles), error),
+        configurations=configurations(titles),
+    )
 
 
 def _generation_fits() -> tuple[Fit, ...]:
@@ -116,11 +139,18 @@ def _generation_fits() -> tuple[Fit, ...]:
     sampling = sampling_s, sampling_s + found.values[1]
     # Time per byte is fitted: a bandwidth goes the other way.
     ((_, together), _) = found.correlations
+    independent = configurations(titles)
     turned = replace(found, correlations=((1.0, -together), (-together, 1.0)))
     return correlated(
         (
-            Fit("streaming_memory.bandwidth_per_machine", *bandwidths, "GB/s", where, bandwidth_error),
-            Fit("software.sampling_per_logit", *sampling, "s", where, found.standard_errors[1]),
+            Fit(
+                *("streaming_memory.bandwidth_per_machine", *bandwidths, "GB/s", where, bandwidth_error),
+                configurations=independent,
+            ),
+            Fit(
+                *("software.sampling_per_logit", *sampling, "s", where, found.standard_errors[1]),
+                configurations=independent,
+            ),
         ),
         turned,
     )
@@ -136,7 +166,8 @@ def _evaluation_call() -> Fit:
         raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
     misses = {name: miss for name, row in found.items() if (miss := _missed_by_an_evaluation(name, row)) is not None}
     fitted = committed + statistics.fmean(misses.values())
-    return Fit(f"software.{_EVALUATION}", committed, fitted, "s", " and ".join(misses))
+    where = " and ".join(misses)
+    return Fit(f"software.{_EVALUATION}", committed, fitted, "s", where, configurations=configurations(misses))
 
 
 def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
@@ -175,7 +206,7 @@ def _host_fits(keys: tuple[str, str], trained: Sequence[Mapping[str, str]], word
     software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
     committed = [_seconds_of(software)[key] for key in keys]
     fits = [
-        Fit(f"software.{key} ({words})", old, new, "s", where, error)
+        Fit(f"software.{key} ({words})", old, new, "s", where, error, configurations=configurations(names))
         for key, old, new, error in zip(nothing, committed, found.values, found.standard_errors, strict=True)
     ]
     return correlated(fits, found)
@@ -314,7 +345,7 @@ def _hops(row: Measured) -> list[bool]:
 def _linked(names: Sequence[str], committed: Sequence[float], found: Solution, used: Sequence[Measured]) -> list[Fit]:
     where = " and ".join(row.id for row in used)
     fits = [
-        Fit(f"ipu_link.{name} (Mk1)", old, new, "s", where, error)
+        Fit(f"ipu_link.{name} (Mk1)", old, new, "s", where, error, configurations=len(used))
         for name, old, new, error in zip(names, committed, found.values, found.standard_errors, strict=True)
     ]
     return list(correlated(fits, found))
@@ -328,10 +359,10 @@ def convolution_fits() -> tuple[Fit, Fit]:
     by_position = {cycles: _superstep_of(with_value(ipu, key, cycles), used) for cycles in _POSITIONS}
     position = min(by_position, key=lambda cycles: by_position[cycles][1])
     overhead, where = by_position[position][0], f"{used[0].id} to {used[-1].id}"
-    old = ipu.superstep.overhead_cycles
+    values = ipu.superstep.overhead_cycles, overhead.values[0]
     return (
-        Fit("ipu.superstep.overhead (Mk1)", old, overhead.values[0], "cycles", where, overhead.standard_errors[0]),
-        Fit(f"ipu.{key} (Mk1)", committed, position, "", where),
+        Fit("ipu.superstep.overhead (Mk1)", *values, "cycles", where, overhead.standard_errors[0], (), len(used), 2),
+        Fit(f"ipu.{key} (Mk1)", committed, position, "", where, None, (), len(used), 2),
     )
 
 
@@ -462,13 +493,14 @@ def forward_fits() -> tuple[Fit, ...]:
     ]
     fitted_call_s = call_s + answer_s - fitted_answer_s + mean(late)
     where = " and ".join(dict.fromkeys(row["id"] for row in chosen))
+    independent = configurations(f"{row['scenario']}@{row['variant']}".rstrip("@") for row in chosen)
     # A rate tells the answer, a latency the sum of both.
     slopes = [[0.0, 1.0] if row["quantity"] == "throughput" else [1.0, 1.0] for row in chosen]
     together = least_squares(slopes, [0.0] * len(slopes), [1.0] * len(slopes))
     return correlated(
         (
-            Fit("software.forward_call", call_s, fitted_call_s, "s", where),
-            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where),
+            Fit("software.forward_call", call_s, fitted_call_s, "s", where, configurations=independent),
+            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where, configurations=independent),
         ),
         together,
     )
