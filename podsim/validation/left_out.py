@@ -46,7 +46,7 @@ from podsim.result.scatter import (
 )
 from podsim.runs import run
 from podsim.scenario import data_file, load_scenario
-from podsim.scenario.assumptions import assumptions, with_number
+from podsim.scenario.assumptions import Assumption, assumptions, with_number
 from podsim.validation.comparison import RowComparison, Sizes, evidence, sizes_of
 from podsim.validation.reference_data import CALIBRATION
 from podsim.watch import Watch
@@ -84,6 +84,7 @@ class FittedConstant:
         without: Its value where no row is left; the name of the constant of its base stack, if that has one.
         spread: How far that may be off, as one standard deviation.
         fitted_with: The framework whose calibration rows it is fitted to.
+        scenario: A scenario that has it.
         inverse: Whether its inverse acts linearly, as a time per byte does for a bandwidth; then so are both numbers.
         unit: Unit of both.
     """
@@ -95,8 +96,15 @@ class FittedConstant:
     without: float | str
     spread: float
     fitted_with: str
+    scenario: str
     inverse: bool = False
     unit: str = "s"
+
+    @property
+    def committed(self) -> Assumption:
+        """It in the files of hardware, with its range."""
+        (found,) = (each for each in assumptions(load_scenario(self.scenario).spec) if each.key == self.key)
+        return found
 
     def instead(self, said: float) -> str:
         """What stands for it where no row is left, and within what."""
@@ -119,27 +127,39 @@ def _quantity(value: float, unit: str) -> str:
     return format_duration_s(value) if unit == "s" else f"{value:.3g} {unit}"
 
 
-_MACHINE_MEMORY: Final = "system.machine.streaming_memory.bandwidth_per_machine"
-_COPIES: Final = "software.layout_change_cycles_per_byte"
-_CALL: Final = "software.host_call"
 _OF_POPART: Final = "session call of PopART"
+_CALL, _GRAPH_S = "software.host_call", "software.sample_load_time"
+_BERT, _RESNET = "bert_v1.1_pod64_open", "resnet50_v1.1_pod16"
+_PACKED, _SCHNET = "bert_large_phase1_packed_pytorch_pod16", "schnet_qm9_bow_pod64"
+_GPT, _C600 = "gptj_6b_pod4_streamed", "resnet50_c600"
 PARAMETERS: Final = (
     # Library estimates of the rate of layout changes run from 0.44 to 5.15 cycles per byte: their geometric mean.
-    FittedConstant("layout changes", _COPIES, None, (), 1.5, 1.0, "PopART", unit="cycles/B"),
+    FittedConstant(
+        *("layout changes", "software.layout_change_cycles_per_byte", None, (), 1.5, 1.0, "PopART", _BERT),
+        unit="cycles/B",
+    ),
     # Session calls of frameworks are 30 to 140 ms apart: their mean. That of PopART is the base of the others.
-    FittedConstant(_OF_POPART, _CALL, _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06, "PopART"),
-    FittedConstant("session call of TensorFlow", _CALL, _TRAINING, ("TensorFlow",), _OF_POPART, 0.06, "TensorFlow"),
-    FittedConstant("session call of PyTorch", _CALL, _TRAINING, ("PyTorch",), _OF_POPART, 0.06, "PyTorch"),
-    FittedConstant("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
+    FittedConstant(_OF_POPART, _CALL, _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06, "PopART", _BERT),
+    FittedConstant(
+        *("session call of TensorFlow", _CALL, _TRAINING, ("TensorFlow",), _OF_POPART, 0.06, "TensorFlow", _RESNET)
+    ),
+    FittedConstant("session call of PyTorch", _CALL, _TRAINING, ("PyTorch",), _OF_POPART, 0.06, "PyTorch", _PACKED),
+    FittedConstant(
+        *("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch", _PACKED)
+    ),
     # An item of 64 KiB takes a process of PyTorch 61 us [poptorch_host_io]: a small one between none and all of it.
-    FittedConstant("stream of graphs", "software.stream_time", _TRAINING, (_GRAPHS,), 30e-6, 30e-6, _GRAPHS),
+    FittedConstant("stream of graphs", "software.stream_time", _TRAINING, (_GRAPHS,), 30e-6, 30e-6, _GRAPHS, _SCHNET),
     # A graph is stacked as a sample of its base is, and loaded before.
-    FittedConstant("load of graphs", "software.sample_load_time", _TRAINING, (_GRAPHS,), "collation", 50e-6, _GRAPHS),
+    FittedConstant("load of graphs", _GRAPH_S, _TRAINING, (_GRAPHS,), "collation", 50e-6, _GRAPHS, _SCHNET),
     # What version 0.1 assumed of the memory of a machine, before a run that streams was known.
-    FittedConstant("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, "PopXL", inverse=True),
-    FittedConstant("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL"),
-    FittedConstant("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART"),
-    FittedConstant("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART"),
+    FittedConstant(
+        *("streaming memory", "system.machine.streaming_memory.bandwidth_per_machine", _GENERATION, ()),
+        *(1 / 40e9, 1 / 40e9, "PopXL", _GPT),
+        inverse=True,
+    ),
+    FittedConstant("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL", _GPT),
+    FittedConstant("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART", _C600),
+    FittedConstant("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART", _C600),
 )
 
 
@@ -312,6 +332,17 @@ class LeftOut:
             + sum(point.switches.get(key, 0.0) for key in reverted)
             for point in left
         }
+
+    def without_each(self, constant: FittedConstant) -> dict[str, float]:
+        """What a constant is fitted to be without each configuration of calibration rows that it acts on, by name."""
+        index = PARAMETERS.index(constant)
+        acted_on = [point for point in self.points if point.role == CALIBRATION and point.slopes.get(constant.name)]
+        found: dict[str, float] = {}
+        for name, same in _by(acted_on, lambda point: point.configuration).items():
+            change = (self._fitted(frozenset(point.name for point in same)) - self._all)[index]
+            value = self.committed[constant.name] + float(change)
+            found[name] = 1 / value if constant.inverse else value
+        return found
 
     def replaced(self, gone: Sequence[LeftOutRun]) -> tuple[str, ...]:
         """What stands for constants and switches that no row is left for and that points which are left out have."""
@@ -690,17 +721,8 @@ def products_of(comparisons: Sequence[RowComparison]) -> dict[str, list[float]]:
 def committed_values() -> dict[str, float]:
     """What the parameters are in the files of hardware."""
     found: dict[str, float] = {}
-    titles = {
-        **dict.fromkeys(("layout changes", "session call of PopART"), "bert_v1.1_pod64_open"),
-        "session call of TensorFlow": "resnet50_v1.1_pod16",
-        **dict.fromkeys(("session call of PyTorch", "collation"), "bert_large_phase1_packed_pytorch_pod16"),
-        **dict.fromkeys(("stream of graphs", "load of graphs"), "schnet_qm9_bow_pod64"),
-        **dict.fromkeys(("streaming memory", "sampling"), "gptj_6b_pod4_streamed"),
-        **dict.fromkeys(("forward call", "forward exchange"), "resnet50_c600"),
-    }
     for parameter in PARAMETERS:
-        number = {each.key: each.number for each in assumptions(load_scenario(titles[parameter.name]).spec)}
-        value = number[parameter.key]
+        value = parameter.committed.number
         found[parameter.name] = 1 / value if parameter.inverse else value
     return found
 
