@@ -4,7 +4,7 @@ Two constants of the software stack are fitted together to two weight updates: t
 which grows with the work of a stage, and the session call, which does not. The set-up time is the
 median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
 half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
-one run of a convolutional network. The session call of PyTorch and the stacking of samples before it are
+the declared runs of convolutional networks. The session call of PyTorch and the stacking of samples before it are
 fitted together to the published weight updates that are declared for it, by least squares of relative misses; in the
 same way what it takes to hand over a tensor and to load a graph, to those of networks on graphs. That of an evaluation
 off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of TensorFlow and
@@ -47,7 +47,7 @@ _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
 _COLLATION, _PYTORCH = "collation_time_per_sample", "PyTorch"
 _STREAM, _LOAD = "stream_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
-_EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "eval_s_median", "n_evals_mean")
+_SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
@@ -242,21 +242,34 @@ def _samples(name: str) -> float:
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """Times of a checkpoint and of the set-up of a validation."""
-    (row,) = calibration_rows("resnet")
-    name = scenario_name(row)
-    logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}
-    software = load_scenario(name).spec.software
+    """Times of a checkpoint and of the set-up of a validation, means over the declared runs that log them."""
+    declared = {scenario_name(row): row for row in calibration_rows("resnet")}
+    saved, validated = (
+        {name: row for name, row in declared.items() if row[column]} for column in (_SAVED_S, _VALIDATION_S)
+    )
+    software = load_scenario(next(iter(declared))).spec.software
     checkpoint, validation = software.checkpoint_s, software.validation_setup_s
     if checkpoint is None or validation is None:
         what = f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with"
         raise MissingDataError(what, do="add both to the software stack; any value will do before they are fitted")
-    # The first evaluation loads the program, too.
-    setup_s = logged["validation_build_s"] + logged["first_eval_s"] - logged["eval_s_median"]
-    transfer_s = _checkpoint_s(name, logged["n_evals_mean"]) - checkpoint
+    # A checkpoint has the transfer of the weights beside this; the first evaluation loads the program, too.
+    checkpoints = (
+        float(row[_SAVED_S]) + checkpoint - _checkpoint_s(name, float(row["n_evals_mean"]))
+        for name, row in saved.items()
+    )
+    setups = (
+        float(row[_VALIDATION_S]) + float(row["first_eval_s"]) - float(row["eval_s_median"])
+        for row in validated.values()
+    )
     return (
-        Fit(f"software.{_CHECKPOINT}", checkpoint, logged["checkpoint_s_mean"] - transfer_s, "s", name),
-        Fit(f"software.{_VALIDATION}", validation, setup_s, "s", name),
+        Fit(
+            *(f"software.{_CHECKPOINT}", checkpoint, mean(checkpoints), "s", " and ".join(saved)),
+            configurations=configurations(saved),
+        ),
+        Fit(
+            *(f"software.{_VALIDATION}", validation, mean(setups), "s", " and ".join(validated)),
+            configurations=configurations(validated),
+        ),
     )
 
 

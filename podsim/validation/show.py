@@ -285,8 +285,13 @@ def _inside(each: GroupShare) -> Cells:
     return each.group, _count(each.rows), _count(each.inside), *shares, _count(each.beyond)
 
 
-def parts_table(parts: Sequence[LeftOutPart]) -> Table:
-    """Errors of each part that was left out, and of all of them, with those inside of ranges that the rest gives."""
+def parts_table(parts: Sequence[LeftOutPart], *, with_total: bool = True) -> Table:
+    """Errors of each part that was left out, with those inside of ranges that the rest gives.
+
+    Args:
+        parts: The parts.
+        with_total: Whether the last row has all of them together.
+    """
     rows: list[Cells] = [
         (
             each.name,
@@ -298,7 +303,7 @@ def parts_table(parts: Sequence[LeftOutPart]) -> Table:
             Cell(f"{each.inside:.3g}", each.inside),
             _share(each.inside / each.configurations, ".0%"),
         )
-        for each in (*parts, together(parts))
+        for each in (*parts, *([together(parts)] if with_total else []))
     ]
     counts, errors = (">rows", ">configurations"), (">bias", ">mean error", ">RMS", ">worst", ">with them")
     note = (
