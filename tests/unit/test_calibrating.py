@@ -310,8 +310,9 @@ def test_a_stack_that_a_scenario_describes_cannot_be_derived_from(command: Comma
 def test_a_bandwidth_leans_the_other_way_than_the_time_of_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 ps for a byte are 25 GB/s; 0.1 ps of error are 0.1 / 40 of that; what was together is then apart."""
     found = Solution((0.0, 0.0), (1e-13, 1e-9), ((1.0, 0.5), (0.5, 1.0)))
-    monkeypatch.setattr(calibrate, "streaming_and_sampling", lambda: (("a",), found, (4e-11, 1e-8)))
+    monkeypatch.setattr(calibrate, "streaming_and_sampling", lambda: (("gptj_6b_pod4_streamed",), found, (4e-11, 1e-8)))
     bandwidth, sampling = calibrate._generation_fits()
     assert (bandwidth.fitted, bandwidth.standard_error) == pytest.approx((25.0, 25.0 * 0.1 / 40))
     assert bandwidth.correlations == (("software.sampling_per_logit", -0.5),)
     assert sampling.correlations == (("streaming_memory.bandwidth_per_machine", -0.5),)
+    assert (sampling.configurations, sampling.constants, sampling.is_identified) == (1, 2, False)

@@ -26,6 +26,7 @@ from podsim.validation.left_out import (
     shipped,
     together,
 )
+from tools.update_readme import LEFT_OUT, PAGE, README, ROOT, left_out_in_parts, left_out_in_short, renewed
 
 SAID = {each.name: each.without for each in PARAMETERS}
 COMMITTED = {
@@ -215,6 +216,18 @@ def test_ranges_of_the_rest_hold_what_was_left_out() -> None:
 def test_left_out_errors_are_larger_than_those_of_the_fit() -> None:
     every = together(left_out(shipped(), "stack"))
     assert every.sizes.mean > every.mean_now > 0
+
+
+def test_pages_quote_the_errors_of_what_was_left_out() -> None:
+    """`tools/update_readme.py` writes them, between markers of the section alone."""
+    points = shipped()
+    for page, written in ((README, left_out_in_short(points)), (PAGE, left_out_in_parts(points))):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert renewed(text, LEFT_OUT, written) == text, page
+    text = "a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb"
+    assert renewed(text, "x", "new\n") == "a\n<!-- x: begin -->\n\nnew\n\n<!-- x: end -->\nb"
+    with pytest.raises(ValueError, match="no section between"):
+        renewed(text, "y", "new")
 
 
 @pytest.mark.parametrize("by", BY)
