@@ -259,7 +259,7 @@ def calibrate(
     from podsim.cli.calibrating import calibrate_as_asked, leave_out_as_asked
 
     if leave_out is None:
-        calibrate_as_asked(measured, write, output_format, force=force)
+        calibrate_as_asked(measured, write, output_format, force=force, with_rows=rows)
     else:
         leave_out_as_asked(leave_out, measured, write, output_format, with_rows=rows)
 

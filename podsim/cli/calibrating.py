@@ -13,7 +13,7 @@ from podsim.show.progress import track
 
 
 def calibrate_as_asked(
-    measured: Path | None, target: Path | None, output_format: ValidationFormat, *, force: bool
+    measured: Path | None, target: Path | None, output_format: ValidationFormat, *, force: bool, with_rows: bool
 ) -> None:
     """Fit and print; write the stack of a cluster if that is asked for.
 
@@ -22,10 +22,13 @@ def calibrate_as_asked(
         target: Where the stack goes.
         output_format: How constants are printed.
         force: Whether the target may be replaced.
+        with_rows: Whether rows are asked for, which only what is left out has.
 
     Raises:
         PodsimError: A stack is to be written without measurements, or the measurements are wrong.
     """
+    if with_rows:
+        raise PodsimError("--rows shows rows that were left out", do="say of what: `--leave-out stack --rows`")
     if measured is not None:
         text = _of_cluster(measured, target, output_format, force=force)
     elif target is not None:

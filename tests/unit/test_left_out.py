@@ -264,6 +264,7 @@ def test_rows_are_printed_if_they_are_asked_for(
     ("arguments", "told"),
     [
         (["--leave-out", "pod"], "error: --leave-out: nothing is left out by `pod`\n  do: give one of configuration"),
+        (["--rows"], "error: --rows shows rows that were left out\n  do: say of what: `--leave-out stack --rows`"),
         (["--leave-out", "stack", "--write", "x.yaml"], "error: --leave-out looks at the published rows of podsim"),
     ],
 )
