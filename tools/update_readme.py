@@ -1,17 +1,21 @@
-"""Rewrites the accuracy tables of README.md from the validation; `--check` only compares."""
+"""Rewrites the tables of accuracy in README.md and on the page on accuracy; `--check` only compares."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from podsim.show.table import to_markdown
+from podsim.show.table import Table, to_markdown
 from podsim.validation import RowComparison, validate
+from podsim.validation.left_out import GROUPS, LeftOut, left_out, shipped, together
 from podsim.validation.reference_data import HOLD_OUT
-from podsim.validation.show import summary_table
+from podsim.validation.show import parts_table, summary_table
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-BEGIN, END = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->"
+ROOT = Path(__file__).resolve().parent.parent
+README, PAGE = "README.md", "docs/background/accuracy.md"
+ACCURACY, LEFT_OUT = "accuracy", "left out"
+BY = ("configuration", "stack", "family")
 
 
 def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
@@ -19,23 +23,51 @@ def accuracy(comparisons: tuple[RowComparison, ...]) -> str:
     return to_markdown(summary_table([row for row in comparisons if row.role == HOLD_OUT], title=""))
 
 
-def renewed(text: str, table: str) -> str:
-    """The text with what stands between the markers replaced."""
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{table}\n{END}{tail}"
+def left_out_in_short(points: LeftOut) -> str:
+    """Errors over all configurations, stacks and families, each of which was left out."""
+    parts = [replace(together(left_out(points, by)), name=f"each {by}") for by in BY]
+    return _bare(parts_table(parts, with_total=False))
+
+
+def left_out_in_parts(points: LeftOut) -> str:
+    """Errors of each stack, family and group that was left out."""
+    tables = {by: parts_table(left_out(points, by)) for by in (*BY[1:], GROUPS)}
+    return "\n".join(f"### By {by}\n\n{_bare(table)}" for by, table in tables.items())
+
+
+def _bare(table: Table) -> str:
+    """A table without the words that the page has around it."""
+    return to_markdown(replace(table, title="", notes=[]))
+
+
+def renewed(text: str, section: str, table: str) -> str:
+    """The text with what stands between the markers of a section replaced."""
+    begin, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->"
+    head, found, rest = text.partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not (found and ended):
+        raise ValueError(f"no section between `{begin.strip()}` and `{end}`")
+    return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
 def main() -> int:
-    """Write README.md, or say that it is out of date."""
-    old = README.read_text(encoding="utf-8")
-    new = renewed(old, accuracy(validate()))
-    if "--check" in sys.argv[1:]:
-        if new != old:
-            print("README.md: the accuracy tables are out of date; run `./dev docs`", file=sys.stderr)
-        return int(new != old)
-    README.write_text(new, encoding="utf-8")
-    return 0
+    """Write both files, or say that one is out of date."""
+    points = shipped()
+    sections = (
+        (README, ACCURACY, accuracy(validate())),
+        (README, LEFT_OUT, left_out_in_short(points)),
+        (PAGE, LEFT_OUT, left_out_in_parts(points)),
+    )
+    is_old = False
+    for name, section, table in sections:
+        old = (ROOT / name).read_text(encoding="utf-8")
+        new = renewed(old, section, table)
+        if "--check" not in sys.argv[1:]:
+            (ROOT / name).write_text(new, encoding="utf-8")
+        elif new != old:
+            print(f"{name}: the tables of `{section}` are out of date; run `./dev docs`", file=sys.stderr)
+            is_old = True
+    return int(is_old)
 
 
 if __name__ == "__main__":

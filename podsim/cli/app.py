@@ -30,7 +30,7 @@ from podsim.cli.running import (
 )
 from podsim.cli.sweeping import sweep
 from podsim.cli.usage import Commands
-from podsim.cli.validating import validate
+from podsim.cli.validating import ValidationFormat, validate
 
 app = typer.Typer(
     name="podsim",
@@ -245,20 +245,23 @@ def calibrate(
         Path | None, typer.Option("--with", metavar="FILE.csv", help="Measurements of your cluster, to fit its stack.")
     ] = None,
     write: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write that stack there.")] = None,
-    output_format: OutputFormat = Format.TABLE,
+    output_format: Annotated[
+        ValidationFormat, typer.Option("--format", help="What to print.")
+    ] = ValidationFormat.TABLE,
     leave_out: Annotated[
         str | None,
         typer.Option(metavar="WHAT", help="Errors of runs left out by configuration, stack, family, chip or groups."),
     ] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="With --leave-out: each row, too.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Refit the calibrated constants on their rows, or those of a software stack on measurements of your own."""
     from podsim.cli.calibrating import calibrate_as_asked, leave_out_as_asked
 
     if leave_out is None:
-        calibrate_as_asked(measured, write, output_format, force=force)
+        calibrate_as_asked(measured, write, output_format, force=force, with_rows=rows)
     else:
-        leave_out_as_asked(leave_out, measured, write, output_format)
+        leave_out_as_asked(leave_out, measured, write, output_format, with_rows=rows)
 
 
 @app.command()

@@ -3,8 +3,8 @@
 Two constants of the software stack are fitted together to two weight updates: the layout-change rate, which grows
 with the work of a stage, and the session call, which does not. The set-up time is the median over the logged runs
 of the same two rows. The superstep overhead is fitted to the measured half-precision products. What a checkpoint
-and the set-up of a validation take is read off the logs of one run of a convolutional network. The session call of
-PyTorch and the stacking of samples before it are fitted together to the published weight updates that are declared
+and the set-up of a validation take is read off the logs of the declared runs of convolutional networks. The session call
+of PyTorch and the stacking of samples before it are fitted together to the published weight updates that are declared
 for it, by least squares of relative misses; in the same way what it takes to hand over a tensor and to load a
 graph, to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off
 nothing else of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward
@@ -35,6 +35,7 @@ from podsim.scenario.software import Software
 from podsim.tiles import MatMulShape
 from podsim.tiles.matmul import plan_matmul
 from podsim.validation.compare import Progress
+from podsim.validation.comparison import evidence, loaded
 from podsim.validation.fit import Fit, Solution, correlated, least_squares
 from podsim.validation.microbenchmarks import Measured, measured, mk1
 from podsim.validation.reference_data import CALIBRATION, CALLED, EVALUATED, calibration_rows, submissions
@@ -45,7 +46,7 @@ _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
 _COLLATION, _PYTORCH = "collation_time_per_sample", "PyTorch"
 _STREAM, _LOAD = "stream_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
-_EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "eval_s_median", "n_evals_mean")
+_SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
@@ -75,15 +76,24 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
             _overhead(ipu),
             "cycles",
             "GEMM fp16",
+            configurations=sum(row["role"] == CALIBRATION for row in rows("gemm_measurements")),
         ),
         *correlated(
             (
-                Fit(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
-                Fit(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+                Fit(
+                    *(f"software.{_LAYOUT}", software.layout_change_cycles_per_byte, layout, "cycles/B", where),
+                    step.standard_errors[0],
+                    configurations=configurations(names),
+                ),
+                Fit(
+                    *(f"software.{_CALL}", software.host_call_s, call_s, "s", where),
+                    step.standard_errors[1],
+                    configurations=configurations(names),
+                ),
             ),
             step,
         ),
-        Fit("software.setup", software.setup_s, _setup_s(names), "s", where),
+        Fit("software.setup", software.setup_s, _setup_s(names), "s", where, configurations=configurations(names)),
         *_epoch_fits(),
         *_pytorch_fits(),
         _evaluation_call(),
@@ -94,6 +104,15 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
     )
 
 
+def configurations(titles: Iterable[str]) -> int:
+    """How many of these runs are evidence beside each other.
+
+    Args:
+        titles: Scenarios, with `@` before a variant.
+    """
+    return len({evidence(loaded(title)) for title in titles})
+
+
 def _shifted(key: str, committed_in: Callable[[Software], float | None], points: Sequence[PublishedTime]) -> Fit:
     software = load_scenario(points[0].title.partition("@")[0]).spec.software
     committed = committed_in(software)
@@ -101,7 +120,11 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
         what = f"{software.name} has no {key} to compare with"
         raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
     add, error = best_shift(points)
-    return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
+    titles = [point.title for point in points]
+    return Fit(
+        *(f"software.{key}", committed, committed + add, "s", " and ".join(titles), error),
+        configurations=configurations(titles),
+    )
 
 
 def _evaluation_call() -> Fit:
@@ -114,7 +137,8 @@ def _evaluation_call() -> Fit:
         raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
     misses = {name: miss for name, row in found.items() if (miss := _missed_by_an_evaluation(name, row)) is not None}
     fitted = committed + statistics.fmean(misses.values())
-    return Fit(f"software.{_EVALUATION}", committed, fitted, "s", " and ".join(misses))
+    where = " and ".join(misses)
+    return Fit(f"software.{_EVALUATION}", committed, fitted, "s", where, configurations=configurations(misses))
 
 
 def _missed_by_an_evaluation(name: str, row: dict[str, str]) -> float | None:
@@ -153,7 +177,7 @@ def _host_fits(keys: tuple[str, str], trained: Sequence[Mapping[str, str]], word
     software, where = load_scenario(*_of(names[0])).spec.software, " ".join(row["id"] for row in trained)
     committed = [_seconds_of(software)[key] for key in keys]
     fits = [
-        Fit(f"software.{key} ({words})", old, new, "s", where, error)
+        Fit(f"software.{key} ({words})", old, new, "s", where, error, configurations=configurations(names))
         for key, old, new, error in zip(nothing, committed, found.values, found.standard_errors, strict=True)
     ]
     return correlated(fits, found)
@@ -189,21 +213,34 @@ def _samples(name: str) -> float:
 
 
 def _epoch_fits() -> tuple[Fit, Fit]:
-    """Times of a checkpoint and of the set-up of a validation."""
-    (row,) = calibration_rows("resnet")
-    name = scenario_name(row)
-    logged = {key: float(row[key]) for key in _EPOCH_COLUMNS}
-    software = load_scenario(name).spec.software
+    """Times of a checkpoint and of the set-up of a validation, means over the declared runs that log them."""
+    declared = {scenario_name(row): row for row in calibration_rows("resnet")}
+    saved, validated = (
+        {name: row for name, row in declared.items() if row[column]} for column in (_SAVED_S, _VALIDATION_S)
+    )
+    software = load_scenario(next(iter(declared))).spec.software
     checkpoint, validation = software.checkpoint_s, software.validation_setup_s
     if checkpoint is None or validation is None:
         what = f"{software.name} has no {_CHECKPOINT} or {_VALIDATION} to compare with"
         raise MissingDataError(what, do="add both to the software stack; any value will do before they are fitted")
-    # The first evaluation loads the program, too.
-    setup_s = logged["validation_build_s"] + logged["first_eval_s"] - logged["eval_s_median"]
-    transfer_s = _checkpoint_s(name, logged["n_evals_mean"]) - checkpoint
+    # A checkpoint has the transfer of the weights beside this; the first evaluation loads the program, too.
+    checkpoints = (
+        float(row[_SAVED_S]) + checkpoint - _checkpoint_s(name, float(row["n_evals_mean"]))
+        for name, row in saved.items()
+    )
+    setups = (
+        float(row[_VALIDATION_S]) + float(row["first_eval_s"]) - float(row["eval_s_median"])
+        for row in validated.values()
+    )
     return (
-        Fit(f"software.{_CHECKPOINT}", checkpoint, logged["checkpoint_s_mean"] - transfer_s, "s", name),
-        Fit(f"software.{_VALIDATION}", validation, setup_s, "s", name),
+        Fit(
+            *(f"software.{_CHECKPOINT}", checkpoint, mean(checkpoints), "s", " and ".join(saved)),
+            configurations=configurations(saved),
+        ),
+        Fit(
+            *(f"software.{_VALIDATION}", validation, mean(setups), "s", " and ".join(validated)),
+            configurations=configurations(validated),
+        ),
     )
 
 
@@ -292,7 +329,7 @@ def _hops(row: Measured) -> list[bool]:
 def _linked(names: Sequence[str], committed: Sequence[float], found: Solution, used: Sequence[Measured]) -> list[Fit]:
     where = " and ".join(row.id for row in used)
     fits = [
-        Fit(f"ipu_link.{name} (Mk1)", old, new, "s", where, error)
+        Fit(f"ipu_link.{name} (Mk1)", old, new, "s", where, error, configurations=len(used))
         for name, old, new, error in zip(names, committed, found.values, found.standard_errors, strict=True)
     ]
     return list(correlated(fits, found))
@@ -306,10 +343,10 @@ def convolution_fits() -> tuple[Fit, Fit]:
     by_position = {cycles: _superstep_of(with_value(ipu, key, cycles), used) for cycles in _POSITIONS}
     position = min(by_position, key=lambda cycles: by_position[cycles][1])
     overhead, where = by_position[position][0], f"{used[0].id} to {used[-1].id}"
-    old = ipu.superstep.overhead_cycles
+    values = ipu.superstep.overhead_cycles, overhead.values[0]
     return (
-        Fit("ipu.superstep.overhead (Mk1)", old, overhead.values[0], "cycles", where, overhead.standard_errors[0]),
-        Fit(f"ipu.{key} (Mk1)", committed, position, "", where),
+        Fit("ipu.superstep.overhead (Mk1)", *values, "cycles", where, overhead.standard_errors[0], (), len(used), 2),
+        Fit(f"ipu.{key} (Mk1)", committed, position, "", where, None, (), len(used), 2),
     )
 
 
@@ -397,13 +434,14 @@ def forward_fits() -> tuple[Fit, ...]:
     ]
     fitted_call_s = call_s + answer_s - fitted_answer_s + mean(late)
     where = " and ".join(dict.fromkeys(row["id"] for row in chosen))
+    independent = configurations(f"{row['scenario']}@{row['variant']}".rstrip("@") for row in chosen)
     # A rate tells the answer, a latency the sum of both.
     slopes = [[0.0, 1.0] if row["quantity"] == "throughput" else [1.0, 1.0] for row in chosen]
     together = least_squares(slopes, [0.0] * len(slopes), [1.0] * len(slopes))
     return correlated(
         (
-            Fit("software.forward_call", call_s, fitted_call_s, "s", where),
-            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where),
+            Fit("software.forward_call", call_s, fitted_call_s, "s", where, configurations=independent),
+            Fit("software.forward_exchange", answer_s, fitted_answer_s, "s", where, configurations=independent),
         ),
         together,
     )

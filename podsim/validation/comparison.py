@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Final
 
 from podsim.result.envelope import numbers_of
+from podsim.result.scatter import framework_of
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
 
@@ -182,13 +183,40 @@ def summarize(comparisons: Sequence[RowComparison]) -> tuple[Summary, ...]:
 
 
 def _summary(group: str, role: str, rows: Sequence[RowComparison]) -> Summary:
-    errors = [row.error for row in rows]
     return Summary(
         group=group,
         role=role,
         count=len(rows),
         configurations=len({row.configuration or row.name for row in rows}),
         beyond=sum(row.is_beyond() is True for row in rows),
+        **asdict(sizes_of([row.error for row in rows])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large errors are.
+
+    Attributes:
+        bias: Mean of the signed errors.
+        mean: Mean of the absolute errors.
+        rms: Root of the mean square of the errors.
+        worst: The largest absolute error, with its sign.
+    """
+
+    bias: float
+    mean: float
+    rms: float
+    worst: float
+
+
+def sizes_of(errors: Sequence[float]) -> Sizes:
+    """The sizes of one error or more.
+
+    >>> sizes_of([0.03, -0.04])
+    Sizes(bias=-0.005000000000000001, mean=0.035, rms=0.035355339059327376, worst=-0.04)
+    """
+    return Sizes(
         bias=math.fsum(errors) / len(errors),
         mean=math.fsum(map(abs, errors)) / len(errors),
         rms=math.sqrt(math.fsum(error**2 for error in errors) / len(errors)),
@@ -200,42 +228,6 @@ _WORDS: Final = frozenset({"basis", "description", "name", "note", "range", "sou
 """Keys that no time follows from."""
 _OF_A_RUN: Final = frozenset({"samples_to_converge"})
 """Keys that say how a run went, and not what was run: two submissions of one configuration converge differently."""
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """The run of a row, by which groups of rows are left out of a fit.
-
-    Attributes:
-        activity: `training`, `forward` or `generation`.
-        family: Kind of model, for example `bert`.
-        stack: Software stack.
-        chip: Kind of IPU.
-        ipus: How many of them.
-    """
-
-    activity: str
-    family: str
-    stack: str
-    chip: str
-    ipus: int
-
-
-def described(row: RowComparison) -> Described | None:
-    """Configuration of the first scenario of a row; None for a vertex or a product."""
-    return _described(row.scenarios[0]) if row.scenarios else None
-
-
-@cache
-def _described(title: str) -> Described:
-    spec = loaded(title)
-    return Described(
-        activity=str(spec.activity),
-        family=str(spec.model.kind),
-        stack=spec.software.name,
-        chip=spec.system.machine.ipu.name,
-        ipus=numbers_of(spec)["ipu_count"],
-    )
 
 
 def loaded(title: str) -> Scenario:
@@ -259,6 +251,20 @@ def configuration(spec: Scenario, without: Collection[str] = ()) -> str:
         without: Keys to leave out.
     """
     return repr(_without(spec.model_dump(mode="json", exclude_none=True), _WORDS | frozenset(without)))
+
+
+def evidence(spec: Scenario) -> str:
+    """What two runs share that are no evidence beside each other: stack, kind of model, sizes, batch, IPUs and chip.
+
+    The closed and the open division of MLPerf share it, and so do runs whose loaders differ.
+
+    Args:
+        spec: The scenario.
+    """
+    size = "-".join(str(number) for number in numbers_of(spec).values())
+    weights = getattr(getattr(spec, "precision", None), "weights", None) or "fp16"
+    stack = f"{framework_of(spec.software.framework)} {spec.software.sdk}"
+    return f"{stack} {spec.model.kind} {size} {weights} {spec.system.machine.ipu.name}"
 
 
 def _without(data: Any, keys: Collection[str]) -> Any:

@@ -22,7 +22,7 @@ from podsim.result.uncertainty import DrawnRun, draw, drawing_of
 from podsim.runs import run
 from podsim.validation.compare import compared
 from podsim.validation.comparison import NotRun, RowComparison
-from podsim.validation.left_out import Held, held_by, shipped
+from podsim.validation.left_out import GROUPS, LeftOutPart, left_out, shipped
 from podsim.validation.runs import WHOLE_RUNS
 from podsim.watch import Watch
 from podsim.workers import mapped
@@ -108,13 +108,13 @@ class Coverage:
     Attributes:
         draws: How often inputs were drawn, and the seed.
         ranges: Every row with its range.
-        held: How many rows of groups that were left out whole lie in ranges that were made without them.
+        left_out: Groups that were left out whole, with how many of each lie in ranges that were made without them.
         undrawn: Names of rows without a draw in which all their runs are possible.
     """
 
     draws: Draws
     ranges: tuple[PredictedRange, ...]
-    held: tuple[Held, ...] = ()
+    left_out: tuple[LeftOutPart, ...] = ()
     undrawn: tuple[str, ...] = ()
 
     @property
@@ -160,7 +160,7 @@ def coverage(comparisons: Sequence[RowComparison], draws: Draws, watch: Watch) -
     drawn = {key for made in full for key in made}
     ranges = tuple(_range(row, full, bare) for row in rows if (row.group, row.name) in drawn)
     undrawn = tuple(row.name for row in rows if (row.group, row.name) not in drawn)
-    return Coverage(draws, ranges, held_by(shipped()), undrawn)
+    return Coverage(draws, ranges, left_out(shipped(), GROUPS), undrawn)
 
 
 def draw_all(titles: Sequence[str], draws: Draws, watch: Watch) -> dict[str, _Draws]:

@@ -60,6 +60,8 @@ def least_squares(
 
 _ALIKE = 0.95
 """Correlation beyond which rows do not tell two constants apart."""
+PER_CONSTANT = 2
+"""Independent configurations for each constant of a fit from which on it is identified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Fit:
         standard_error: Of the fitted value; None where there are as many constants as rows.
         correlations: Keys of the constants that were fitted to the same rows with it, and how far their errors go
             together: near 1 or -1, the rows tell what the two come to together, and not each.
+        configurations: Independent configurations, or products, among the rows.
+        constants: Constants that are fitted to these rows together, with this one.
     """
 
     key: str
@@ -84,6 +88,13 @@ class Fit:
     rows: str
     standard_error: float | None = None
     correlations: tuple[tuple[str, float], ...] = ()
+    configurations: int = 1
+    constants: int = 1
+
+    @property
+    def is_identified(self) -> bool:
+        """True if there are configurations enough for all of these constants."""
+        return self.configurations >= PER_CONSTANT * self.constants
 
 
 def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
@@ -94,7 +105,11 @@ def correlated(fits: Sequence[Fit], solution: Solution) -> tuple[Fit, ...]:
         solution: What fits best.
     """
     return tuple(
-        replace(fit, correlations=tuple((other.key, r) for other, r in zip(fits, row, strict=True) if other is not fit))
+        replace(
+            fit,
+            correlations=tuple((other.key, r) for other, r in zip(fits, row, strict=True) if other is not fit),
+            constants=len(fits),
+        )
         for fit, row in zip(fits, solution.correlations, strict=True)
     )
 

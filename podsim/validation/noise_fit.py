@@ -39,7 +39,8 @@ def _fits_of_stack(rows: Sequence[Spread], noise: Noise) -> Iterator[Fit]:
     fitted = (call_s, late.share, late.mean_s, fitted_run_s(rows))
     where = " and ".join(row.scenario for row in rows)
     for key, before, after in zip(_KEYS, committed, fitted, strict=True):
-        yield Fit(f"software.noise.{key}", float(before or 0.0), after, "" if key.endswith("share") else "s", where)
+        unit = "" if key.endswith("share") else "s"
+        yield Fit(f"software.noise.{key}", float(before or 0.0), after, unit, where, None, (), len(rows), len(_KEYS))
 
 
 def _noise(logged: LoggedRuns) -> Noise:

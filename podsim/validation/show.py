@@ -14,7 +14,7 @@ from podsim.show.table import Block, Cell, Cells, Passage, Table, columns, to_cs
 from podsim.validation.comparison import BEYOND, LimitVerdict, NotRun, RowComparison, Summary, Validation, summarize
 from podsim.validation.coverage import TARGET, Coverage, GroupShare, PredictedRange, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, Freedom
-from podsim.validation.left_out import FreedomLeft, Held, freedom_left, shipped
+from podsim.validation.left_out import FreedomLeft, LeftOutPart, freedom_left, shipped, together
 from podsim.validation.noise import RUNS, NoisyRow, mean_factor
 from podsim.validation.reference_data import CALIBRATION
 from podsim.validation.sensitivity import SCENARIO, Sensitivity, published_rates
@@ -62,10 +62,10 @@ def show(
         blocks += [_freedom_table(chosen), _left_table(freedom_left(shipped())), _switch_table()]
     if sensitivities and not summary_only:
         blocks += [Passage(sensitivity_note()), sensitivity_table(sensitivities)]
-    return _written([*blocks, *(Passage(str(verdict)) for verdict in verdicts)], output_format)
+    return written([*blocks, *(Passage(str(verdict)) for verdict in verdicts)], output_format)
 
 
-def _written(blocks: Iterable[Block], output_format: str) -> str:
+def written(blocks: Iterable[Block], output_format: str) -> str:
     """Blocks with an empty line between them; CSV has the first table alone."""
     if output_format == "csv":
         return to_csv(next(block for block in blocks if isinstance(block, Table)))
@@ -267,8 +267,8 @@ def show_coverage(found: Coverage, output_format: str) -> str:
     if outside:
         heads = columns("row", ">published", ">P10", ">P90", "unit", ">beyond")
         blocks.append(Table(heads, outside, "Rows outside of their range, the furthest first"))
-    if found.held:
-        blocks.append(held_table(found.held))
+    if found.left_out:
+        blocks.append(parts_table(found.left_out))
     low, high = TARGET
     should = f"{low:.0%} to {high:.0%} of the rows should be inside"
     notes = [
@@ -277,7 +277,7 @@ def show_coverage(found: Coverage, output_format: str) -> str:
     ]
     if found.undrawn:
         notes.append(f"without any draw that is possible, and not counted: {', '.join(found.undrawn)}")
-    return _written([*blocks, *map(Passage, notes)], output_format)
+    return written([*blocks, *map(Passage, notes)], output_format)
 
 
 def _inside(each: GroupShare) -> Cells:
@@ -285,43 +285,55 @@ def _inside(each: GroupShare) -> Cells:
     return each.group, _count(each.rows), _count(each.inside), *shares, _count(each.beyond)
 
 
-def held_table(held: Sequence[Held]) -> Table:
-    """How many configurations the ranges hold of each group that was left out whole, and of all of them."""
-    rows: list[Cells] = [
-        (
-            each.group,
-            *map(_count, (each.rows, each.configurations)),
-            Cell(f"{each.inside:.3g}", each.inside),
-            _share(each.inside / each.configurations, ".0%"),
-            *map(_share, (each.mean_error, each.now)),
-        )
-        for each in held
-    ]
-    count, several = (sum(each) for each in zip(*((e.rows, e.configurations) for e in held), strict=True))
-    inside = sum(each.inside for each in held)
-    together = (Cell(f"{inside:.3g}", inside), _share(inside / several, ".0%"))
-    rows.append(("together", _count(count), _count(several), *together, "", ""))
-    heads = columns("left out", ">rows", ">configurations", ">inside", ">share", ">mean error", ">with them")
-    middle = f"the middle {SHARE * 100:.0f} % of what the rest says"
-    return Table(heads, rows, f"Whole groups left out: configurations inside of {middle}")
-
-
-def plain_held(held: Sequence[Held]) -> list[dict[str, object]]:
-    """The groups as plain data.
+def parts_table(parts: Sequence[LeftOutPart], *, with_total: bool = True) -> Table:
+    """Errors of each part that was left out, with those inside of ranges that the rest gives.
 
     Args:
-        held: The groups.
+        parts: The parts.
+        with_total: Whether the last row has all of them together.
+    """
+    rows: list[Cells] = [
+        (
+            each.name,
+            *map(_count, (len(each.rows), each.configurations)),
+            _share(each.sizes.bias, "+.1%"),
+            *map(_share, (each.sizes.mean, each.sizes.rms)),
+            _share(each.sizes.worst, "+.1%"),
+            _share(each.mean_now),
+            Cell(f"{each.inside:.3g}", each.inside),
+            _share(each.inside / each.configurations, ".0%"),
+        )
+        for each in (*parts, *([together(parts)] if with_total else []))
+    ]
+    counts, errors = (">rows", ">configurations"), (">bias", ">mean error", ">RMS", ">worst", ">with them")
+    note = (
+        "with them: mean error with constants fitted to all calibration rows; inside: configurations inside of the"
+        f" middle {SHARE * 100:.0f} % of what the rest says"
+    )
+    heads = columns("left out", *counts, *errors, ">inside", ">share")
+    return Table(heads, rows, "Errors of times with constants fitted without the rows", [note])
+
+
+def plain_parts(parts: Sequence[LeftOutPart]) -> list[dict[str, object]]:
+    """The parts as plain data.
+
+    Args:
+        parts: What was left out.
     """
     return [
         {
-            "left_out": each.group,
-            "rows": each.rows,
+            "left_out": each.name,
+            "rows": len(each.rows),
             "configurations": each.configurations,
             "inside": each.inside,
-            "mean_error": each.mean_error,
-            "mean_error_as_fitted": each.now,
+            "bias": each.sizes.bias,
+            "mean_error": each.sizes.mean,
+            "rms": each.sizes.rms,
+            "worst": each.sizes.worst,
+            "mean_error_as_fitted": each.mean_now,
+            "replaced": list(each.replaced),
         }
-        for each in held
+        for each in parts
     ]
 
 
@@ -330,7 +342,7 @@ def _plain_coverage(found: Coverage) -> dict[str, object]:
         "draws": found.draws.count,
         "seed": found.draws.seed,
         "target": list(TARGET),
-        "left_out": plain_held(found.held),
+        "left_out": plain_parts(found.left_out),
         "total": _plain_share(found.total),
         "outside_mlperf": _plain_share(found.outside_mlperf),
         "groups": [_plain_share(each) for each in found.groups],
@@ -384,7 +396,7 @@ def show_noisy(rows: Sequence[NoisyRow], seed: int, output_format: str) -> str:
         return json.dumps({"runs": RUNS, "seed": seed, "rows": list(map(_plain_noisy, rows))}, indent=2) + "\n"
     heads = columns(*("submission", ">update", ">bare", ">noisy", ">blocks", ">noisy", ">factor", ">runs", ">noisy"))
     title = "How much weight updates of logged runs differ, and of runs with noise"
-    return _written([Table(heads, list(map(_noisy_cells, rows)), title, list(_noisy_notes(rows, seed)))], output_format)
+    return written([Table(heads, list(map(_noisy_cells, rows)), title, list(_noisy_notes(rows, seed)))], output_format)
 
 
 def _noisy_cells(row: NoisyRow) -> Cells:

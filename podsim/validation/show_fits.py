@@ -1,33 +1,55 @@
-"""Constants that were fitted again, and errors of rows that were left out, as text or JSON."""
+"""Constants that were fitted again, and errors of rows that were left out, as text, Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 
 from podsim.draws import SHARE
 from podsim.scenario.assumptions import numbers
-from podsim.show.table import Cell, Cells, Table, columns, to_text
+from podsim.show.table import Cell, Cells, Passage, Table, columns
 from podsim.validation.cluster import Cluster, in_unit_of
-from podsim.validation.fit import Fit, alike
-from podsim.validation.left_out import Error, Held
-from podsim.validation.show import held_table, plain_held
+from podsim.validation.fit import PER_CONSTANT, Fit, alike
+from podsim.validation.left_out import LeftOutPart, together
+from podsim.validation.show import parts_table, plain_parts, written
 
 
-def show_fits(fits: Sequence[Fit]) -> str:
-    """A line for each constant, then how far they go together.
+def show_fits(fits: Sequence[Fit], output_format: str = "table") -> str:
+    """A row for each constant, then how far they go together, as `table`, `markdown`, `json` or `csv`.
+
+    Args:
+        fits: The constants.
+        output_format: One of those.
+    """
+    if output_format == "json":
+        return json.dumps(_plain(fits), indent=2) + "\n"
+    return written([fits_table(fits), *map(Passage, _together(fits))], output_format)
+
+
+def fits_table(fits: Sequence[Fit]) -> Table:
+    """Each constant with what it is fitted to, and whether that identifies it.
 
     Args:
         fits: The constants.
     """
-    return "".join(f"{line}\n" for line in (*map(_fit, fits), *_together(fits)))
-
-
-def _fit(fit: Fit) -> str:
-    error = f" ± {fit.standard_error:.2g}" if fit.standard_error is not None else ""
-    fitted = f"fitted {fit.fitted:.4g}{error} {fit.unit}"
-    return f"{fit.key}: committed {fit.committed:.4g} {fit.unit}, {fitted} on {fit.rows}"
+    rows: list[Cells] = [
+        (
+            fit.key,
+            *(Cell(f"{value:.4g}", value) for value in (fit.committed, fit.fitted)),
+            "" if fit.standard_error is None else Cell(f"{fit.standard_error:.2g}", fit.standard_error),
+            fit.unit,
+            *(Cell(str(count), count) for count in (fit.configurations, fit.constants)),
+            "yes" if fit.is_identified else "not identified",
+            fit.rows,
+        )
+        for fit in fits
+    ]
+    numbers = (">committed", ">fitted", ">±", "unit", ">configurations", ">constants")
+    note = (
+        f"identified: {PER_CONSTANT} independent configurations or more for each of the constants that are fitted to"
+        " them together"
+    )
+    return Table(columns("constant", *numbers, "identified", "fitted to"), rows, "Constants fitted again", [note])
 
 
 def _together(fits: Sequence[Fit]) -> Iterator[str]:
@@ -41,15 +63,6 @@ def _together(fits: Sequence[Fit]) -> Iterator[str]:
         yield f"warning: the rows cannot tell {one} and {other} apart ({correlation:+.3f}): trust both together only"
 
 
-def fits_as_json(fits: Sequence[Fit]) -> str:
-    """The same for programs.
-
-    Args:
-        fits: The constants.
-    """
-    return json.dumps(_plain(fits), indent=2) + "\n"
-
-
 def _plain(fits: Sequence[Fit]) -> dict[str, object]:
     return {
         "constants": [
@@ -61,6 +74,9 @@ def _plain(fits: Sequence[Fit]) -> dict[str, object]:
                 "rows": fit.rows,
                 "standard_error": fit.standard_error,
                 "correlations": dict(fit.correlations),
+                "configurations": fit.configurations,
+                "constants_together": fit.constants,
+                "is_identified": fit.is_identified,
             }
             for fit in fits
         ],
@@ -68,12 +84,15 @@ def _plain(fits: Sequence[Fit]) -> dict[str, object]:
     }
 
 
-def show_cluster(found: Cluster) -> str:
+def show_cluster(found: Cluster, output_format: str = "table") -> str:
     """Measurements beside their predictions, and the constants of the stack before and after.
 
     Args:
         found: What was fitted.
+        output_format: `table`, `markdown`, `json`, in SI base units, or `csv`, which has the measurements alone.
     """
+    if output_format == "json":
+        return _cluster_as_json(found)
     dimensions = {key: dimension for key, _, dimension in numbers(found.loaded.spec)}
     rows: list[Cells] = [
         (
@@ -93,12 +112,12 @@ def show_cluster(found: Cluster) -> str:
         )
         for each, fit in zip(found.inputs, found.fits, strict=True)
     ]
-    tables = (
+    tables = [
         Table(columns("measured", ">value", ">error before", ">error after"), rows),
         Table(columns("constant", ">before", ">fitted", ">standard error"), constants),
-    )
-    lines = "".join(f"{line}\n" for line in (*_together(found.fits), *_far(found)))
-    return "\n".join((*map(to_text, tables), *([lines] if lines else [])))
+    ]
+    lines = "\n".join((*_together(found.fits), *_far(found)))
+    return written([*tables, *([Passage(lines)] if lines else [])], output_format)
 
 
 def _far(found: Cluster) -> Iterator[str]:
@@ -108,12 +127,7 @@ def _far(found: Cluster) -> Iterator[str]:
             yield f"warning: {row.measured.where} stays {row.after:+.1%} off, which no constant accounts for: {cure}"
 
 
-def cluster_as_json(found: Cluster) -> str:
-    """The same for programs, in SI base units.
-
-    Args:
-        found: What was fitted.
-    """
+def _cluster_as_json(found: Cluster) -> str:
     rows = [
         {
             "scenario": row.measured.scenario,
@@ -129,53 +143,39 @@ def cluster_as_json(found: Cluster) -> str:
     return json.dumps(_plain(found.fits) | {"measurements": rows}, indent=2) + "\n"
 
 
-def show_errors(by: str, errors: Sequence[Error]) -> str:
-    """Every row that was left out, by group, with means.
+def show_left_out(by: str, parts: Sequence[LeftOutPart], output_format: str, *, with_rows: bool = False) -> str:
+    """Errors of what was left out as `table`, `markdown`, `json`, which has the rows as well, or `csv`.
 
     Args:
         by: What was left out together.
-        errors: The rows.
+        parts: Its parts.
+        output_format: One of those; `csv` has the rows alone if they are asked for, and otherwise the parts.
+        with_rows: Whether each row is shown.
     """
-    cells: list[Cells] = []
-    for group in dict.fromkeys(each.group for each in errors):
-        rows = [each for each in errors if each.group == group]
-        if by != "configuration":
-            cells.append((f"{group}, mean {_mean(rows):.1%}",))
-        cells += [(each.name, *(Cell(f"{error:+.1%}", error) for error in (each.error, each.now))) for each in rows]
-    now = fmean(abs(each.now) for each in errors)
-    title = f"Errors of times with constants fitted without the {by} of each row"
-    note = f"mean {_mean(errors):.1%} left out, {now:.1%} with constants fitted to all calibration rows"
-    return to_text(Table(columns("row", ">left out", ">as fitted"), cells, title, [note]))
+    if output_format == "json":
+        report = {
+            "left_out": by,
+            "share": SHARE,
+            "mean_error": together(parts).sizes.mean,
+            "groups": plain_parts(parts),
+            "rows": [
+                {"group": part.name, "name": row.name, "error": row.error, "as_fitted": row.now}
+                for part in parts
+                for row in part.rows
+            ],
+        }
+        return json.dumps(report, indent=2) + "\n"
+    blocks = [_rows_left_out(parts)] if with_rows else []
+    blocks.append(parts_table(parts))
+    if instead := [(part.name, each) for part in parts for each in part.replaced]:
+        blocks.append(Table(columns("left out", "instead"), instead, "What stands for what no row is left for"))
+    return written(blocks, output_format)
 
 
-def _mean(errors: Sequence[Error]) -> float:
-    return fmean(abs(each.error) for each in errors)
-
-
-def errors_as_json(by: str, errors: Sequence[Error]) -> str:
-    """The same for programs.
-
-    Args:
-        by: What was left out together.
-        errors: The rows.
-    """
-    rows = [{"group": e.group, "name": e.name, "error": e.error, "as_fitted": e.now} for e in errors]
-    return json.dumps({"left_out": by, "mean_error": _mean(errors), "rows": rows}, indent=2) + "\n"
-
-
-def show_held(held: Sequence[Held]) -> str:
-    """A line for each group that was left out whole, and all of them.
-
-    Args:
-        held: The groups.
-    """
-    return to_text(held_table(held))
-
-
-def held_as_json(held: Sequence[Held]) -> str:
-    """The same for programs.
-
-    Args:
-        held: The groups.
-    """
-    return json.dumps({"left_out": "groups", "share": SHARE, "groups": plain_held(held)}, indent=2) + "\n"
+def _rows_left_out(parts: Sequence[LeftOutPart]) -> Table:
+    rows: list[Cells] = [
+        (part.name, row.name, *(Cell(f"{error:+.1%}", error) for error in (row.error, row.now)))
+        for part in parts
+        for row in part.rows
+    ]
+    return Table(columns("left out", "row", ">error", ">with them"), rows, "Rows, each left out with all of its part")

@@ -130,19 +130,24 @@ def test_correlations_need_no_more_rows_than_constants() -> None:
 
 
 def test_the_command_prints_what_goes_together(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = Fit("a", 1, 2, "s", "X", 0.1, (("b", -0.97),)), Fit("b", 3, 4, "s", "X", None, (("a", -0.97),))
+    pair = (
+        Fit("a", 1, 2, "s", "X", 0.1, (("b", -0.97),), configurations=3, constants=2),
+        Fit("b", 3, 4, "s", "X", None, (("a", -0.97),), configurations=4, constants=2),
+    )
     monkeypatch.setattr(calibrate, "calibrate", lambda progress: pair)
     monkeypatch.setattr(noise_fit, "noise_fits", tuple)
     code, out, _ = command()
     assert code == 0
-    assert out.splitlines() == [
-        "a: committed 1 s, fitted 2 ± 0.1 s on X",
-        "b: committed 3 s, fitted 4 s on X",
-        "correlation of a and b: -0.97",
-        "warning: the rows cannot tell a and b apart (-0.970): trust both together only",
-    ]
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    # Three configurations are one too few for two constants, four are enough.
+    assert "a 1 2 0.1 s 3 2 not identified X" in lines
+    assert "b 3 4 s 4 2 yes X" in lines
+    assert "correlation of a and b: -0.97" in lines
+    assert "warning: the rows cannot tell a and b apart (-0.970): trust both together only" in lines
+    assert command("--format", "csv")[1].splitlines()[1] == "a,1,2,0.1,s,3,2,not identified,X"
     report = json.loads(command("--format", "json")[1])
     assert report["constants"][0]["correlations"] == {"b": -0.97}
+    assert [each["is_identified"] for each in report["constants"]] == [False, True]
     assert report["alike"] == [{"constants": ["a", "b"], "correlation": -0.97}]
 
 

@@ -18,7 +18,7 @@ from podsim.validation import compare, coverage
 from podsim.validation.comparison import RowComparison, Validation
 from podsim.validation.coverage import Coverage, PredictedRange, draw_all, far_outside
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
-from podsim.validation.left_out import Held
+from podsim.validation.left_out import LeftOutPart, LeftOutRow
 from podsim.validation.runs import WHOLE_RUNS
 from podsim.validation.show import show_coverage
 
@@ -88,7 +88,10 @@ def test_rows_without_any_draw_are_not_counted_but_told(
     assert "without any draw that is possible, and not counted: POD64 to POD128, open" in text
 
 
-HELD = (Held("all of X", 4, 3, 2.5, 0.1, 0.05), Held("all of Y", 2, 1, 1.0, 0.2, 0.1))
+LEFT_OUT = (
+    LeftOutPart("all of X", (LeftOutRow("a", 0.1, 0.05),) * 4, 3, 2.5),
+    LeftOutPart("all of Y", (LeftOutRow("b", -0.2, 0.1),) * 2, 1, 1.0),
+)
 
 
 def of(group: str, published: float) -> PredictedRange:
@@ -107,13 +110,13 @@ def test_rows_outside_of_mlperf_have_a_total_of_their_own() -> None:
 
 
 def test_averages_of_whole_runs_are_apart_from_the_total() -> None:
-    found = Coverage(Draws(40), (of("A", 1.0), of("A", 1.05), of(WHOLE_RUNS, 2.0)), HELD)
+    found = Coverage(Draws(40), (of("A", 1.0), of("A", 1.05), of(WHOLE_RUNS, 2.0)), LEFT_OUT)
     assert (found.total.rows, found.total.inside, found.total.inside_bare) == (2, 2, 1)
     assert [(each.group, each.rows, each.inside) for each in found.groups] == [("A", 2, 2), (WHOLE_RUNS, 1, 0)]
     text, report = show_coverage(found, "table"), json.loads(show_coverage(found, "json"))
     assert f"{WHOLE_RUNS}, row" in text and "+81.8%" in text  # 2 over 1.1
-    assert re.search(r"all of X +4 +3 +2.5 +83% +10.0% +5.0%", text)
-    assert re.search(r"together +6 +4 +3.5 +88%", text)  # 3.5 of 4 configurations
+    assert re.search(r"all of X +4 +3 +\+10.0% +10.0% +10.0% +\+10.0% +5.0% +2.5 +83%", text)
+    assert re.search(r"together +6 +4 +\+0.0% +13.3% +14.1% +-20.0% +6.7% +3.5 +88%", text)  # 3.5 of 4 configurations
     assert report["left_out"][1] | {"rows": 2, "configurations": 1, "inside": 1.0} == report["left_out"][1]
     assert report["total"]["inside"] == 2 and report["rows"][2]["is_inside"] is False
     assert "| A | 2 | 2 | 100% | 50% |" in show_coverage(found, "markdown")
@@ -200,13 +203,13 @@ def test_an_error_is_explained_by_data_and_inputs_together() -> None:
 
 
 def test_averages_of_whole_runs_that_came_later_are_apart_from_the_total_too() -> None:
-    found = Coverage(Draws(40), (of("A", 1.0), of(f"{WHOLE_RUNS}, kept aside until 0.7", 2.0)), HELD)
+    found = Coverage(Draws(40), (of("A", 1.0), of(f"{WHOLE_RUNS}, kept aside until 0.7", 2.0)), LEFT_OUT)
     assert found.total.rows == 1
 
 
 def test_how_many_errors_are_beyond_data_and_inputs_is_shown() -> None:
     row = RowComparison("A", "row", 1.0, 0.9, "s", "hold-out", "logs", uncertainty=0.01)
-    found = Coverage(Draws(40), (PredictedRange(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), HELD)
+    found = Coverage(Draws(40), (PredictedRange(row, 0.9, 1.1, (0.99, 1.01), 40), of("A", 1.0)), LEFT_OUT)
     report = json.loads(show_coverage(found, "json"))
     assert report["total"]["beyond_data_and_inputs"] == 1
     assert [each["is_beyond_data_and_inputs"] for each in report["rows"]] == [True, None]

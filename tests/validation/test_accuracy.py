@@ -1,9 +1,12 @@
 """Published figures against predictions: the promises that the README makes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from podsim import simulate
 from podsim.engine import execute
@@ -13,10 +16,14 @@ from podsim.program.compile import compile_evaluation
 from podsim.result.reference_data import rows
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.validation import RowComparison
-from podsim.validation.calibrate import calibrate
-from podsim.validation.comparison import Described, Validation, described, summarize
+from podsim.validation.calibrate import calibrate, configurations
+from podsim.validation.comparison import Validation, summarize
+from podsim.validation.fit import Fit
 from podsim.validation.freedom import MOST_FITTED, MOST_OF_NOISE, freedom
-from podsim.validation.left_out import shipped
+from podsim.validation.left_out import PARAMETERS, FittedConstant, shipped
+from podsim.validation.noise_fit import noise_fits
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +127,6 @@ def test_rows_of_one_configuration_are_known_as_such(comparisons: Sequence[RowCo
     paddle = "PaddlePaddle BERT weight update"
     name = "bert_v2.0_pod64_closed_paddlepaddle"
     assert of[paddle, name].configuration == of[paddle, f"{name}@baidu"].configuration
-    assert described(of[paddle, name]) == Described("training", "bert", "PaddlePaddle, SDK 2.5", "Bow", 64)
-    assert described(of["AMP vertex", "16x16x16"]) is None
 
 
 def test_every_figure_that_is_compared_has_an_uncertainty(everything: Validation) -> None:
@@ -206,11 +211,63 @@ def test_optimizer_state_in_streaming_memory_costs_its_traffic() -> None:
     assert off_chip.weight_update_s - on_chip.weight_update_s == pytest.approx(moved / 6.64e9 + moved / 7.5e9, rel=0.05)
 
 
-def test_calibration_reproduces_the_committed_constants() -> None:
-    fits = calibrate()
-    assert len(fits) == 14 + 7  # of Mk1, which no run uses
+@pytest.fixture(scope="module")
+def fits() -> tuple[Fit, ...]:
+    """Every constant, fitted again; those of noise apart at the end."""
+    return (*calibrate(), *noise_fits())
+
+
+def test_calibration_reproduces_the_committed_constants(fits: Sequence[Fit]) -> None:
+    assert len(fits) == 14 + 7 + MOST_OF_NOISE  # of Mk1, which no run uses, and of noise
     for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
+
+
+WIDE = 1.5
+"""The greatest over the least of a range that is wide."""
+SMALL = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9, "%": 0.01}
+
+
+def calibrated_numbers(node: Any, name: str = "") -> Iterator[tuple[str, list[float], str]]:
+    """Name, value with both ends of its range in the unit of fits, and note of each constant of a file."""
+    if isinstance(node, dict):
+        if node.get("basis") == "calibrated":
+            texts = [str(each).split() for each in (node["value"], *node["range"])]
+            yield name, [float(t[0]) * SMALL.get(t[-1], 1) for t in texts], node.get("note", "")
+        for key, each in node.items():
+            yield from calibrated_numbers(each, str(key))
+
+
+def test_constants_are_identified_or_say_that_they_are_not_and_have_wide_ranges(fits: Sequence[Fit]) -> None:
+    """Two independent configurations for each constant of a fit, or a range with one end half above the other."""
+    files = (ROOT / "hardware_specs").rglob("*.yaml")
+    numbers = [each for path in files for each in calibrated_numbers(YAML(typ="safe").load(path))]
+    assert len(numbers) == len(fits)
+    for fit in fits:
+        leaf, value = fit.key.partition(" ")[0].rpartition(".")[2], pytest.approx(fit.committed, rel=1e-6)
+        same = [each for each in numbers if each[0] == leaf and each[1][0] == value]
+        assert len(same) == 1, fit.key
+        ((_, (_, least, most), note),) = same
+        assert ("not identified" in note) == (not fit.is_identified), fit.key
+        assert fit.is_identified or most >= WIDE * least, fit.key
+
+
+def test_how_many_configurations_a_fit_has() -> None:
+    """Both divisions of a round are one configuration; another pod, another chip and a batch of its own are not."""
+    alike = ["bert_v1.1_pod16_open", "bert_v1.1_pod16_closed"]
+    assert configurations(alike) == 1
+    assert configurations([*alike, "bert_v1.1_pod64_open", "bert_v2.0_pod64_closed"]) == 3
+    assert configurations(["bert_base_c600", "bert_base_c600@batch_128"]) == 2
+
+
+@pytest.mark.parametrize("constant", PARAMETERS, ids=lambda each: str(each.name))
+def test_ranges_hold_what_constants_are_without_any_configuration(constant: FittedConstant) -> None:
+    found = shipped().without_each(constant)
+    assert len(found) >= 2
+    assert constant.committed.range is not None
+    least, most = constant.committed.range
+    for name, value in found.items():
+        assert least <= value <= most, f"without {name}"
 
 
 def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: Sequence[RowComparison]) -> None:
