@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import ceil
 
 from podsim.placement.topology import Channel, Routes, gw_route, streaming_channels
-from podsim.placement.topology import gw_hops as gw_channels
 from podsim.program.task import Transfer
-from podsim.scenario.hardware import System, given
+from podsim.scenario.hardware import System
 from podsim.units import seconds_to_ps
 
 HOST, STREAMING, GW_LINK = "host", "streaming", "gw_link"
@@ -51,24 +50,10 @@ def streaming_transfer(
     return transfer(name, STREAMING, channels, byte_count, system.machine.streaming_memory.latency_s)
 
 
-def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
-    """Between corresponding IPUs of two link domains, one after the other.
+def gw_transfer(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> Transfer:
+    """Between corresponding IPUs of two link domains.
 
-    The gateways store and forward: IPU to gateway, gateway to gateway over GW-Links, gateway to IPU.
-    Each of the tensors that make up the bytes pays the latency of each hop.
+    Each of the tensors that make up the bytes pays the latency of the gateways.
     """
-    up, link, down = gw_channels(system, source, target)
-    machine = system.machine
-    parts = (given(machine.gateway_link), given(machine.gw_link))
-    gateway_s, link_s = (tensor_count * each.latency_s for each in parts)
-    return (
-        transfer("to gateway", GW_LINK, up, byte_count, gateway_s),
-        transfer("gateway to gateway", GW_LINK, link, byte_count, link_s),
-        transfer("from gateway", GW_LINK, down, byte_count, gateway_s),
-    )
-
-
-def gw_path(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
-    """The same with gateways that pass on what comes in at once: the slowest hop counts, and all latencies."""
     way = gw_route(system, source, target)
-    return (transfer("over gateways", GW_LINK, way.channels, byte_count, tensor_count * way.latency_s),)
+    return transfer("over gateways", GW_LINK, way.channels, byte_count, tensor_count * way.latency_s)
