@@ -12,9 +12,6 @@ from podsim import memo
 from podsim.placement.topologies import topology_of
 from podsim.scenario.hardware import System, given
 
-_THROUGH_MEMORY = 4
-"""A byte that a gateway sends is written and read, and so is the one that it receives meanwhile."""
-
 
 @dataclass(frozen=True, slots=True)
 class Channel:
@@ -100,23 +97,18 @@ def route(system: System, source: int, target: int) -> Route:
     return Routes(system).between(source, target)
 
 
-def gw_route(system: System, source: int, target: int) -> Route:
-    """The way between corresponding IPUs of two link domains: up to the gateway, over GW-Links, down to the IPU.
-
-    Gateways pass on what comes in, through their memory: at the same time as much arrives for the sender, so that each
-    byte is written to the memory of its machine and read from it twice. Source: [machine_diagram].
-    """
-    machine, link = system.machine, given(system.machine.gw_link)
-    gateway, peer = (ipu // machine.ipu_count for ipu in (source, target))
-    channels = (
-        Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s),
-        *gateway_channels(system, source, "write"),
-        Channel(f"machine{gateway}/streaming", machine.streaming_memory.machine_bytes_per_s / _THROUGH_MEMORY),
-        Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s),
-        Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s),
-        *gateway_channels(system, target, "read"),
+def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ...], ...]:
+    """What each hop between IPUs of two link domains occupies: up to the gateway, over GW-Links, down to the IPU."""
+    link = given(system.machine.gw_link)
+    gateway, peer = (ipu // system.machine.ipu_count for ipu in (source, target))
+    up = Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s)
+    over = Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s)
+    down = Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s)
+    return (
+        (up, *gateway_channels(system, source, "write")),
+        (over,),
+        (down, *gateway_channels(system, target, "read")),
     )
-    return Route(channels, 2 * given(machine.gateway_link).latency_s + link.latency_s)
 
 
 def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:

@@ -19,7 +19,7 @@ from podsim.program.passes import work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Work
-from podsim.program.transfers import GW_LINK, gw_transfer, streaming_transfer
+from podsim.program.transfers import GW_LINK, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
 from podsim.units import seconds_to_ps
@@ -187,8 +187,8 @@ class _Turn:
         shards = len(self._ring_of(cost).members)
         chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
         tensors = cost.collective_count + cost.small_tensor_count
-        over = gw_transfer(self._plan.system, ipu, target, chunk, tensors)
-        return [Exchange((over,)), Barrier(f"domains of ipu{first}", GW_LINK)]
+        hops = gw_hops(self._plan.system, ipu, target, chunk, cost.collective_count, tensors)
+        return [*(Exchange((hop,)) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
 
     def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:
         """Whole all-reduces of small tensors and of the shards' norms: latency only."""

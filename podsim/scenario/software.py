@@ -63,7 +63,7 @@ class Software(HardwareSpec):
     """The same for inference."""
     memory_reserve: Annotated[Real, Quantity("ratio", ("0", "0.9"), usual=("0", "0.5"))] | None = None
     """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
-    collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))] = 2
+    collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))]
     """Rings that collectives are divided over, by turns in each direction, each on an IPU-Link as far as there are."""
     collectives_merged: Flag = False
     """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""

@@ -240,11 +240,17 @@ def _moved(title: str) -> LeftOutRun:
     return replace(point, input_sigma=math.sqrt(variance), slopes=slopes, switches=switches)
 
 
+def _acts_on(switch: Mapping[str, str], point: LeftOutRun) -> bool:
+    """Whether a switch was chosen for the stack of a run."""
+    sdks = switch["sdks"].split()
+    return point.framework in switch["frameworks"].split() and (not sdks or point.sdk in sdks)
+
+
 def _switched(title: str, point: LeftOutRun, base: float, sign: int, metric: str) -> Iterator[tuple[str, float]]:
     """What a run's time does without each switch of its stack."""
     name, _, variant = title.partition("@")
     for row in rows("switches"):
-        if point.framework not in row["frameworks"].split() or point.sdk not in (row["sdks"].split() or [point.sdk]):
+        if not _acts_on(row, point):
             continue
         try:
             changed: Any = run(name, variant=variant or None, overrides=[f"{row['key']}={row['otherwise']}"])
@@ -276,7 +282,7 @@ class LeftOut:
         self.committed = committed
         self.products = products or {}
         self._known: dict[frozenset[str], Any] = {}
-        self._switches = {row["key"]: frozenset(row["rows"].split()) for row in rows("switches")}
+        self._switches = [(row, frozenset(row["rows"].split())) for row in rows("switches")]
         self._all = self._fitted(frozenset())
 
     def errors(self, chosen: Iterable[LeftOutRun], without: Iterable[LeftOutRun] = ()) -> dict[str, float]:
@@ -284,13 +290,13 @@ class LeftOut:
         left = tuple(chosen)
         gone = frozenset(point.name for point in (*left, *without))
         change = self._fitted(gone) - self._all
-        reverted = [key for key, names in self._switches.items() if names <= gone]
+        reverted = [switch for switch, names in self._switches if names <= gone]
         return {
             point.name: point.error
             + sum(
                 point.slopes.get(parameter.name, 0.0) * step for parameter, step in zip(PARAMETERS, change, strict=True)
             )
-            + sum(point.switches.get(key, 0.0) for key in reverted)
+            + sum(point.switches.get(each["key"], 0.0) for each in reverted if _acts_on(each, point))
             for point in left
         }
 
