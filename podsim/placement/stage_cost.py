@@ -255,14 +255,14 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) 
         model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
     )
     buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
-    most = 1 if job.software.collectives_merged else len(sizes)
-    norms = min(most, len(large)) if shards > 1 else 0
+    counts = buffers, len(sizes) - len(large), len(large) if shards > 1 else 0
+    large_count, small_count, normed = (min(1, each) if job.software.collectives_merged else each for each in counts)
     return UpdateCost(
         ipu=ipu,
         parameter_count=weights,
-        collective_count=min(most, buffers),
-        small_tensor_count=min(most, len(sizes) - len(large)),
-        norm_count=len(_norms(optimizer)) * norms,
+        collective_count=large_count,
+        small_tensor_count=small_count,
+        norm_count=len(_norms(optimizer)) * normed,
         gather=moved,
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,

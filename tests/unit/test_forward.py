@@ -135,7 +135,7 @@ def test_two_stages_overlap() -> None:
     ipu = plan.system.machine.ipu
     first, last = (seconds(plan, stage) for stage in (0, 1))
     into, out = ANSWER_S + 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
-    rung = 0.6e-6 + 64 * 1024 * 2 / (6 * 16e9 * 0.85)
+    rung = 0.57e-6 + 64 * 1024 * 2 / (6 * 16e9 * 0.85)
     sync = ipu.multi_ipu_sync_cycles / ipu.clock_hz
     fill, flush = into + first + sync + rung, last + sync + out
     main = max(into + first, last) + sync + max(rung, out)
