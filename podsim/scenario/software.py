@@ -12,6 +12,7 @@ from podsim.scenario.quantity import APART, Flag, Info, Quantity, Real, Whole
 
 _Spread = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 s")), APART]
 _SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "5 %")), APART]
+_Drift = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "10 %")), APART]
 
 
 class Noise(HardwareSpec):
@@ -25,6 +26,15 @@ class Noise(HardwareSpec):
     """How late it is then, on average, distributed exponentially; all machines of a run wait for the latest."""
     run_spread_s: _Spread | None = None
     """Standard deviation, from run to run, of what a call takes on average; none if left out."""
+
+    drift: _Drift | None = None
+    """How much longer a weight update takes at the end of a run than at its start, growing evenly; none if left out."""
+    drift_machine_count: Annotated[Whole, Quantity("count", ("1", "1e9"), usual=("1", "10000"))] | None = None
+    """Machines from which on runs do so; any number if left out."""
+
+    def drift_on(self, machines: int) -> Real | None:
+        """That of runs on so many machines; None where there is none."""
+        return self.drift if self.drift and machines >= (self.drift_machine_count or 1) else None
 
     @model_validator(mode="after")
     def _late_calls_are_whole(self) -> Noise:
