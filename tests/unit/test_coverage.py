@@ -155,7 +155,7 @@ def test_no_more_constants_are_fitted_than_was_promised() -> None:
         for part in (lambda stack: {**stack, "noise": None}, lambda stack: stack.get("noise"))
     )
     assert 0 < len(fitted) <= MOST_FITTED == 23
-    assert 0 < len(of_noise) <= MOST_OF_NOISE == 6
+    assert 0 < len(of_noise) <= MOST_OF_NOISE == 7
 
 
 def calibrated(node: object, name: str = "") -> list[tuple[str, dict[str, object]]]:

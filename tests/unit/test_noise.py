@@ -275,7 +275,7 @@ def test_the_spread_of_runs_is_one_of_calls() -> None:
 
 
 def test_drift_is_that_of_runs_on_many_machines() -> None:
-    """Thirds of an even rise of 3 % lie 2 % apart, from middle to middle; 4 machines count only where they slow, too."""
+    """Thirds of an even rise of 3 % lie 2 % apart, from middle to middle; 4 machines count where they slow as well."""
     row = spread_of(next(logged_runs("calibration")))
     few, many = (replace(row, machines=count, drift=drift) for count, drift in ((4, 0.0), (16, 0.02)))
     assert fitted_drift([few, many], noise_of()) == pytest.approx(0.03)
