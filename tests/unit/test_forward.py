@@ -27,7 +27,7 @@ CALL_S, ANSWER_S = 0.121e-3, 0.055e-3
 """A session call, and what the exchange with the host takes per batch, of the shipped software stack."""
 LINK, READ, WRITE = 0.9 * 12.5e9, 11e9, 9e9
 """Host link of a machine, gateway to IPU, IPU to gateway. [B/s]"""
-LATENCY_S = 7e-6 + 1.5e-6
+LATENCY_S = 7.8e-6 + 1.5e-6
 """Of the host link, and of the gateway's memory."""
 
 
