@@ -102,6 +102,8 @@ class Noisy:
         longer_s: What that is longer than a weight update without noise. [s]
         jitter_s: Their standard deviation within a run. [s]
         waiting_s: What its session call takes longer, on average, since all machines wait for the latest. [s]
+        drift: How much longer a weight update takes at the end of a run than at its start.
+        drifting_s: What it takes longer for that, on average over a run. [s]
         epoch_s: Percentiles of the weight updates of an epoch; None where its samples are not known. [s]
         time_to_train_s: Percentiles of the whole run. [s]
     """
@@ -118,6 +120,8 @@ class Noisy:
     longer_s: float
     jitter_s: float
     waiting_s: float
+    drift: float
+    drifting_s: float
     epoch_s: Mapping[str, float] | None
     time_to_train_s: Mapping[str, float] | None
 

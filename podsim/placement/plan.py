@@ -52,8 +52,9 @@ class Plan:
 
 def cost_model(job: PlanInput) -> CostModel:
     """Costs of single operations on the tiles that compute."""
-    machine, software = job.system.machine, job.software
-    neighbours = Neighbours(software.collective_step_latency_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
+    machine, software, link = job.system.machine, job.software, job.system.machine.ipu_link
+    hop_s = link.first_hop_latency_s + (link.rung_latency_s or 0.0) if link else 0.0
+    neighbours = Neighbours(machine.ipu.multi_ipu_sync_s + hop_s, machine.rung_bytes_per_s, machine.ipu.clock_hz)
     return CostModel(
         machine.ipu.with_tiles(machine.ipu.tile.count - job.layout.io_tiles),
         software.layout_change_cycles_per_byte,
@@ -100,6 +101,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
             job.precision,
             job.optimizer,
             job.software.sharding_threshold,
+            job.software.collectives_merged,
         ),
         lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.alone, job),
     )

@@ -195,8 +195,8 @@ class UpdateCost:
         ipu: Position in the replica.
         parameter_count: Trained elements on it.
         collective_count: Collectives at full bandwidth: one per large tensor, or per merged buffer.
-        small_tensor_count: Tensors that are all-reduced whole.
-        norm_count: Scalars that shards exchange for trust ratios and clipping.
+        small_tensor_count: Collectives of tensors that are all-reduced whole.
+        norm_count: Collectives of norms that shards exchange for trust ratios and clipping.
         gather: Rearrangement of the gradients into the layout of the collective. [cycles]
         optimizer: The update of this IPU's shard. [cycles]
         scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
@@ -257,12 +257,14 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) 
         model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
     )
     buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
+    counts = buffers, len(sizes) - len(large), len(large) if shards > 1 else 0
+    large_count, small_count, normed = (min(1, each) if job.software.collectives_merged else each for each in counts)
     return UpdateCost(
         ipu=ipu,
         parameter_count=weights,
-        collective_count=buffers,
-        small_tensor_count=len(sizes) - len(large),
-        norm_count=len(_norms(optimizer)) * len(large) if shards > 1 else 0,
+        collective_count=large_count,
+        small_tensor_count=small_count,
+        norm_count=len(_norms(optimizer)) * normed,
         gather=moved,
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,

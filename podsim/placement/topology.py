@@ -111,13 +111,6 @@ def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ..
     )
 
 
-def gw_route(system: System, source: int, target: int) -> Route:
-    """The way between IPUs of two link domains, all hops at once."""
-    machine = system.machine
-    channels = tuple(channel for hop in gw_hops(system, source, target) for channel in hop)
-    return Route(channels, 2 * given(machine.gateway_link).latency_s + given(machine.gw_link).latency_s)
-
-
 def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel, ...]:
     """An IPU's link to its gateway, which streaming memory, hosts and GW-Links share; none on a card without gateway.
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from podsim.errors import ModelError
 from podsim.placement.topology import Routes
+from podsim.program.rings import OWN_LINK
 from podsim.program.task import Exchange, Program, Slowdown
 from podsim.scenario.faults import FaultSpec
 from podsim.scenario.hardware import System
@@ -45,7 +46,8 @@ def slow_parts(fault: FaultSpec, system: System, channels: Iterable[str]) -> Ite
         case "link":
             assert fault.link is not None
             for source, target in (fault.link, fault.link[::-1]):
-                yield _link(system, source, target)
+                link = _link(system, source, target)
+                yield from (link, *(name for name in channels if name.startswith(f"{link}{OWN_LINK}")))
         case "host":
             yield f"host{fault.host}/decode"
         case _:

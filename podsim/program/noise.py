@@ -39,6 +39,7 @@ class NoisyCall:
             apart: Whether each machine draws by itself; otherwise every lane stands for all of them, and draws how
                 late the latest is.
         """
+        self.drift = noise.drift_on(machines) or 0.0
         self._noise, self._updates_per_call, self._machines, self._apart = noise, updates_per_call, machines, apart
         self._late = late_table(noise, updates_per_call)
         self._late_ps = min(time_ps, round(float(self._late.mean())))

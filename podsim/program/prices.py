@@ -27,8 +27,12 @@ _VERTICES: Final = (_CLOCK, f"{_MACHINE}.ipu.tile", f"{_MACHINE}.ipu.vertices")
 _EXCHANGE: Final = (_CLOCK, f"{_MACHINE}.ipu.tile.count", f"{_MACHINE}.ipu.exchange")
 _LAYOUT: Final = (*_EXCHANGE, f"{_MACHINE}.ipu.vertices", "software.layout_change_cycles_per_byte")
 _SUPERSTEP: Final = (_CLOCK, f"{_MACHINE}.ipu.superstep")
-_HOPS: Final = (f"{_MACHINE}.ipu_link.first_hop_latency", f"{_MACHINE}.ipu_link.hop_latency")
-_COLLECTIVE_STEP: Final = ("software.collective_step_latency", *_HOPS)
+_HOPS: Final = (
+    f"{_MACHINE}.ipu_link.first_hop_latency",
+    f"{_MACHINE}.ipu_link.hop_latency",
+    f"{_MACHINE}.ipu_link.rung_latency",
+)
+_COLLECTIVE_STEP: Final = (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync", *_HOPS)
 _STREAMING: Final = f"{_MACHINE}.streaming_memory"
 _HOST_LINK: Final = f"{_MACHINE}.host_link"
 COPIED: Final = "software.attention_copies"
@@ -175,7 +179,7 @@ class _Tally:
     def _channel_price(self, channel: str, kind: str) -> Price:
         price = next((each for end, each in _CHANNELS.items() if channel.endswith(end)), _IPU_LINK)
         if kind == _ALL_REDUCE:
-            return (*price, "software.collective_link_share")
+            return (*price, "software.collective_rings")
         machine, io_tiles = self._plan.system.machine, self._plan.layout.io_tiles
         rates = {"read": machine.streaming_memory.read_bytes_per_s, "write": machine.streaming_memory.write_bytes_per_s}
         rate = rates.get(channel.rpartition("/streaming/")[2])

@@ -1,9 +1,10 @@
 """Rings of IPUs for collectives: their order, their directions, and what a step moves.
 
-Replicas of one IPU, and the shards of a layer, form a ring of neighbours around their topology, which always closes.
-Replicas of several IPUs form a ring for each IPU, straight along the topology, which closes where that does and if the
-replicas fill the link domain. The software stack says which of them use both directions of their links, half the data
-each, and which share of a link it gets to carry. Source: [gcl_topologies].
+Replicas of one IPU, and the shards of a layer, form a ring of neighbours around their topology. Replicas of several
+IPUs form a ring for each IPU, straight along the topology; where that does not close, the last hop goes all the way
+back. One rule holds for both: the software stack divides the data over so many rings, which take turns in direction.
+Each has one IPU-Link of every connection on its way, as long as a rail has as many; more rings share all of them. IPUs
+meet after each step. Source: [gcl_topologies] for the rings; that each has a link is inferred.
 """
 
 from __future__ import annotations
@@ -12,27 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from podsim.placement.plan import Plan
 from podsim.placement.topologies import topology_of
-from podsim.placement.topology import Routes
+from podsim.placement.topology import Channel, Routes
 from podsim.program.task import Transfer
-from podsim.program.transfers import link_transfer
+from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
-from podsim.scenario.software import Software
 
 ALL_REDUCE = "all_reduce"
+OWN_LINK = "/ring"
+"""Behind the name of a connection in that of a link which a ring has to itself."""
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
     """Neighbouring IPUs in the order of a ring."""
     return topology_of(system).ring(members) if len(members) > 1 else tuple(members)
-
-
-def _step_latency_s(routes: Routes, software: Software, ring: Sequence[int]) -> float:
-    """Sync and longest route of one step of a ring. [s]"""
-    ends = zip(ring, (*ring[1:], ring[0]), strict=True)
-    longest = max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
-    return max(longest, software.collective_step_latency_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +35,30 @@ class Ring:
 
     Attributes:
         routes: Of the pod.
-        software: Which share of a link a collective gets to carry, and how long its steps take at least.
         members: The IPUs, in order.
-        both_ways: Whether half of the data goes the other way.
+        ring_count: Rings that the data is divided over; every other one goes the other way.
+        own_link_bytes_per_s: Of the IPU-Link that each has to itself; None where they share all of a connection. [B/s]
         step_latency_s: Sync and longest route of one step. [s]
     """
 
     routes: Routes
-    software: Software
     members: tuple[int, ...]
-    both_ways: bool
+    ring_count: int
+    own_link_bytes_per_s: float | None
     step_latency_s: float
 
     @classmethod
-    def of_shards(cls, system: System, software: Software, members: Sequence[int]) -> Self:
-        """The ring around the IPUs that share a layer."""
-        return cls._of(Routes(system), software, ring_of(system, members), software.collective_both_ways)
-
-    @classmethod
-    def of_replicas(cls, plan: Plan, routes: Routes, members: tuple[int, ...]) -> Self:
-        """The ring over replicas, whose members are in order."""
-        system, software, ipus_per_replica = plan.system, plan.software, plan.layout.ipus_per_replica
-        if ipus_per_replica == 1:
-            return cls._of(routes, software, members, software.collective_both_ways)
-        closes = topology_of(system).CLOSED and len(members) * ipus_per_replica == system.domain_ipu_count
-        return cls._of(routes, software, members, software.collective_both_ways_along_torus and closes)
-
-    @classmethod
-    def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
-        return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
+    def of(cls, system: System, routes: Routes, ring_count: int, members: tuple[int, ...]) -> Self:
+        """The ring over some IPUs, which are in order."""
+        ends = zip(members, (*members[1:], members[0]), strict=True)
+        longest_s = max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
+        link, links, sync_s = (
+            system.machine.ipu_link,
+            system.machine.rail_link_count,
+            system.machine.ipu.multi_ipu_sync_s,
+        )
+        own = link.bandwidth_bytes_per_s if link and ring_count <= (links or 0) else None
+        return cls(routes, members, ring_count, own, sync_s + longest_s)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
@@ -79,12 +68,12 @@ class Ring:
             byte_count: All that the ring reduces or gathers; a step moves one part of n per IPU. [B]
             tensor_count: Tensors that it is made of, each with the latency of a step.
         """
-        place, count = self.members.index(ipu), len(self.members)
-        targets = {self.members[(place + 1) % count]}
-        if self.both_ways:
-            targets.add(self.members[place - 1])
-        chunk = byte_count / count / len(targets) / (self.software.collective_link_share or 1)
-        latency_s = tensor_count * self.step_latency_s
-        return tuple(
-            link_transfer(self.routes, "chunk", ALL_REDUCE, ipu, target, chunk, latency_s) for target in sorted(targets)
-        )
+        place, count, ways = self.members.index(ipu), len(self.members), (1, -1)[: self.ring_count]
+        chunk, latency_s = byte_count / count / len(ways), tensor_count * self.step_latency_s
+        sent = []
+        for way in ways:
+            channels = self.routes.between(ipu, self.members[(place + way) % count]).channels
+            if self.own_link_bytes_per_s:
+                channels = tuple(Channel(f"{each.id}{OWN_LINK}{way:+}", self.own_link_bytes_per_s) for each in channels)
+            sent.append(transfer("chunk", ALL_REDUCE, channels, chunk, latency_s))
+        return tuple(sent)

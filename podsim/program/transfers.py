@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
-from podsim.placement.topology import Channel, Routes, gw_route, streaming_channels
+from podsim.placement.topology import Channel, Routes, streaming_channels
 from podsim.placement.topology import gw_hops as gw_channels
 from podsim.program.task import Transfer
 from podsim.scenario.hardware import System, given
@@ -68,24 +69,31 @@ def streaming_transfer(
     return transfer(name, STREAMING, channels, byte_count, tensor_count * system.machine.streaming_memory.latency_s)
 
 
-def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
-    """Between corresponding IPUs of two link domains, one after the other.
+def gw_hops(
+    system: System, source: int, target: int, byte_count: float, collectives: int, latencies: int
+) -> tuple[Transfer, ...]:
+    """Between corresponding IPUs of two link domains: IPU to gateway, gateway to gateway, gateway to IPU.
 
-    The gateways store and forward: IPU to gateway, gateway to gateway over GW-Links, gateway to IPU.
-    Each of the tensors that make up the bytes pays the latency of each hop.
+    A gateway passes on a fragment once all of it is there. The first fragment of a collective takes one hop after the
+    other, those behind it move on at the same time, and the fullest hop counts; what is smaller than a fragment is
+    stored and forwarded. Source: [gcl_topologies] for the size of what is staged.
+
+    Args:
+        system: The pod.
+        source: Number of the sender in the pod.
+        target: That of the receiver.
+        byte_count: Of all collectives together. [B]
+        collectives: How many they are.
+        latencies: Collectives with those of small tensors, each of which pays the latency of each hop.
     """
-    up, link, down = gw_channels(system, source, target)
-    machine = system.machine
-    parts = (given(machine.gateway_link), given(machine.gw_link))
-    gateway_s, link_s = (tensor_count * each.latency_s for each in parts)
+    up, over, down = gw_channels(system, source, target)
+    link, gateway = given(system.machine.gw_link), given(system.machine.gateway_link)
+    first = min(byte_count, max(1, collectives) * (link.fragment_bytes or byte_count))
+    gateway_s, link_s = (latencies * part.latency_s for part in (gateway, link))
+    received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s)
+    behind = transfer("behind", GW_LINK, (*up, *over), byte_count - first).channels if first < byte_count else ()
     return (
-        transfer("to gateway", GW_LINK, up, byte_count, gateway_s),
-        transfer("gateway to gateway", GW_LINK, link, byte_count, link_s),
-        transfer("from gateway", GW_LINK, down, byte_count, gateway_s),
+        transfer("to gateway", GW_LINK, up, first, gateway_s),
+        transfer("gateway to gateway", GW_LINK, over, first, link_s),
+        replace(received, channels=(*received.channels, *behind)),
     )
-
-
-def gw_path(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
-    """The same with gateways that pass on what comes in at once: the slowest hop counts, and all latencies."""
-    way = gw_route(system, source, target)
-    return (transfer("over gateways", GW_LINK, way.channels, byte_count, tensor_count * way.latency_s),)

@@ -18,8 +18,8 @@ from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
 from podsim.program.rings import ALL_REDUCE, Ring
-from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
-from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
+from podsim.program.task import Barrier, Exchange, Phase, Step, Work
+from podsim.program.transfers import GW_LINK, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
 from podsim.units import seconds_to_ps
@@ -51,7 +51,8 @@ class Rings:
         place = self._replicas.domain(replica), local
         if place not in self._known:
             members = self._replicas.ring(replica, local)
-            self._known[place] = Ring.of_replicas(self._plan, self._replicas.routes, members)
+            system, rings = self._plan.system, self._plan.software.collective_rings
+            self._known[place] = Ring.of(system, self._replicas.routes, rings, members)
         return self._known[place]
 
 
@@ -186,15 +187,8 @@ class _Turn:
         shards = len(self._ring_of(cost).members)
         chunk = cost.parameter_count * self._plan.precision.accumulator_bytes / shards / len(peers)
         tensors = cost.collective_count + cost.small_tensor_count
-        return [
-            *(Exchange((hop,)) for hop in self._hops(ipu, target, chunk, tensors)),
-            Barrier(f"domains of ipu{first}", GW_LINK),
-        ]
-
-    def _hops(self, ipu: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:
-        """From gateway to gateway, one after the other or all at once."""
-        hops = gw_path if self._plan.software.gateway_hops == "pipelined" else gw_hops
-        return hops(self._plan.system, ipu, target, byte_count, tensor_count)
+        hops = gw_hops(self._plan.system, ipu, target, chunk, cost.collective_count, tensors)
+        return [*(Exchange((hop,)) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
 
     def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:
         """Whole all-reduces of small tensors and of the shards' norms: latency only."""

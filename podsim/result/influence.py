@@ -39,7 +39,8 @@ class Measure:
         metrics: The headline and the figures beside it, by the names that results have for them.
         times_to_train_s: Times of the runs that are given or drawn; empty without an end of the run. [s]
         parts: Mean times of the parts of a run; empty without an end of the run. [s]
-        longer: What times are longer on average, as a share, where machines are late now and then and all wait.
+        longer: What times are longer on average, as a share, where machines are late now and then and all
+            wait, and where runs slow down.
     """
 
     headline: float | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TRAINING, UPDATE
 from podsim.result.base import Result
@@ -12,6 +12,7 @@ from podsim.result.breakdown import exact_seconds
 from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow, PhaseTime
 from podsim.result.sources import Sources
+from podsim.scenario.software import Noise
 from podsim.units import ps_to_seconds
 
 if TYPE_CHECKING:
@@ -40,6 +41,41 @@ _OWN_KEYS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How much slower weight updates of logged runs became.
+
+    Attributes:
+        machines: On as many machines and more.
+        least: At the end of a run over its start, less 1, of those that slowed least.
+        most: The same of those that slowed most.
+    """
+
+    machines: int
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, noise: Noise | None, machines: int) -> Self | None:
+        """That of runs on so many machines; None where nothing is known of it."""
+        drift = noise.drift_on(machines) if noise else None
+        if noise is None or drift is None:
+            return None
+        return cls(noise.drift_machine_count or 1, *(drift.provenance.range or (float(drift), float(drift))))
+
+    @property
+    def on_average(self) -> tuple[float, float]:
+        """Least and most over whole runs; what grows evenly is half as much as at the end."""
+        return self.least / 2, self.most / 2
+
+    @property
+    def words(self) -> str:
+        """What no time contains."""
+        ends = (f"{100 * low:.1f} to {100 * high:.1f} %" for low, high in ((self.least, self.most), self.on_average))
+        slower = " slower at their end, ".join(ends)
+        return f"without drift; runs on {self.machines} machines and more were {slower} on average"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunResult(Result):
     """The result of a simulated training run.
@@ -61,6 +97,7 @@ class RunResult(Result):
         operations: Time of every operation of the graph.
         sources: What the lines of the breakdown stand on.
         noise: What came of the run with noise, if that was asked for.
+        drift: How much logged runs of this size slowed down, which no time contains but those with noise.
         outcome: The runs that the time to train is made of; not part of the JSON.
         faults: What parts of the pod cost that are slower, if the scenario names some.
     """
@@ -79,6 +116,7 @@ class RunResult(Result):
     operations: Sequence[OperationRow]
     sources: Sources = field(default_factory=Sources)
     noise: Noisy | None = None
+    drift: Drift | None = None
     outcome: TrainingOutcome | None = None
     faults: FaultReport | None = None
 
@@ -135,8 +173,8 @@ class RunResult(Result):
         """The numbers of training, in a fixed order of keys."""
         ipus = [_ipu_dict(account) for account in self.ipus]
         faults = {} if self.faults is None else {"faults": asdict(self.faults)}
-        noise = {} if self.noise is None else {"noise": self.noise}
-        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent(), **noise}
+        apart = {key: found for key in ("noise", "drift") if (found := getattr(self, key)) is not None}
+        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent(), **apart}
 
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""

@@ -19,10 +19,10 @@ from podsim.program.passes_in_order import training_passes
 from podsim.program.prices import Prices, task_prices, training_calls
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
-from podsim.program.update import waiting_s
+from podsim.program.update import machines_of, waiting_s
 from podsim.result.breakdown import mean_account
 from podsim.result.influence import Measure, StandsOn
-from podsim.result.result import RunResult
+from podsim.result.result import Drift, RunResult
 from podsim.result.rows import IpuAccount, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
@@ -119,6 +119,7 @@ def _result(
         weight_update_ps=trace.makespan_ps,
         breakdown_ps=mean_account(trace.lanes),
         mfu=model_flop_utilization(plan, update_s),
+        drift=Drift.of(plan.software.noise, machines_of(plan)) if outcome.runs else None,
         time_to_train_s=outcome.time_to_train_s,
         time_to_train_percentiles=outcome.percentiles,
         run_breakdown=outcome.breakdown,
@@ -233,7 +234,9 @@ class TrainingProbe(BaseProbe):
         if outcome.time_to_train_s is not None:
             metrics[TIME] = outcome.time_to_train_s
         others = figures(trace), plan.memory, outcome
-        longer = waiting_s(spec.software.noise, plan) / update_s
+        noise = spec.software.noise
+        drift = Drift.of(noise, machines_of(plan))
+        longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
         return Measure(time_s or rate, others, metrics, outcome.times_s, outcome.breakdown, longer)
 
     def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:

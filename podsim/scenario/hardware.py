@@ -127,6 +127,10 @@ class GwLink(HardwareSpec):
     """From an IPU into the gateway's buffer."""
     buffer_read_bytes_per_s: Bandwidth = Field(alias="buffer_read_bandwidth_per_ipu")
     """From the gateway's buffer to an IPU."""
+    fragment_bytes: Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "1 GB"))] | None = Field(
+        None, alias="fragment_size"
+    )
+    """What a gateway passes on once all of it is there; all of a collective's step if left out."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float:

@@ -156,6 +156,11 @@ class Ipu(HardwareSpec):
         """Peak of all tiles: 2·multiply-adds per tile and cycle. [FLOP/s]"""
         return _FLOP_PER_MULTIPLY_ADD * self.products_per_cycle(dtype) * self.tile.count * self.clock_hz
 
+    @property
+    def multi_ipu_sync_s(self) -> float:
+        """Sync of several IPUs. [s]"""
+        return self.multi_ipu_sync_cycles / self.clock_hz
+
     def exchange_bytes_per_s(self, tile_count: int) -> float:
         """Rate at which a number of tiles receives, or sends, together. [B/s]"""
         return tile_count * self.exchange.bytes_per_cycle * self.clock_hz

@@ -12,6 +12,7 @@ from podsim.scenario.quantity import APART, Flag, Info, Quantity, Real, Whole
 
 _Spread = Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 s")), APART]
 _SmallShare = Annotated[Real, Quantity("share", ("0 %", "50 %"), usual=("0 %", "5 %")), APART]
+_Drift = Annotated[Real, Quantity("share", ("0 %", "100 %"), usual=("0 %", "10 %")), APART]
 
 
 class Noise(HardwareSpec):
@@ -26,6 +27,15 @@ class Noise(HardwareSpec):
     run_spread_s: _Spread | None = None
     """Standard deviation, from run to run, of what a call takes on average; none if left out."""
 
+    drift: _Drift | None = None
+    """How much longer a weight update takes at the end of a run than at its start, growing evenly; none if left out."""
+    drift_machine_count: Annotated[Whole, Quantity("count", ("1", "1e9"), usual=("1", "10000"))] | None = None
+    """Machines from which on runs do so; any number if left out."""
+
+    def drift_on(self, machines: int) -> Real | None:
+        """That of runs on so many machines; None where there is none."""
+        return self.drift if self.drift and machines >= (self.drift_machine_count or 1) else None
+
     @model_validator(mode="after")
     def _late_calls_are_whole(self) -> Noise:
         if self.late_call_share and self.late_call_time_s is None:
@@ -37,7 +47,6 @@ _Code = Annotated[Whole, Quantity("bytes", ("1 B", "1 GiB"), usual=("1 kB", "1 M
 _Call = Annotated[Real, Quantity("s", ("0 s", "1e6 s"), usual=("0 s", "10 s"))]
 _Merged = Annotated[Whole, Quantity("bytes", ("1 B", "1000000 TB"), usual=("1 kB", "10 GB"))]
 _Sampling = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "10 us"))]
-_Share = Annotated[Real, Quantity("share", ("0.01", "1"), usual=("0.2", "1"))]
 _Scatter = Annotated[Real, Quantity("ratio", ("0", "1"), usual=("0.005", "0.2"))]
 _Stream = Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))]
 _SetUp = Annotated[Real, Quantity("s", ("0 s", "1e9 s"), usual=("0 s", "24 h"))]
@@ -64,16 +73,10 @@ class Software(HardwareSpec):
     """The same for inference."""
     memory_reserve: Annotated[Real, Quantity("ratio", ("0", "0.9"), usual=("0", "0.5"))] | None = None
     """Share of In-Processor-Memory that divisions leave free that are chosen; none if left out."""
-    collective_both_ways: Flag = False
-    """Whether rings of single IPUs, which are replicas or share a layer, use both directions of their links."""
-    collective_both_ways_along_torus: Flag = True
-    """Whether rings of replicas of several IPUs do so where they close along a torus."""
-    collective_link_share: _Share | None = None
-    """Share of the bandwidth of IPU-Links that a collective gets to carry; all of it if left out."""
-    gateway_hops: Literal["store_and_forward", "pipelined"] = "store_and_forward"
-    """Whether a gateway waits for a whole chunk of a collective before it passes it on."""
-    collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
-    """Least time of one step of a collective."""
+    collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))]
+    """Rings that collectives are divided over, by turns in each direction, each on an IPU-Link as far as there are."""
+    collectives_merged: Flag = False
+    """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""
     attention_copies: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
     """Times that the result of each product per head is laid out anew in training."""
     token_call_s: _Call | None = None

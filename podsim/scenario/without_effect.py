@@ -15,10 +15,9 @@ _TRAINING: Final = (
     "checkpoint",
     "code_memory_per_tile",
     "collation_time_per_sample",
-    "collective_both_ways_along_torus",
+    "collectives_merged",
     "evaluation",
     "evaluation_call",
-    "gateway_hops",
     "host_call",
     "one_update_per_call",
     "recompute_last_segment",
@@ -31,7 +30,7 @@ _TRAINING: Final = (
 )
 _INFERENCE: Final = ("inference_code_memory_per_tile",)
 _GENERATION: Final = ("sampling_per_logit", "token_call")
-_COLLECTIVES: Final = ("collective_both_ways", "collective_link_share", "collective_step_latency")
+_COLLECTIVES: Final = ("collective_rings",)
 _OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
     Activity.TRAINING: (*_INFERENCE, *_GENERATION, "forward_call", "forward_exchange"),
     Activity.FORWARD: (*_TRAINING, *_GENERATION, *_COLLECTIVES),

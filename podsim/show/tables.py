@@ -128,6 +128,8 @@ def training_headline(result: RunResult) -> list[Headline]:
     elif percentiles is not None:
         low, middle, high = (format_duration_s(percentiles[name]) for name in ("p10", "p50", "p90"))
         rows += [("Time to train", time.key, f"{middle} (median)"), ("  P10 to P90", "", f"{low} to {high}")]
+    if result.drift and result.noise is None:
+        rows.append(("  drift", "", result.drift.words))
     return [*rows, _figure(result, "mfu"), *_share_of_pod(result, result.mfu_of_pod), *spent_rows(result)]
 
 
@@ -418,6 +420,9 @@ def noise_table(found: Noisy | None) -> Table | None:
     ]
     if found.waiting_s:
         notes.append(f"waiting for the slowest machine: {format_duration_s(found.waiting_s, 2)} per update")
+    if found.drifting_s:
+        drifting, drift = format_duration_s(found.drifting_s, 2), f"{100 * found.drift:.1f} %"
+        notes.append(f"slowing down within a run: {drifting} per update on average, {drift} at its end")
     if found.run_updates:
         count = format_count(found.run_updates)
         notes.append(f"each run has {count} weight updates, counting evaluations in the training program")

@@ -1,16 +1,16 @@
 """Refits the calibrated constants on the rows marked for calibration, and on no others.
 
 Two constants of the software stack are fitted together to two weight updates: the layout-change rate, which grows
-with the work of a stage, and the session call, which does not. The set-up time is the median over the logged runs
-of the same two rows. The superstep overhead is fitted to the measured half-precision products. What a checkpoint
-and the set-up of a validation take is read off the logs of the declared runs of convolutional networks. The session call
-of PyTorch and the stacking of samples before it are fitted together to the published weight updates that are declared
-for it, by least squares of relative misses; in the same way what it takes to hand over a tensor and to load a
-graph, to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off
-nothing else of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward
-passes pay beside their work, the session call `forward_call` and the host's answer to each batch
-`forward_exchange`, is read off runs of a C600: in a row of queued calls only the answer is left, so that the
-published rate gives the answer; least latencies of single calls, less the answer and modelled work, give the call.
+with the work of a stage, and the session call, which does not. The set-up time is the median over the logged runs of
+the same two rows. The superstep overhead is fitted to the measured half-precision products. What a checkpoint and the
+set-up of a validation take is read off the logs of the declared runs of convolutional networks. The session call of
+PyTorch and the stacking of samples before it are fitted together to the published weight updates that are declared
+for it, by least squares of relative misses; in the same way what it takes to hand over a tensor and to load a graph,
+to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off nothing else
+of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward passes pay beside
+their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`, is read off runs
+of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer; least
+latencies of single calls, less the answer and modelled work, give the call.
 """
 
 from __future__ import annotations

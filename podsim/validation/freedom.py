@@ -20,7 +20,7 @@ from podsim.validation.comparison import RowComparison, configuration, loaded
 
 MOST_FITTED = 21
 """More constants than these are not fitted in all of podsim, but those of noise."""
-MOST_OF_NOISE = 6
+MOST_OF_NOISE = 7
 """More constants of noise than these are not fitted."""
 
 

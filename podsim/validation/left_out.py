@@ -266,11 +266,17 @@ def _moved(title: str) -> LeftOutRun:
     return replace(point, input_sigma=math.sqrt(variance), slopes=slopes, switches=switches)
 
 
+def _acts_on(switch: Mapping[str, str], point: LeftOutRun) -> bool:
+    """Whether a switch was chosen for the stack of a run."""
+    sdks = switch["sdks"].split()
+    return point.framework in switch["frameworks"].split() and (not sdks or point.sdk in sdks)
+
+
 def _switched(title: str, point: LeftOutRun, base: float, sign: int, metric: str) -> Iterator[tuple[str, float]]:
     """What a run's time does without each switch of its stack."""
     name, _, variant = title.partition("@")
     for row in rows("switches"):
-        if point.framework not in row["frameworks"].split() or point.sdk not in (row["sdks"].split() or [point.sdk]):
+        if not _acts_on(row, point):
             continue
         try:
             changed: Any = run(name, variant=variant or None, overrides=[f"{row['key']}={row['otherwise']}"])
@@ -302,7 +308,7 @@ class LeftOut:
         self.committed = committed
         self.products = products or {}
         self._found: dict[frozenset[str], Any] = {}
-        self._switches = {row["key"]: frozenset(row["rows"].split()) for row in rows("switches")}
+        self._switches = [(row, frozenset(row["rows"].split())) for row in rows("switches")]
         self._all = self._fitted(frozenset())
 
     def errors(self, chosen: Iterable[LeftOutRun], without: Iterable[LeftOutRun] = ()) -> dict[str, float]:
@@ -316,7 +322,7 @@ class LeftOut:
             + sum(
                 point.slopes.get(parameter.name, 0.0) * step for parameter, step in zip(PARAMETERS, change, strict=True)
             )
-            + sum(point.switches.get(key, 0.0) for key in reverted)
+            + sum(point.switches.get(each["key"], 0.0) for each in reverted if _acts_on(each, point))
             for point in left
         }
 
@@ -336,11 +342,13 @@ class LeftOut:
         names = frozenset(point.name for point in gone)
         known = self._known_without(names)
         had = {name for point in gone for name, slope in point.slopes.items() if slope}
-        switches = {row["key"]: row["otherwise"] for row in rows("switches")}
-        moved = {key for point in gone for key in point.switches}
         return (
             *(each.instead(self._said(each, known)) for each in PARAMETERS if each.name in had - known),
-            *(f"{key.partition('.')[2]}: {switches[key]}" for key in self._reverted(names) if key in moved),
+            *(
+                f"{each['key'].partition('.')[2]}: {each['otherwise']}"
+                for each in self._reverted(names)
+                if any(each["key"] in point.switches and _acts_on(each, point) for point in gone)
+            ),
         )
 
     def _known_without(self, gone: frozenset[str]) -> set[str]:
@@ -357,9 +365,9 @@ class LeftOut:
         (base,) = (each for each in PARAMETERS if each.name == constant.without)
         return self._said(base, known)
 
-    def _reverted(self, gone: frozenset[str]) -> list[str]:
+    def _reverted(self, gone: frozenset[str]) -> list[dict[str, str]]:
         """Switches whose rows are all gone."""
-        return [key for key, names in self._switches.items() if names <= gone]
+        return [switch for switch, names in self._switches if names <= gone]
 
     def _fitted(self, gone: frozenset[str]) -> Any:
         """Parameters less their committed values, by least squares over the calibration rows that remain."""

@@ -15,7 +15,10 @@ from podsim.validation.fit import Fit
 from podsim.validation.noise import LATE_S, LoggedRuns, Spread, logged_runs, spread_of
 from podsim.validation.reference_data import CALIBRATION
 
-_KEYS = ("call_spread", "late_call_share", "late_call_time", "run_spread")
+_KEYS = ("call_spread", "late_call_share", "late_call_time", "run_spread", "drift")
+_SHARES = ("late_call_share", "drift")
+_END_OVER_THIRDS = 3 / 2
+"""Rise from the start of a run to its end over that from the middle of its first third to that of its last."""
 _LONGEST_S = 10.0
 _HALVINGS = 60
 
@@ -35,11 +38,11 @@ def noise_fits() -> tuple[Fit, ...]:
 def _fits_of_stack(rows: Sequence[Spread], noise: Noise) -> Iterator[Fit]:
     call_s = fitted_call_s(rows)
     late = fitted_late_calls(rows, call_s)
-    committed = (noise.call_spread_s, noise.late_call_share, noise.late_call_time_s, noise.run_spread_s)
-    fitted = (call_s, late.share, late.mean_s, fitted_run_s(rows))
+    committed = (noise.call_spread_s, noise.late_call_share, noise.late_call_time_s, noise.run_spread_s, noise.drift)
+    fitted = (call_s, late.share, late.mean_s, fitted_run_s(rows), fitted_drift(rows, noise))
     where = " and ".join(row.scenario for row in rows)
     for key, before, after in zip(_KEYS, committed, fitted, strict=True):
-        unit = "" if key.endswith("share") else "s"
+        unit = "" if key in _SHARES else "s"
         yield Fit(f"software.noise.{key}", float(before or 0.0), after, unit, where, None, (), len(rows), len(_KEYS))
 
 
@@ -92,3 +95,14 @@ def fitted_late_calls(rows: Sequence[Spread], call_s: float) -> LateCalls:
 def fitted_run_s(rows: Sequence[Spread]) -> float:
     """Standard deviation from run to run of what a call takes. [s]"""
     return math.sqrt(sum((row.between_runs * row.update_s * row.updates / row.calls) ** 2 for row in rows) / len(rows))
+
+
+def fitted_drift(rows: Sequence[Spread], noise: Noise) -> float:
+    """How much longer an update takes at the end of a run than at its start, if it grows evenly.
+
+    Args:
+        rows: Submissions of one stack.
+        noise: Says on how many machines runs slow down.
+    """
+    slowing = [row.drift for row in rows if row.machines >= (noise.drift_machine_count or 1)]
+    return _END_OVER_THIRDS * sum(slowing) / len(slowing)

@@ -90,10 +90,8 @@ def software(draw: st.DrawFn, base: str) -> Scenario:
         "update_first_ipu_apart": draw(st.booleans()),
         "recompute_last_segment": draw(st.booleans()),
         "sharding_threshold": draw(st.sampled_from([1, 8192])),
-        "collective_both_ways": draw(st.booleans()),
-        "collective_both_ways_along_torus": draw(st.booleans()),
-        "collective_link_share": draw(st.sampled_from([0.5, 1])),
-        "gateway_hops": draw(st.sampled_from(["store_and_forward", "pipelined"])),
+        "collective_rings": draw(st.sampled_from([1, 2, 4])),
+        "collectives_merged": draw(st.booleans()),
     }
 
 
@@ -302,7 +300,7 @@ def generation(draw: st.DrawFn) -> Scenario:
         "software": {
             "base": "popxl_sdk_3.3",
             "token_call": draw(st.sampled_from(["1 us", "1 ms"])),
-            "collective_both_ways": draw(st.booleans()),
+            "collective_rings": draw(st.sampled_from([1, 2, 4])),
         },
         "model": model,
         "generation": {

@@ -17,7 +17,7 @@ from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Slowdo
 from podsim.result.result import RunResult
 from podsim.runs.training.stretches import Stretch, stretches_of, updates_in
 from podsim.scenario.faults import FaultSpec
-from tests.examples import plan_of
+from tests.examples import plan_of, small_bert, small_pod
 
 BERT, IMAGES = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"
 
@@ -171,6 +171,15 @@ def test_a_slow_gw_link_holds_up_the_ring_over_domains_at_either_end(machine: in
     channels = channels_of(compile_program(plan, explicit=True))
     slow = list(slow_parts(fault(machine=machine, part="gw_link", bandwidth="50 %"), plan.system, channels))
     assert sorted(slow) == ["machine0-16/gw_link", "machine16-0/gw_link"]
+
+
+def test_rings_on_links_of_their_own_meet_a_slow_link() -> None:
+    """Of eight replicas of one IPU, the first two on a side send to each other over one of two links each."""
+    plan = plan_of(small_bert(small_pod(2), [1], replicas=8))
+    slow = fault(link=[0, 2], bandwidth="50 %")
+    found = list(slow_parts(slow, plan.system, channels_of(compile_program(plan, explicit=True))))
+    rail = "domain0/rail0/rung0-1"
+    assert sorted(found) == [f"{rail}/down", f"{rail}/down/ring-1", f"{rail}/up", f"{rail}/up/ring+1"]
 
 
 def test_a_slow_link_is_slow_both_ways() -> None:

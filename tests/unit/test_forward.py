@@ -27,7 +27,7 @@ CALL_S, ANSWER_S = 0.127e-3, 0.055e-3
 """A session call, and what the exchange with the host takes per batch, of the shipped software stack."""
 LINK, READ, WRITE = 0.9 * 12.5e9, 6.64e9, 7.5e9
 """Host link of a machine, gateway to IPU, IPU to gateway. [B/s]"""
-LATENCY_S = 7e-6 + 1.5e-6
+LATENCY_S = 7.8e-6 + 1.5e-6
 """Of the host link, and of the gateway's memory."""
 
 
@@ -135,7 +135,7 @@ def test_two_stages_overlap() -> None:
     ipu = plan.system.machine.ipu
     first, last = (seconds(plan, stage) for stage in (0, 1))
     into, out = ANSWER_S + 1.5e-6 + 64 * 1024 * 2 / READ, 1.5e-6 + 64 * 1024 * 2 / WRITE
-    rung = 0.6e-6 + 64 * 1024 * 2 / (6 * 16e9 * 0.85)
+    rung = 0.57e-6 + 64 * 1024 * 2 / (6 * 16e9 * 0.85)
     sync = ipu.multi_ipu_sync_cycles / ipu.clock_hz
     fill, flush = into + first + sync + rung, last + sync + out
     main = max(into + first, last) + sync + max(rung, out)

@@ -17,7 +17,7 @@ from podsim.scenario.software import Noise
 from podsim.tiles.noise import ENTRIES, Table, late, latest, latest_of, steady
 from podsim.validation.freedom import MOST_OF_NOISE
 from podsim.validation.noise import LoggedRun, logged_runs, spread_of, updates_at_nominal_marks, updates_of_samples
-from podsim.validation.noise_fit import fitted_late_calls, fitted_run_s, noise_fits
+from podsim.validation.noise_fit import fitted_drift, fitted_late_calls, fitted_run_s, noise_fits
 
 MS = 10**9
 POD64 = "bert_v1.1_pod64_open"
@@ -272,6 +272,14 @@ def test_the_spread_of_runs_is_one_of_calls() -> None:
     assert fitted_run_s([one]) == pytest.approx(0.004)
     assert fitted_run_s([other]) == pytest.approx(0.003)
     assert fitted_run_s([one, other]) == pytest.approx(math.sqrt((0.004**2 + 0.003**2) / 2))
+
+
+def test_drift_is_that_of_runs_on_many_machines() -> None:
+    """Thirds of an even rise of 3 % lie 2 % apart, from middle to middle; 4 machines count where they slow as well."""
+    row = spread_of(next(logged_runs("calibration")))
+    few, many = (replace(row, machines=count, drift=drift) for count, drift in ((4, 0.0), (16, 0.02)))
+    assert fitted_drift([few, many], noise_of()) == pytest.approx(0.03)
+    assert fitted_drift([few, many], noise_of("software.noise.drift_machine_count=4")) == pytest.approx(0.015)
 
 
 def test_committed_constants_of_noise_are_those_of_calibration_rows() -> None:

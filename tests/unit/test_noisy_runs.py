@@ -19,10 +19,11 @@ from podsim.engine.flat import flatten
 from podsim.errors import PodsimError
 from podsim.program.compile import in_turns
 from podsim.program.task import Jitter, Program
+from podsim.result.result import Drift
 from podsim.runs.training import noise
 from podsim.runs.training.noisy_runs import Floats, RunSeries, Updates, all_runs, job_of, run_updates
 from podsim.scenario import TrainingScenario, load_scenario
-from podsim.show.tables import noise_table
+from podsim.show.tables import noise_table, training_headline
 from tests.examples import plan_of
 
 POD16, RESNET = "bert_v1.1_pod16_open", "resnet50_v1.1_pod16"
@@ -212,12 +213,12 @@ def test_what_is_not_simulated_is_drawn_alike(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("most", [0, 10**9])
 def test_sums_of_draws_have_their_mean_and_variance(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """3,000 draws of 1 or 2 s: 4,500 s, give or take half a second times the root of their number."""
+    """3,000 draws of 1 or 2 s: 4,500 s, give or take half a second times the root of their number; drift adds 750 s."""
     monkeypatch.setattr(noise, "_ADDED_ONE_BY_ONE", most)
     runs = [Updates(np.array([1.0, 2.0]), 0.0, 1, "simpy")] * 400
-    sums = list(noise._sums(runs, 3000, np.array([1.0, 2.0]), seed=0))
+    sums = list(noise._sums(runs, 3000, np.array([1.0, 2.0]), seed=0, drifting_s=0.25))
     deviation = 0.5 * math.sqrt(2998)
-    assert np.mean(sums) == pytest.approx(4500, abs=3 * deviation / math.sqrt(400))
+    assert np.mean(sums) == pytest.approx(5250, abs=3 * deviation / math.sqrt(400))
     assert np.std(sums) == pytest.approx(deviation, rel=3 / math.sqrt(800))
 
 
@@ -230,6 +231,43 @@ def test_an_epoch_is_its_weight_updates() -> None:
     assert noisy.epoch_s["p50"] == pytest.approx(400 * found.weight_update_s, abs=3 * 1.25 * deviation / math.sqrt(40))
     # P10 and P90 of a normal distribution are 2.56 deviations apart; those of 40 draws are off by a sixth.
     assert noisy.epoch_s["p90"] - noisy.epoch_s["p10"] == pytest.approx(2.56 * deviation, rel=0.5)
+
+
+def test_updates_get_slower_evenly_over_a_run() -> None:
+    """By 4 % from the first to the last of a run, 2 % on average, of updates that are all alike otherwise."""
+    found, noisy = result(EVEN, "software.noise.drift=4 %", "software.noise.drift_machine_count=4", count=2)
+    update_s = found.weight_update_s
+    assert noisy.drift == pytest.approx(0.04)
+    assert noisy.drifting_s == pytest.approx(0.02 * update_s)
+    assert noisy.mean_weight_update_s == pytest.approx(1.02 * update_s, rel=1e-9)
+    assert noisy.weight_update_s["p10"] == pytest.approx((1 + 0.1 * 0.04) * update_s, rel=1e-4)
+    assert noisy.weight_update_s["p90"] == pytest.approx((1 + 0.9 * 0.04) * update_s, rel=1e-4)
+    assert noisy.jitter_s == 0
+    assert noisy.time_to_train_s and noisy.run_updates and found.time_to_train_s
+    assert noisy.time_to_train_s["p50"] == pytest.approx(
+        found.time_to_train_s + noisy.run_updates * 0.02 * update_s, rel=1e-9
+    )
+    assert "slowing down within a run: 41 ms per update on average, 4.0 % at its end" in shown(noisy)
+
+
+@pytest.mark.parametrize(("machines", "drifts"), [(4, True), (5, False)])
+def test_on_fewer_machines_runs_keep_their_pace(machines: int, drifts: bool) -> None:
+    """IPU-POD16 has four."""
+    change = [EVEN, "software.noise.drift=4 %", f"software.noise.drift_machine_count={machines}"]
+    found = podsim.simulate(POD16, overrides=change)
+    assert (found.drift is not None, "drift" in found.to_dict()) == (drifts, drifts)
+
+
+def test_a_result_on_many_machines_says_that_it_is_without_drift() -> None:
+    """Of even rises of 0.8 to 4.6 % half are on average in a run."""
+    found = podsim.simulate("bert_v1.1_pod64_open")
+    assert found.drift == Drift(16, 0.008, 0.046)
+    assert found.drift.on_average == pytest.approx((0.004, 0.023))
+    assert ("  drift", "", found.drift.words) in training_headline(found)
+    assert found.drift.words == (
+        "without drift; runs on 16 machines and more were 0.8 to 4.6 % slower at their end, 0.4 to 2.3 % on average"
+    )
+    assert podsim.simulate("resnet50_v1.1_pod64").drift is None
 
 
 def test_without_an_end_of_the_run_there_is_no_time_to_train() -> None:

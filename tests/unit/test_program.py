@@ -19,6 +19,9 @@ from podsim.scenario import load_scenario
 from podsim.scenario.quantity import Provenance, Real
 from tests.examples import plan_of, small_bert, small_pod
 
+CHUNK_PS = 918_824
+"""A fourth of a layer's half-precision gradients over both links of a rail. [ps]"""
+
 
 def program_of(scenario: dict[str, object], *, explicit: bool = False) -> Program:
     return compile_program(plan_of(scenario), explicit=explicit)
@@ -216,35 +219,33 @@ def test_the_chunk_of_a_ring_step_is_one_of_n() -> None:
     """
     layer = 4 * (64 * 64 + 64) + 2 * 2 * 64 + 2 * 64 * 256 + 256 + 64
     program = program_of(small_bert(small_pod(2), [1, 1], replicas=4))
-    chunk_ps = round(layer * 2 / 4 / (2 * 16e9 * 0.85) * 1e12)
-    assert byte_time(program, "IPU 1: reduce-scatter") == [[chunk_ps]]
+    assert round(layer * 2 / 4 / (2 * 16e9 * 0.85) * 1e12) == CHUNK_PS
+    assert byte_time(program, "IPU 1: reduce-scatter") == [[CHUNK_PS] * 2]
 
 
-def test_a_torus_is_used_in_both_directions() -> None:
-    """Half the chunk each way, in as many steps."""
-    ladder, torus = (
-        program_of(small_bert(small_pod(2, topology=topology), [1, 1], replicas=4)) for topology in ("ladder", "torus")
-    )
-    (one_way,) = byte_time(ladder, "IPU 1: reduce-scatter")
-    (both_ways,) = byte_time(torus, "IPU 1: reduce-scatter")
-    assert len(both_ways) == 2
-    assert both_ways == pytest.approx([one_way[0] / 2] * 2, abs=1)
-    assert phases_of(torus, "IPU 1: reduce-scatter")[0].count == 3
+@pytest.mark.parametrize("topology", ["ladder", "torus"])
+@pytest.mark.parametrize(("rings", "sent"), [(1, (2,)), (2, (1, 1)), (4, (0.5, 0.5))])
+def test_rings_along_a_topology(topology: str, rings: int, sent: tuple[float, ...]) -> None:
+    """Parts of a chunk that go each way, each as long as it takes over all links of a rail.
+
+    One ring has half of the links. On a line the last replica's part goes back over all rails, on links of its ring.
+    """
+    scenario = small_bert(small_pod(2, topology=topology), [1, 1], replicas=4)
+    scenario |= {"software": {"base": "popart_sdk_2.3", "collective_rings": rings}}
+    program = program_of(scenario)
+    (each,) = byte_time(program, "IPU 1: reduce-scatter")
+    assert each == pytest.approx([share * CHUNK_PS for share in sent], abs=1)
+    assert phases_of(program, "IPU 1: reduce-scatter")[0].count == 3
 
 
-def test_a_stack_may_use_a_torus_in_one_direction() -> None:
-    software = {"base": "popart_sdk_2.3", "collective_both_ways_along_torus": False}
-    scenario = {**small_bert(small_pod(2, topology="torus"), [1, 1], replicas=4), "software": software}
-    (sent,) = byte_time(program_of(scenario), "IPU 1: reduce-scatter")
-    assert len(sent) == 1
-
-
-def test_replicas_of_several_ipus_that_do_not_close_keep_to_one_direction() -> None:
-    """Up and back down a line, both ways would share the same rails."""
-    software = {"base": "popart_sdk_2.3", "collective_both_ways": True}
-    scenario = {**small_bert(small_pod(2), [1, 1], replicas=4), "software": software}
-    (sent,) = byte_time(program_of(scenario), "IPU 1: reduce-scatter")
-    assert len(sent) == 1
+def test_rings_of_a_line_share_no_link() -> None:
+    """Four replicas of two IPUs on a ladder, two rings: what goes on and what goes back has a link of each rail."""
+    program = program_of(small_bert(small_pod(2), [1, 1], replicas=4), explicit=True)
+    phases = [phase for group in program.groups for phase in group.phases if "IPU 1: reduce-scatter" in phase.name]
+    steps = [step for phase in phases for lane in phase.steps.values() for step in lane if isinstance(step, Exchange)]
+    loads = Counter(name for step in steps for each in step.transfers for name, _ in each.channels)
+    assert set(loads.values()) == {1}
+    assert {name.rpartition("/ring")[2] for name in loads} == {"+1", "-1"}
 
 
 @pytest.mark.parametrize("domains", [2, 3, 4])
@@ -327,7 +328,7 @@ def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_half() -> None:
 @pytest.mark.parametrize("replicas", [3, 5, 6, 7])
 def test_machines_that_are_filled_unevenly_are_not_folded(replicas: int) -> None:
     """Two machines of four IPUs: beyond four replicas of one IPU the second machine holds fewer than the first."""
-    scenario = small_bert(small_pod(2), [1]) | {"software": {"base": "popart_sdk_2.3", "collective_both_ways": True}}
+    scenario = small_bert(small_pod(2), [1]) | {"software": {"base": "popart_sdk_2.3", "collective_rings": 4}}
     plan = plan_of(scenario, f"parallelism.replication_factor={replicas}")
     assert len(replicas_of(plan).kept) == replicas
     folded, explicit = execute(compile_program(plan)), execute(compile_program(plan, explicit=True), explicit=True)

@@ -20,7 +20,7 @@ from podsim.program.task import Exchange, Phase
 from podsim.scenario import load_scenario
 from podsim.tiles.account import Account
 from podsim.tiles.model import CostModel
-from tests.examples import plan_of, small_cnn, small_pod
+from tests.examples import plan_of, small_bert, small_cnn, small_pod
 
 TILES, OVERHEAD, RATE = 1472, 275, 1.59
 """Of a GC200; cycles of a superstep; cycles per byte of a layout change."""
@@ -144,11 +144,11 @@ def ring_latency_ps(scenario: dict[str, object], name: str) -> set[int]:
 
 @pytest.mark.parametrize(("size", "buffers"), [("50 MiB", 1), ("7474 B", 1), ("7473 B", 2), ("1000 B", 8)])
 def test_each_buffer_pays_the_latency_of_each_step(size: str, buffers: int) -> None:
-    """7,474 bytes of gradients. A ring of four single IPUs walks rungs of 0.6 us and rails: 0.8 us at least."""
+    """7,474 bytes of gradients. A ring of four single IPUs: a sync of 600 cycles and one hop of 0.57 us."""
     scenario = small_cnn(small_pod(), replicas=4)
     scenario["parallelism"] |= {"reduction_merge_size": size}
     for name in ("reduce-scatter gradients", "all-gather gradients"):
-        assert ring_latency_ps(scenario, name) == {buffers * 800_000}
+        assert ring_latency_ps(scenario, name) == {round(buffers * (600 / 1.33e9 + 0.57e-6) * 1e12)}
 
 
 def test_a_merged_ring_carries_the_same_bytes() -> None:
@@ -166,3 +166,17 @@ def test_a_merged_ring_carries_the_same_bytes() -> None:
     # A rail has two links of 16 GB/s, 85 % of each left for data.
     by_hand_ps = 3737 * 2 / 4 / (2 * 16e9 * 0.85) * 1e12
     assert longest_ps("50 MiB") == longest_ps("1000 B") == pytest.approx(by_hand_ps, abs=1)
+
+
+def test_merged_collectives_pay_the_latencies_of_one() -> None:
+    """A layer has 3 large tensors and 9 small ones; LAMB exchanges the norms of weights and of updates."""
+    alone, merged = (
+        plan_of({**small_bert(small_pod(2), [1, 1], replicas=4), "software": {"base": "popart_sdk_2.3", **change}})
+        for change in ({}, {"collectives_merged": True})
+    )
+    counts = [
+        (cost.collective_count, cost.small_tensor_count, cost.norm_count)
+        for cost in (alone.updates[1], merged.updates[1])
+    ]
+    assert counts == [(3, 9, 6), (1, 1, 2)]
+    assert alone.updates[1].parameter_count == merged.updates[1].parameter_count

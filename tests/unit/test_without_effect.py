@@ -13,10 +13,9 @@ from podsim.scenario.without_effect import _rules, without_effect
 
 OTHER_VALUES = {
     "evaluation": ("training_program", "forward_passes"),
-    "gateway_hops": ("store_and_forward", "pipelined"),
     "schedule": ("lock_step", "grouped"),
     "attention_copies": ("2", "3"),
-    "collective_link_share": ("0.5", "0.9"),
+    "collective_rings": ("1", "4"),
     "dropout": ("0.1", "0.0"),
     "attention_dropout": ("0.1", "0.0"),
     "layout_change_cycles_per_byte": ("1", "2"),
@@ -36,7 +35,7 @@ def values(key: str) -> tuple[str, str]:
     """Two that a key may have."""
     name = key.rpartition(".")[2]
     flags = name.startswith(
-        ("collective_both", "one_", "recompute_", "update_", "replicated_", "mlm", "next", "pooler")
+        ("collectives_merged", "one_", "recompute_", "update_", "replicated_", "mlm", "next", "pooler")
     )
     return OTHER_VALUES.get(name) or (FLAGS if flags else TIMES)
 

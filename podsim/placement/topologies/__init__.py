@@ -13,9 +13,6 @@ from podsim.scenario.hardware import System
 class Topology(Protocol):
     """What a module of this package has."""
 
-    CLOSED: bool
-    """Whether a ring over all IPUs of a link domain ends where it began without going back on its way."""
-
     def connections(self, system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
         """(name, bandwidth) of what a route occupies, from one IPU of a link domain to another. [B/s]
 

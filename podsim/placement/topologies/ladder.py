@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from podsim.scenario.hardware import System
 
-CLOSED = False
 _SIDES = 2
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from podsim.placement.topologies.ladder import rail_of_a_side, walk
 from podsim.scenario.hardware import System
 
-CLOSED = True
-
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
     """Rung, rails and connections of machines, the shorter way round."""

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from podsim.placement.topologies.ladder import ring, walk
 from podsim.scenario.hardware import System
 
-__all__ = ["CLOSED", "connections", "ring"]
-
-CLOSED = True
+__all__ = ["connections", "ring"]
 
 
 def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:

@@ -26,6 +26,8 @@ EVENT_BUDGET: Final = 50_000_000
 """Events of all runs together that the engine is asked for, but one weight update of each run at least."""
 _UPDATES_WITHOUT_END: Final = 1000
 """Weight updates of a run that a scenario gives no end."""
+_MEAN_OF_RISE: Final = 1 / 2
+"""Of what grows evenly from nothing."""
 _ADDED_ONE_BY_ONE: Final = 10_000
 """Draws beyond which their sum is normally distributed."""
 
@@ -64,10 +66,12 @@ def noisy(
     updates = max(1, min(most, max(run or _UPDATES_WITHOUT_END, epoch or 0)))
     job = job_of(spec, plan, updates, seeds.seed, explicit=explicit, engine=engine)
     runs = all_runs(job, seeds.count, per_update, follow)
-    times_s = np.concatenate([each.times_s for each in runs])
+    drift = float(job.call.drift) if run else 0.0
+    times_s = np.concatenate([each.times_s + drift * update_s * np.linspace(0, 1, updates) for each in runs])
     # What all updates of a run bear does not belong to what they differ by.
     pool = np.concatenate([each.times_s - each.level_s for each in runs])
-    ends = _ends(outcome, update_s, run, lambda count: _sums(runs, count, pool, seeds.seed))
+    drifting_s = drift * update_s * _MEAN_OF_RISE
+    ends = _ends(outcome, update_s, run, lambda count: _sums(runs, count, pool, seeds.seed, drifting_s))
     return Noisy(
         seeds=seeds.count,
         seed=seeds.seed,
@@ -81,7 +85,9 @@ def noisy(
         longer_s=float(np.mean(times_s)) - update_s,
         jitter_s=float(np.std(pool)),
         waiting_s=job.call.wait_s,
-        epoch_s=percentiles(_sums(runs, epoch, pool, seeds.seed)) if epoch else None,
+        drift=drift,
+        drifting_s=drifting_s,
+        epoch_s=percentiles(_sums(runs, epoch, pool, seeds.seed, drifting_s)) if epoch else None,
         time_to_train_s=percentiles(ends) if ends else None,
     )
 
@@ -96,8 +102,16 @@ def _ends(
     return [without_s + each - count * update_s for each in sums(count)]
 
 
-def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int) -> Iterator[float]:
-    """So many weight updates of each run: those that were simulated, and the rest drawn from those of all runs. [s]"""
+def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting_s: float) -> Iterator[float]:
+    """So many weight updates of each run: those that were simulated, and the rest drawn from those of all runs. [s]
+
+    Args:
+        runs: The runs.
+        count: Weight updates of all of a run, or of an epoch in the middle of it.
+        pool: Updates of all runs. [s]
+        seed: What the seeds of the runs are made of.
+        drifting_s: What each update takes longer on average since a run slows down. [s]
+    """
     mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
     for number, run in enumerate(runs):
         known_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))
@@ -106,7 +120,7 @@ def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int) -> Itera
             drawn_s = float(generator.normal(rest * mean_s, math.sqrt(rest) * deviation_s))
         else:
             drawn_s = float(np.sum(pool[generator.integers(len(pool), size=rest)]))
-        yield known_s + rest * run.level_s + drawn_s
+        yield known_s + rest * run.level_s + drawn_s + count * drifting_s
 
 
 def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
