@@ -73,12 +73,14 @@ class MatMul(Product):
         left_arranged: The left operand already lies where the plan wants it.
         right_arranged: Likewise for the right operand; true for weights, which the plan allocates.
         output_arranged: The consumer takes the result where the plan leaves it.
+        whole_pieces: However long the contracted axis is, operands lie in whole pieces, as those of a cache do.
     """
 
     inner: int
     left_arranged: bool = False
     right_arranged: bool = False
     output_arranged: bool = True
+    whole_pieces: bool = False
 
     @property
     def operand_elements(self) -> tuple[int, int]:
@@ -127,7 +129,19 @@ class Reduce(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rearrange(Op):
-    """The same elements laid out in another way over the tiles."""
+    """The same elements laid out in another way over the tiles.
+
+    Attributes:
+        row_count: Elements of a row, where rows are laid out one after the other; what lies together is then no
+            larger than what divides them. None where it is large.
+    """
+
+    row_count: int | None = None
+
+    @property
+    def piece_bytes(self) -> int | None:
+        """What lies together before and behind; None where it is large. [B]"""
+        return None if self.row_count is None else self.row_count * DTYPE_BYTES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

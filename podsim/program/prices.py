@@ -31,8 +31,6 @@ _HOPS: Final = (f"{_MACHINE}.ipu_link.first_hop_latency", f"{_MACHINE}.ipu_link.
 _COLLECTIVE_STEP: Final = ("software.collective_step_latency", *_HOPS)
 _STREAMING: Final = f"{_MACHINE}.streaming_memory"
 _HOST_LINK: Final = f"{_MACHINE}.host_link"
-COPIED: Final = "software.attention_copies"
-_REARRANGE: Final = "rearrange"
 _ALL_REDUCE: Final = "all_reduce"
 
 _WORK: Final[Mapping[str, Price]] = {
@@ -41,7 +39,7 @@ _WORK: Final[Mapping[str, Price]] = {
     "reduction": _VERTICES,
     "optimizer": (*_VERTICES, *_LAYOUT, *_SUPERSTEP),
     "exchange": _EXCHANGE,
-    _REARRANGE: _LAYOUT,
+    "rearrange": _LAYOUT,
     "sync": (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync"),
     "superstep": _SUPERSTEP,
     _ALL_REDUCE: _COLLECTIVE_STEP,
@@ -120,15 +118,19 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
             counts[key] += phases[0].count
         for key, phases in known.items():
             found.add(phases, counts[key], helps=not accounted)
-    return found.prices()
+    return found.times
 
 
 class _Tally:
-    """Times by kind and price, as they are found."""
+    """Times by kind and price, as they are found.
+
+    Attributes:
+        times: Those found so far. [ps]
+    """
 
     def __init__(self, plan: Plan, calls: Mapping[str, Price]) -> None:
         self._plan, self._calls = plan, calls
-        self._times: dict[str, Counter[Price]] = {}
+        self.times: dict[str, Counter[Price]] = {}
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
         """Phases of different groups that run at the same time, so many times."""
@@ -147,15 +149,6 @@ class _Tally:
                 elif isinstance(step, Exchange):
                     self._exchange(step, next(together), count * times, waited)
 
-    def prices(self) -> Prices:
-        """What was found; copies that a framework makes have a price of their own."""
-        layout, copied = self._times.get(_REARRANGE), _copied_share(self._plan)
-        if layout and copied:
-            time_ps = layout.pop(_LAYOUT)
-            layout[(*_LAYOUT, COPIED)] = round(time_ps * copied)
-            layout[_LAYOUT] = time_ps - round(time_ps * copied)
-        return self._times
-
     def _work(self, work: Work, count: int) -> None:
         for kind, time_ps in work.parts:
             self._file(kind, self._calls.get(work.name) or _WORK.get(kind, ()), time_ps * count)
@@ -170,7 +163,7 @@ class _Tally:
 
     def _file(self, kind: str, price: Price, time_ps: int) -> None:
         if time_ps:
-            self._times.setdefault(kind, Counter())[price] += time_ps
+            self.times.setdefault(kind, Counter())[price] += time_ps
 
     def _channel_price(self, channel: str, kind: str) -> Price:
         price = next((each for end, each in _CHANNELS.items() if channel.endswith(end)), _IPU_LINK)
@@ -199,19 +192,3 @@ def _loads(lanes: Iterable[Sequence[tuple[Step, int]]]) -> list[Counter[str]]:
 def _slowest(transfer: Transfer, loads: Counter[str]) -> tuple[str, int]:
     """The fullest channel of a transfer, and how long all that passes over it takes. [ps]"""
     return max(((channel, loads[channel]) for channel, _ in transfer.channels), key=lambda pair: pair[1])
-
-
-def _copied_share(plan: Plan) -> float:
-    """Of the cycles in which tensors change their layout, the share of copies that a framework adds."""
-    if not plan.software.attention_copies:
-        return 0.0
-    copied = every = 0.0
-    for stage in plan.stages:
-        for name, count in stage.stage.blocks:
-            block = stage.blocks[name]
-            redone = sum(segment.count * segment.blocks.count(name) for segment in stage.recomputed)
-            for costs, runs in ((block.forward, count + redone), (block.backward, count)):
-                for each in costs:
-                    every += each.account.rearrange * runs
-                    copied += each.account.rearrange * runs if "/copy." in each.op.name else 0.0
-    return copied / every if every else 0.0

@@ -57,7 +57,7 @@ class Software(HardwareSpec):
     model_scatter: Annotated[_Scatter | None, Info("no time follows from it; draws of uncertain inputs take it")] = None
     """How far predictions are off though their inputs are right, as one standard deviation."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
-    """Tile cycles per byte that is copied when a tensor changes its layout."""
+    """Tile cycles per byte of each of two copies when a tensor changes its layout in pieces of 8 bytes or more."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
     """Vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
@@ -74,8 +74,6 @@ class Software(HardwareSpec):
     """Whether a gateway waits for a whole chunk of a collective before it passes it on."""
     collective_step_latency_s: Annotated[Real, Quantity("s", ("0 s", "1000 s"), usual=("0 s", "1 ms"))]
     """Least time of one step of a collective."""
-    attention_copies: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
-    """Times that the result of each product per head is laid out anew in training."""
     token_call_s: _Call | None = None
     """A call for one generated token, with sampling on the host, where keys and values are kept."""
     sampling_per_logit_s: _Sampling | None = None

@@ -31,7 +31,7 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.sorting import compare_swap_cycles, passes
-from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
+from podsim.tiles.vector import PIECE_BYTES, ceil_div, elementwise_cycles, layout_cycles, pool_cycles
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
 _Made = TypeVar("_Made")
@@ -66,7 +66,7 @@ class CostModel:
 
     Attributes:
         ipu: The chip.
-        layout_change_cycles_per_byte: Copy cycles per byte when a tensor changes its layout. [cycles/B]
+        layout_change_cycles_per_byte: Cycles per byte of each copy when a tensor changes its layout. [cycles/B]
         partials: Format of matmul partials.
         neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
     """
@@ -183,7 +183,7 @@ class CostModel:
             case Reduce():
                 return OpCost(op, self._reduce(op))
             case Rearrange():
-                return OpCost(op, self.layout_change(op.byte_count))
+                return OpCost(op, self.layout_change(op.byte_count, op.piece_bytes or PIECE_BYTES))
             case Gather() | ScatterAdd() if op.planned:
                 found = self.slice_plan(op, available_memory_proportion)
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
@@ -197,12 +197,11 @@ class CostModel:
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
 
-    def layout_change(self, byte_count: float) -> Account:
-        """A tensor moves to another layout: exchange, and copies before and after it."""
+    def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
+        """A tensor moves to another layout, in pieces that lie together in both."""
         share = byte_count / self.ipu.tile.count
-        copies = self.ipu.vertices.call.copy_cycles + self.layout_change_cycles_per_byte * share
         return Account(
-            rearrange=copies + share / self.ipu.exchange.bytes_per_cycle,
+            rearrange=layout_cycles(self.ipu, share, self.layout_change_cycles_per_byte, piece_bytes),
             superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
@@ -268,12 +267,14 @@ class CostModel:
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
         size, (left, right) = DTYPE_BYTES[op.operand_dtype], op.operand_elements
+        # The matrix unit reads both operands along the contracted axis; weights lie with that of their input innermost.
+        inner = PIECE_BYTES if op.whole_pieces else size * op.inner
         moved = (
-            (op.left_arranged, size * left),
-            (op.right_arranged, size * right),
-            (op.output_arranged, op.byte_count),
+            (op.left_arranged, size * left, inner),
+            (op.right_arranged, size * right, inner),
+            (op.output_arranged, op.byte_count, op.rows * DTYPE_BYTES[op.dtype]),
         )
-        changes = [self.layout_change(byte_count) for arranged, byte_count in moved if not arranged]
+        changes = [self.layout_change(byte_count, piece) for arranged, byte_count, piece in moved if not arranged]
         return OpCost(op, plan.account + total(changes), plan.temporary_bytes_per_tile, plan)
 
     def _elementwise(self, op: Elementwise) -> Account:
