@@ -59,6 +59,7 @@ def cost_model(job: PlanInput) -> CostModel:
         software.layout_change_cycles_per_byte,
         job.precision.partials,
         neighbours if job.workload.sums_over_replicas else None,
+        1.0 if software.small_piece_share is None else software.small_piece_share,
     )
 
 

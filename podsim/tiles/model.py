@@ -69,12 +69,14 @@ class CostModel:
         layout_change_cycles_per_byte: Cycles per byte of each copy when a tensor changes its layout. [cycles/B]
         partials: Format of matmul partials.
         neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
+        small_piece_share: Of what lies in small pieces, how much is copied so.
     """
 
     ipu: Ipu
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
     neighbours: Neighbours | None = None
+    small_piece_share: float = 1.0
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _made: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
@@ -89,17 +91,21 @@ class CostModel:
         """The same costs where sums over neighbours take no time, which all neighbours have in common."""
         if self.neighbours is None or self.neighbours == FREE:
             return self
-        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, FREE)
+        return self._with(FREE)
 
     def beside(self, neighbours: Neighbours | None) -> CostModel:
         """These costs, with sums over neighbours that take their time."""
 
         def make() -> CostModel:
-            model = CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
+            model = self._with(neighbours)
             model.alone = self
             return model
 
         return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
+
+    def _with(self, neighbours: Neighbours | None) -> CostModel:
+        rate, share = self.layout_change_cycles_per_byte, self.small_piece_share
+        return CostModel(self.ipu, rate, self.partials, neighbours, share)
 
     @property
     def splits(self) -> CostModel:
@@ -137,12 +143,13 @@ class CostModel:
     @property
     def key(self) -> tuple[object, ...]:
         """All that its costs depend on."""
-        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+        layouts = self.layout_change_cycles_per_byte, self.small_piece_share
+        return self._chip.key, layouts, self.partials, self.neighbours
 
     @property
     def _moved(self) -> tuple[object, ...]:
         """What may be moved without splits being chosen anew."""
-        return self.ipu.superstep, self.layout_change_cycles_per_byte
+        return self.ipu.superstep, self.layout_change_cycles_per_byte, self.small_piece_share
 
     def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
         """A plan of another model, with the supersteps and copies of this one."""
@@ -199,9 +206,10 @@ class CostModel:
 
     def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
         """A tensor moves to another layout, in pieces that lie together in both."""
-        share = byte_count / self.ipu.tile.count
+        held, rate = byte_count / self.ipu.tile.count, self.layout_change_cycles_per_byte
+        large, small = (layout_cycles(self.ipu, held, rate, piece) for piece in (PIECE_BYTES, piece_bytes))
         return Account(
-            rearrange=layout_cycles(self.ipu, share, self.layout_change_cycles_per_byte, piece_bytes),
+            rearrange=large + self.small_piece_share * (small - large),
             superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 

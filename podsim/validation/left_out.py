@@ -102,8 +102,8 @@ class FittedConstant:
 _MACHINE_MEMORY: Final = "system.machine.streaming_memory.bandwidth_per_machine"
 _COPIES: Final = "software.layout_change_cycles_per_byte"
 PARAMETERS: Final = (
-    # Library estimates of the rate of layout changes run from 0.44 to 5.15 cycles per byte: their geometric mean.
-    FittedConstant("layout changes", _COPIES, None, (), 1.5, 1.0, "PopART"),
+    # Two estimates of the library for copies of large pieces, 0.44 and 0.625 cycles per byte: their geometric mean.
+    FittedConstant("layout changes", _COPIES, None, (), 0.52, 0.15, "PopART"),
     # Session calls of frameworks are 30 to 140 ms apart: their mean.
     FittedConstant(
         "session call of PopART", "software.host_call", _TRAINING, ("PopART", "PaddlePaddle"), 0.08, 0.06, "PopART"
