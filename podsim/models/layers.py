@@ -62,7 +62,7 @@ class GraphBuilder:
         weights: bool = False,
         left_arranged: bool = False,
         gradient_of_weights: bool = False,
-        whole_pieces: bool = False,
+        left_row_count: int | None = None,
     ) -> str:
         """Append a product.
 
@@ -75,7 +75,7 @@ class GraphBuilder:
                 that keeps its groups of channels from one operation to the next.
             left_arranged: The left operand keeps its groups of channels.
             gradient_of_weights: The result goes where the weights lie.
-            whole_pieces: Operands lie in whole pieces, however long the contracted axis is.
+            left_row_count: Elements of a row, where the left operand lies in rows.
         """
         return self.add(
             MatMul(
@@ -87,7 +87,7 @@ class GraphBuilder:
                 left_arranged=weights or left_arranged,
                 right_arranged=weights,
                 output_arranged=not gradient_of_weights,
-                whole_pieces=whole_pieces,
+                left_row_count=left_row_count,
             )
         )
 

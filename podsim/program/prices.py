@@ -25,7 +25,7 @@ _MACHINE: Final = "system.machine"
 _CLOCK: Final = f"{_MACHINE}.ipu.clock"
 _VERTICES: Final = (_CLOCK, f"{_MACHINE}.ipu.tile", f"{_MACHINE}.ipu.vertices")
 _EXCHANGE: Final = (_CLOCK, f"{_MACHINE}.ipu.tile.count", f"{_MACHINE}.ipu.exchange")
-_LAYOUT: Final = (*_EXCHANGE, f"{_MACHINE}.ipu.vertices", "software.layout_change_cycles_per_byte", "software.small_piece_share")
+_LAYOUT: Final = (*_EXCHANGE, f"{_MACHINE}.ipu.vertices", "software.layout_change_cycles_per_byte")
 _SUPERSTEP: Final = (_CLOCK, f"{_MACHINE}.ipu.superstep")
 _HOPS: Final = (f"{_MACHINE}.ipu_link.first_hop_latency", f"{_MACHINE}.ipu_link.hop_latency")
 _COLLECTIVE_STEP: Final = ("software.collective_step_latency", *_HOPS)
@@ -151,7 +151,9 @@ class _Tally:
 
     def _work(self, work: Work, count: int) -> None:
         for kind, time_ps in work.parts:
-            self._file(kind, self._calls.get(work.name) or _WORK.get(kind, ()), time_ps * count)
+            price = self._calls.get(work.name) or _WORK.get(kind, ())
+            small = kind == "rearrange" and self._plan.workload.has_small_pieces
+            self._file(kind, (*price, "software.small_piece_share") if small else price, time_ps * count)
 
     def _exchange(self, exchange: Exchange, loads: Counter[str], count: int, waited: str | None) -> None:
         """The one of its transfers that takes longest."""

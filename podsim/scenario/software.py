@@ -59,9 +59,7 @@ class Software(HardwareSpec):
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
     """Tile cycles per byte of each of two copies when a tensor changes its layout in pieces of 8 bytes or more."""
     small_piece_share: Annotated[Real, Quantity("ratio", ("0", "1"))] | None = None
-    """Share of tensors in smaller pieces, as rows of an odd number of scores, that are copied in these; all if left out.
-
-    The rest is padded and copied as if pieces were large."""
+    """Of tensors that lie in smaller pieces, the share that is copied so and not padded first; all if left out."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
     """Vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")

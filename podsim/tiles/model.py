@@ -11,6 +11,7 @@ from podsim.errors import MissingDataError
 from podsim.memo import Memo
 from podsim.models.op import (
     DTYPE_BYTES,
+    PIECE_BYTES,
     Conv,
     Elementwise,
     Gather,
@@ -31,7 +32,7 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.sorting import compare_swap_cycles, passes
-from podsim.tiles.vector import PIECE_BYTES, ceil_div, elementwise_cycles, layout_cycles, pool_cycles
+from podsim.tiles.vector import ceil_div, elementwise_cycles, layout_cycles, pool_cycles
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
 _Made = TypeVar("_Made")
@@ -190,7 +191,7 @@ class CostModel:
             case Reduce():
                 return OpCost(op, self._reduce(op))
             case Rearrange():
-                return OpCost(op, self.layout_change(op.byte_count, op.piece_bytes or PIECE_BYTES))
+                return OpCost(op, self._laid_out(op))
             case Gather() | ScatterAdd() if op.planned:
                 found = self.slice_plan(op, available_memory_proportion)
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
@@ -274,16 +275,10 @@ class CostModel:
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
-        size, (left, right) = DTYPE_BYTES[op.operand_dtype], op.operand_elements
-        # The matrix unit reads both operands along the contracted axis; weights lie with that of their input innermost.
-        inner = PIECE_BYTES if op.whole_pieces else size * op.inner
-        moved = (
-            (op.left_arranged, size * left, inner),
-            (op.right_arranged, size * right, inner),
-            (op.output_arranged, op.byte_count, op.rows * DTYPE_BYTES[op.dtype]),
-        )
-        changes = [self.layout_change(byte_count, piece) for arranged, byte_count, piece in moved if not arranged]
-        return OpCost(op, plan.account + total(changes), plan.temporary_bytes_per_tile, plan)
+        return OpCost(op, plan.account + self._laid_out(op), plan.temporary_bytes_per_tile, plan)
+
+    def _laid_out(self, op: Op) -> Account:
+        return total(self.layout_change(*each) for each in op.laid_out)
 
     def _elementwise(self, op: Elementwise) -> Account:
         if op.function not in self.ipu.vertices.elementwise:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from podsim.models.op import DTYPE_BYTES
+from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
 
 
@@ -43,10 +43,6 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
     rows: int = ceil_div(vectors, width)
     per_tap = vertex.backward_tap if backward else vertex.forward_tap
     return ipu.vertices.call.launch + ipu.tile.worker_count * (rows * vertex.row + vectors * taps * per_tap)
-
-
-PIECE_BYTES = 8
-"""Pieces that workers copy at full speed. [B]"""
 
 
 def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_bytes: int = PIECE_BYTES) -> float:

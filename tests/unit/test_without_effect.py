@@ -15,7 +15,6 @@ OTHER_VALUES = {
     "evaluation": ("training_program", "forward_passes"),
     "gateway_hops": ("store_and_forward", "pipelined"),
     "schedule": ("lock_step", "grouped"),
-    "attention_copies": ("2", "3"),
     "collective_link_share": ("0.5", "0.9"),
     "dropout": ("0.1", "0.0"),
     "attention_dropout": ("0.1", "0.0"),
@@ -25,6 +24,7 @@ OTHER_VALUES = {
     "replicas": ("1", "2"),
     "samples_per_epoch": ("1000", "2000"),
     "sharding_threshold": ("100", "100000"),
+    "small_piece_share": ("0.5", "1"),
     "code_memory_per_tile": ("50 kB", "100 kB"),
     "inference_code_memory_per_tile": ("50 kB", "60 kB"),
 }

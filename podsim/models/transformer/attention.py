@@ -114,7 +114,7 @@ def _forward(a: Attention) -> GraphBuilder:
     probabilities = softmax(g, math.prod(a.scores[:2]), a.key_count, _masked(g, a, scores))
     if s.batch.attention_dropout:
         probabilities = g.elementwise("dropout", a.scores, (probabilities,), name="probabilities/dropout")
-    context = g.matmul("context", a.context, a.key_count, (probabilities, value), whole_pieces=s.batch.is_step)
+    context = g.matmul("context", a.context, a.key_count, (probabilities, value), left_row_count=a.row_count)
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
     out = linear(g, "projection", *sizes, context, bias=bias)
     if not s.parallel:
@@ -176,13 +176,13 @@ def _backward(a: Attention) -> GraphBuilder:
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
     gradient = linear_backward(g, "projection", *sizes, gradient, bias=bias)
     grad_p = _in_rows(g, a, g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value")))
-    grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient))
+    grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient), left_row_count=a.row_count)
     if s.batch.attention_dropout:
         grad_p = g.elementwise("dropout", a.scores, (grad_p,), name="probabilities/dropout")
     grad_s = softmax_backward(g, math.prod(a.scores[:2]), a.key_count, "@probabilities", grad_p)
     grad_s = g.elementwise("scale", a.scores, (grad_s,))
-    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"))
-    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"))
+    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"), left_row_count=a.row_count)
+    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"), left_row_count=a.row_count)
     if s.rotary_size:
         grad_q = rotate(g, _rotated(s), grad_q)
     gradients = {"query": grad_q, "key": grad_k, "value": grad_v, "qkv": grad_q, "key_value": grad_k}
