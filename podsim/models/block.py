@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from podsim.models.op import DTYPE_BYTES, Conv, DType, MatMul, Op, ReplicaSum
+from podsim.models.op import DTYPE_BYTES, PIECE_BYTES, Conv, DType, MatMul, Op, ReplicaSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,12 @@ class Workload:
         """Whether an operation of a pass waits for other replicas."""
         blocks = self.blocks.values()
         return any(isinstance(op, ReplicaSum) for block in blocks for op in (*block.forward, *block.backward))
+
+    @cached_property
+    def has_small_pieces(self) -> bool:
+        """Whether a tensor changes its layout in pieces that are not copied at full speed."""
+        ops = (op for block in self.blocks.values() for op in (*block.forward, *block.backward))
+        return any(piece_bytes % PIECE_BYTES for op in ops for _, piece_bytes in op.laid_out)
 
     @cached_property
     def parameter_count(self) -> int:

@@ -62,6 +62,7 @@ class GraphBuilder:
         weights: bool = False,
         left_arranged: bool = False,
         gradient_of_weights: bool = False,
+        left_row_count: int | None = None,
     ) -> str:
         """Append a product.
 
@@ -74,6 +75,7 @@ class GraphBuilder:
                 that keeps its groups of channels from one operation to the next.
             left_arranged: The left operand keeps its groups of channels.
             gradient_of_weights: The result goes where the weights lie.
+            left_row_count: Elements of a row, where the left operand lies in rows.
         """
         return self.add(
             MatMul(
@@ -85,6 +87,7 @@ class GraphBuilder:
                 left_arranged=weights or left_arranged,
                 right_arranged=weights,
                 output_arranged=not gradient_of_weights,
+                left_row_count=left_row_count,
             )
         )
 
@@ -118,9 +121,10 @@ class GraphBuilder:
             Reduce(name=self.name(name), shape=shape, dtype="fp32", inputs=(source,), input_count=input_count)
         )
 
-    def rearrange(self, name: str, shape: tuple[int, ...], source: str) -> str:
-        """Append a change of layout."""
-        return self.add(Rearrange(name=self.name(name), shape=shape, dtype=self.dtype, inputs=(source,)))
+    def rearrange(self, name: str, shape: tuple[int, ...], source: str, row_count: int | None = None) -> str:
+        """Append a change of layout; the elements of a row are given where rows are laid out one after the other."""
+        name, inputs = self.name(name), (source,)
+        return self.add(Rearrange(name=name, shape=shape, dtype=self.dtype, inputs=inputs, row_count=row_count))
 
     def gather(
         self, name: str, shape: tuple[int, int], table_rows: int, inputs: tuple[str, ...], *, planned: bool = False

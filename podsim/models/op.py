@@ -12,12 +12,19 @@ from typing import Literal
 
 DType = Literal["fp8", "fp16", "fp32"]
 
+PIECE_BYTES = 8
+"""Pieces of tensors that a tile copies at full speed. [B]"""
 DTYPE_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "fp32": 4, "int32": 4}
 
 
 def result_dtype(operands: str) -> str:
     """Format of the result of a product: half of FP8 operands, that of the operands otherwise."""
     return "fp16" if operands == "fp8" else operands
+
+
+def _row_bytes(row_count: int | None, size: int) -> int:
+    """A row: pieces of it lie at fitting places if they divide it. A large piece without rows."""
+    return PIECE_BYTES if row_count is None else row_count * size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +54,11 @@ class Op:
         """Size of the result. [B]"""
         return self.element_count * DTYPE_BYTES[self.dtype]
 
+    @property
+    def laid_out(self) -> tuple[tuple[int, int], ...]:
+        """Tensors that change their layout for it: their size, and what lies together before and behind. [B]"""
+        return ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product(Op):
@@ -73,18 +85,32 @@ class MatMul(Product):
         left_arranged: The left operand already lies where the plan wants it.
         right_arranged: Likewise for the right operand; true for weights, which the plan allocates.
         output_arranged: The consumer takes the result where the plan leaves it.
+        left_row_count: Elements of a row, where the left operand lies in rows one after the other; None where it lies
+            in groups of channels, as results of products do.
     """
 
     inner: int
     left_arranged: bool = False
     right_arranged: bool = False
     output_arranged: bool = True
+    left_row_count: int | None = None
 
     @property
     def operand_elements(self) -> tuple[int, int]:
         """Elements of both operands."""
         groups = self.group_count * self.inner
         return groups * self.rows, groups * self.columns
+
+    @property
+    def laid_out(self) -> tuple[tuple[int, int], ...]:
+        """Operands and result that do not lie where the plan wants them."""
+        size, (left, right) = DTYPE_BYTES[self.operand_dtype], self.operand_elements
+        moved = (
+            (self.left_arranged, size * left, _row_bytes(self.left_row_count, size)),
+            (self.right_arranged, size * right, PIECE_BYTES),
+            (self.output_arranged, self.byte_count, PIECE_BYTES),
+        )
+        return tuple((byte_count, piece_bytes) for arranged, byte_count, piece_bytes in moved if not arranged)
 
     @property
     def group_count(self) -> int:
@@ -127,7 +153,18 @@ class Reduce(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rearrange(Op):
-    """The same elements laid out in another way over the tiles."""
+    """The same elements laid out in another way over the tiles.
+
+    Attributes:
+        row_count: Elements of a row, where they lie in rows one after the other; None where they do not.
+    """
+
+    row_count: int | None = None
+
+    @property
+    def laid_out(self) -> tuple[tuple[int, int], ...]:
+        """The tensor."""
+        return ((self.byte_count, _row_bytes(self.row_count, DTYPE_BYTES[self.dtype])),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

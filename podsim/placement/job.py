@@ -11,7 +11,6 @@ from podsim import memo
 from podsim.errors import ModelError
 from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
-from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
 from podsim.placement.layout import (
@@ -64,14 +63,13 @@ def training_job(
 
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
     """The model as the software stack writes it, stashed as the scenario says."""
-    copies, stash = spec.software.attention_copies or 0, spec.precision.stash
+    stash = spec.precision.stash
 
     def build() -> Workload:
-        workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        return replace(with_copies(workload, copies), stash_dtype=stash)
+        return replace(spec.model.workload(spec.data, spec.formats, micro_batch_size), stash_dtype=stash)
 
     # Specifications hold lists and mappings, and can be no key themselves.
-    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash), build)
+    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash), build)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:

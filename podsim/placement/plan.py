@@ -60,7 +60,14 @@ def cost_model(job: PlanInput) -> CostModel:
         software.layout_change_cycles_per_byte,
         job.precision.partials,
         neighbours if job.workload.sums_over_replicas else None,
+        _small_piece_share(job),
     )
+
+
+def _small_piece_share(job: PlanInput) -> float:
+    """All, unless the stack says otherwise of what there is."""
+    share = job.software.small_piece_share if job.workload.has_small_pieces else None
+    return 1.0 if share is None else share
 
 
 def shared_cost_model(job: PlanInput) -> CostModel:

@@ -35,8 +35,6 @@ _HOPS: Final = (
 _COLLECTIVE_STEP: Final = (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync", *_HOPS)
 _STREAMING: Final = f"{_MACHINE}.streaming_memory"
 _HOST_LINK: Final = f"{_MACHINE}.host_link"
-COPIED: Final = "software.attention_copies"
-_REARRANGE: Final = "rearrange"
 _ALL_REDUCE: Final = "all_reduce"
 
 _WORK: Final[Mapping[str, Price]] = {
@@ -45,7 +43,7 @@ _WORK: Final[Mapping[str, Price]] = {
     "reduction": _VERTICES,
     "optimizer": (*_VERTICES, *_LAYOUT, *_SUPERSTEP),
     "exchange": _EXCHANGE,
-    _REARRANGE: _LAYOUT,
+    "rearrange": _LAYOUT,
     "sync": (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync"),
     "superstep": _SUPERSTEP,
     _ALL_REDUCE: _COLLECTIVE_STEP,
@@ -124,15 +122,19 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
             counts[key] += phases[0].count
         for key, phases in known.items():
             found.add(phases, counts[key], helps=not accounted)
-    return found.prices()
+    return found.times
 
 
 class _Tally:
-    """Times by kind and price, as they are found."""
+    """Times by kind and price, as they are found.
+
+    Attributes:
+        times: Those found so far. [ps]
+    """
 
     def __init__(self, plan: Plan, calls: Mapping[str, Price]) -> None:
         self._plan, self._calls = plan, calls
-        self._times: dict[str, Counter[Price]] = {}
+        self.times: dict[str, Counter[Price]] = {}
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
         """Phases of different groups that run at the same time, so many times."""
@@ -151,18 +153,11 @@ class _Tally:
                 elif isinstance(step, Exchange):
                     self._exchange(step, next(together), count * times, waited)
 
-    def prices(self) -> Prices:
-        """What was found; copies that a framework makes have a price of their own."""
-        layout, copied = self._times.get(_REARRANGE), _copied_share(self._plan)
-        if layout and copied:
-            time_ps = layout.pop(_LAYOUT)
-            layout[(*_LAYOUT, COPIED)] = round(time_ps * copied)
-            layout[_LAYOUT] = time_ps - round(time_ps * copied)
-        return self._times
-
     def _work(self, work: Work, count: int) -> None:
         for kind, time_ps in work.parts:
-            self._file(kind, self._calls.get(work.name) or _WORK.get(kind, ()), time_ps * count)
+            price = self._calls.get(work.name) or _WORK.get(kind, ())
+            small = kind == "rearrange" and self._plan.workload.has_small_pieces
+            self._file(kind, (*price, "software.small_piece_share") if small else price, time_ps * count)
 
     def _exchange(self, exchange: Exchange, loads: Counter[str], count: int, waited: str | None) -> None:
         """The one of its transfers that takes longest."""
@@ -174,7 +169,7 @@ class _Tally:
 
     def _file(self, kind: str, price: Price, time_ps: int) -> None:
         if time_ps:
-            self._times.setdefault(kind, Counter())[price] += time_ps
+            self.times.setdefault(kind, Counter())[price] += time_ps
 
     def _channel_price(self, channel: str, kind: str) -> Price:
         price = next((each for end, each in _CHANNELS.items() if channel.endswith(end)), _IPU_LINK)
@@ -203,19 +198,3 @@ def _loads(lanes: Iterable[Sequence[tuple[Step, int]]]) -> list[Counter[str]]:
 def _slowest(transfer: Transfer, loads: Counter[str]) -> tuple[str, int]:
     """The fullest channel of a transfer, and how long all that passes over it takes. [ps]"""
     return max(((channel, loads[channel]) for channel, _ in transfer.channels), key=lambda pair: pair[1])
-
-
-def _copied_share(plan: Plan) -> float:
-    """Of the cycles in which tensors change their layout, the share of copies that a framework adds."""
-    if not plan.software.attention_copies:
-        return 0.0
-    copied = every = 0.0
-    for stage in plan.stages:
-        for name, count in stage.stage.blocks:
-            block = stage.blocks[name]
-            redone = sum(segment.count * segment.blocks.count(name) for segment in stage.recomputed)
-            for costs, runs in ((block.forward, count + redone), (block.backward, count)):
-                for each in costs:
-                    every += each.account.rearrange * runs
-                    copied += each.account.rearrange * runs if "/copy." in each.op.name else 0.0
-    return copied / every if every else 0.0

@@ -205,15 +205,15 @@ class TrainingProbe(BaseProbe):
         super().__init__(model)
         self._traces.first = known
         self._faults = tuple(faults)
-        # A graph depends on nothing that is moved but the copies in it.
-        self._workloads: dict[int | None, Callable[[int], Workload]] = {job.software.attention_copies: job.workload_of}
+        # A graph depends on nothing that is moved.
+        self._workload_of: Callable[[int], Workload] | None = job.workload_of
         self._fit = job.fit
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
         self.metric = TIME if ends else THROUGHPUT
 
     def __getstate__(self) -> dict[str, object]:
         """The graph is built again."""
-        return super().__getstate__() | {"_workloads": {}}
+        return super().__getstate__() | {"_workload_of": None}
 
     def __call__(self, spec: TrainingScenario, *, anew: bool) -> Measure | None:
         """Run one weight update, and the run that it belongs to."""
@@ -241,8 +241,7 @@ class TrainingProbe(BaseProbe):
 
     def _plan(self, spec: TrainingScenario, *, anew: bool) -> Plan | None:
         """What a scenario is planned as; None if its products have to be split anew and `anew` does not allow it."""
-        copies = spec.software.attention_copies
-        job = training_job(spec, self._workloads.get(copies), self._fit)
-        self._workloads[copies] = job.workload_of
+        job = training_job(spec, self._workload_of, self._fit)
+        self._workload_of = job.workload_of
         model = self._costs(cost_model(job), anew=anew)
         return None if model is None else make_plan(job, model, advise=False)

@@ -66,7 +66,9 @@ class Software(HardwareSpec):
     model_scatter: Annotated[_Scatter | None, Info("no time follows from it; draws of uncertain inputs take it")] = None
     """How far predictions are off though their inputs are right, as one standard deviation."""
     layout_change_cycles_per_byte: Annotated[Real, Quantity("ratio", ("1e-6", "1e6"), usual=("0.05", "50"))]
-    """Tile cycles per byte that is copied when a tensor changes its layout."""
+    """Tile cycles per byte of each of two copies when a tensor changes its layout in pieces of 8 bytes or more."""
+    small_piece_share: Annotated[Real, Quantity("ratio", ("0", "1"))] | None = None
+    """Of tensors that lie in smaller pieces, the share that is copied so and not padded first; all if left out."""
     code_bytes_per_tile: _Code = Field(alias="code_memory_per_tile")
     """Vertex, control and exchange code with vertex state, for training."""
     inference_code_bytes_per_tile: _Code = Field(alias="inference_code_memory_per_tile")
@@ -77,8 +79,6 @@ class Software(HardwareSpec):
     """Rings that collectives are divided over, by turns in each direction, each on an IPU-Link as far as there are."""
     collectives_merged: Flag = False
     """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""
-    attention_copies: Annotated[Whole, Quantity("count", ("1", "100"), usual=("1", "10"))] | None = None
-    """Times that the result of each product per head is laid out anew in training."""
     token_call_s: _Call | None = None
     """A call for one generated token, with sampling on the host, where keys and values are kept."""
     sampling_per_logit_s: _Sampling | None = None

@@ -11,7 +11,6 @@ from podsim.scenario.document import KeyPath
 from podsim.scenario.load import LoadedScenario
 
 _TRAINING: Final = (
-    "attention_copies",
     "checkpoint",
     "code_memory_per_tile",
     "collation_time_per_sample",

@@ -11,7 +11,7 @@ from typing import Literal
 from podsim.models.op import DTYPE_BYTES
 from podsim.scenario.ipu import Ipu
 from podsim.tiles.conv_shape import ConvShape
-from podsim.tiles.vector import ceil_div
+from podsim.tiles.vector import ceil_div, layout_cycles
 
 Vertex = Literal["amp", "slic", "vmac", "hmac", "outer_product"]
 _FILTER_HEIGHTS = (1, 2, 4)
@@ -58,17 +58,17 @@ def methods(ipu: Ipu, shape: ConvShape, dtype: str) -> Iterator[Method]:
 
 
 def copy_cycles(ipu: Ipu, element_count: int, dtype: str, cycles_per_byte: float | None) -> float:
-    """One call that copies elements into another order on all tiles, with their exchange. [cycles]
+    """Elements are brought into another order on all tiles, with their exchange. [cycles]
 
-    Source: [poplibs_poplin] for the rate where none is given: 1.25·bytes/min(8, element size).
+    Source: [poplibs_poplin] where no rate is given: one call with 1.25·bytes/min(8, element size).
     """
     if not element_count:
         return 0.0
     share, vertex = ceil_div(element_count, ipu.tile.count), ipu.vertices.transform
     byte_count = share * DTYPE_BYTES[dtype]
-    copies = (
-        ceil_div(share * vertex.cycles, vertex.elements) if cycles_per_byte is None else byte_count * cycles_per_byte
-    )
+    if cycles_per_byte is not None:
+        return layout_cycles(ipu, byte_count, cycles_per_byte)
+    copies = ceil_div(share * vertex.cycles, vertex.elements)
     return float(ipu.vertices.call.copy_cycles + copies + ceil_div(byte_count, ipu.exchange.bytes_per_cycle))
 
 

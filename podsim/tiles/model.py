@@ -11,6 +11,7 @@ from podsim.errors import MissingDataError
 from podsim.memo import Memo
 from podsim.models.op import (
     DTYPE_BYTES,
+    PIECE_BYTES,
     Conv,
     Elementwise,
     Gather,
@@ -31,7 +32,7 @@ from podsim.tiles.conv_shape import conv_shape
 from podsim.tiles.planned import PLANNED_FOR, Chip, planned_conv, planned_matmul, planned_slices
 from podsim.tiles.plans import ConvPlan, MatMulPlan, MatMulShape, SliceKind, SlicePlan, SliceShape
 from podsim.tiles.sorting import compare_swap_cycles, passes
-from podsim.tiles.vector import ceil_div, elementwise_cycles, pool_cycles
+from podsim.tiles.vector import ceil_div, elementwise_cycles, layout_cycles, pool_cycles
 
 _Plan = TypeVar("_Plan", MatMulPlan, ConvPlan, SlicePlan)
 _Made = TypeVar("_Made")
@@ -66,15 +67,17 @@ class CostModel:
 
     Attributes:
         ipu: The chip.
-        layout_change_cycles_per_byte: Copy cycles per byte when a tensor changes its layout. [cycles/B]
+        layout_change_cycles_per_byte: Cycles per byte of each copy when a tensor changes its layout. [cycles/B]
         partials: Format of matmul partials.
         neighbours: How replicas next to each other sum small tensors; needed for `ReplicaSum` only.
+        small_piece_share: Of what lies in small pieces, how much is copied so.
     """
 
     ipu: Ipu
     layout_change_cycles_per_byte: float
     partials: str = "fp16"
     neighbours: Neighbours | None = None
+    small_piece_share: float = 1.0
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _made: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
@@ -89,17 +92,21 @@ class CostModel:
         """The same costs where sums over neighbours take no time, which all neighbours have in common."""
         if self.neighbours is None or self.neighbours == FREE:
             return self
-        return CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, FREE)
+        return self._with(FREE)
 
     def beside(self, neighbours: Neighbours | None) -> CostModel:
         """These costs, with sums over neighbours that take their time."""
 
         def make() -> CostModel:
-            model = CostModel(self.ipu, self.layout_change_cycles_per_byte, self.partials, neighbours)
+            model = self._with(neighbours)
             model.alone = self
             return model
 
         return self if neighbours == self.neighbours else self.once(self, ("beside", neighbours), make)
+
+    def _with(self, neighbours: Neighbours | None) -> CostModel:
+        rate, share = self.layout_change_cycles_per_byte, self.small_piece_share
+        return CostModel(self.ipu, rate, self.partials, neighbours, share)
 
     @property
     def splits(self) -> CostModel:
@@ -137,12 +144,13 @@ class CostModel:
     @property
     def key(self) -> tuple[object, ...]:
         """All that its costs depend on."""
-        return self._chip.key, self.layout_change_cycles_per_byte, self.partials, self.neighbours
+        layouts = self.layout_change_cycles_per_byte, self.small_piece_share
+        return self._chip.key, layouts, self.partials, self.neighbours
 
     @property
     def _moved(self) -> tuple[object, ...]:
         """What may be moved without splits being chosen anew."""
-        return self.ipu.superstep, self.layout_change_cycles_per_byte
+        return self.ipu.superstep, self.layout_change_cycles_per_byte, self.small_piece_share
 
     def _held(self, plan: _Plan, splits: CostModel) -> _Plan:
         """A plan of another model, with the supersteps and copies of this one."""
@@ -183,7 +191,7 @@ class CostModel:
             case Reduce():
                 return OpCost(op, self._reduce(op))
             case Rearrange():
-                return OpCost(op, self.layout_change(op.byte_count))
+                return OpCost(op, self._laid_out(op))
             case Gather() | ScatterAdd() if op.planned:
                 found = self.slice_plan(op, available_memory_proportion)
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
@@ -197,12 +205,12 @@ class CostModel:
         what = f"no cost formula for operation {op.name} of kind {type(op).__name__}"
         raise MissingDataError(what, do="add a case to CostModel.op in podsim/tiles/model.py")
 
-    def layout_change(self, byte_count: float) -> Account:
-        """A tensor moves to another layout: exchange, and copies before and after it."""
-        share = byte_count / self.ipu.tile.count
-        copies = self.ipu.vertices.call.copy_cycles + self.layout_change_cycles_per_byte * share
+    def layout_change(self, byte_count: float, piece_bytes: int = PIECE_BYTES) -> Account:
+        """A tensor moves to another layout, in pieces that lie together in both."""
+        held, rate = byte_count / self.ipu.tile.count, self.layout_change_cycles_per_byte
+        large, small = (layout_cycles(self.ipu, held, rate, piece) for piece in (PIECE_BYTES, piece_bytes))
         return Account(
-            rearrange=copies + share / self.ipu.exchange.bytes_per_cycle,
+            rearrange=large + self.small_piece_share * (small - large),
             superstep=2 * self.ipu.superstep.overhead_cycles,
         )
 
@@ -267,14 +275,10 @@ class CostModel:
 
     def _matmul(self, op: MatMul, available_memory_proportion: float) -> OpCost:
         plan = self.plan(op, available_memory_proportion)
-        size, (left, right) = DTYPE_BYTES[op.operand_dtype], op.operand_elements
-        moved = (
-            (op.left_arranged, size * left),
-            (op.right_arranged, size * right),
-            (op.output_arranged, op.byte_count),
-        )
-        changes = [self.layout_change(byte_count) for arranged, byte_count in moved if not arranged]
-        return OpCost(op, plan.account + total(changes), plan.temporary_bytes_per_tile, plan)
+        return OpCost(op, plan.account + self._laid_out(op), plan.temporary_bytes_per_tile, plan)
+
+    def _laid_out(self, op: Op) -> Account:
+        return total(self.layout_change(*each) for each in op.laid_out)
 
     def _elementwise(self, op: Elementwise) -> Account:
         if op.function not in self.ipu.vertices.elementwise:

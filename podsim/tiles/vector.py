@@ -1,10 +1,11 @@
-"""Elementwise passes and pools on one tile."""
+"""Elementwise passes, pools and changes of layout on one tile."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from podsim.models.op import DTYPE_BYTES
+from podsim.models.op import DTYPE_BYTES, PIECE_BYTES
 from podsim.scenario.ipu import Ipu
 
 
@@ -42,3 +43,20 @@ def pool_cycles(ipu: Ipu, elements: int, width: int, taps: int, dtype: str, *, b
     rows: int = ceil_div(vectors, width)
     per_tap = vertex.backward_tap if backward else vertex.forward_tap
     return ipu.vertices.call.launch + ipu.tile.worker_count * (rows * vertex.row + vectors * taps * per_tap)
+
+
+def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_bytes: int = PIECE_BYTES) -> float:
+    """A tile's share of a tensor moves to another layout: a copy, the exchange, a copy. [cycles]
+
+    2·(call + rate·B) + B/4; source: [poplibs_poplin] for the rates, [tile_kernels] for the call.
+
+    Args:
+        ipu: The chip.
+        byte_count: On the tile. [B]
+        cycles_per_byte: Rate of each copy where pieces are large. [cycles/B]
+        piece_bytes: What lies together before and behind; of that, the largest power of two counts. [B]
+    """
+    rates = ipu.vertices.call.piece_cycles_per_byte
+    rate = {1: rates.two, 2: rates.two, 4: rates.four}.get(math.gcd(piece_bytes, PIECE_BYTES), cycles_per_byte)
+    copies = 2 * (ipu.vertices.call.copy_cycles + rate * byte_count)
+    return copies + byte_count / ipu.exchange.bytes_per_cycle

@@ -9,8 +9,8 @@ for it, by least squares of relative misses; in the same way what it takes to ha
 to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off nothing else
 of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward passes pay beside
 their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`, is read off runs
-of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer; least
-latencies of single calls, less the answer and modelled work, give the call.
+of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer; the
+least latency of a single call, less the answer and modelled work, gives the call.
 """
 
 from __future__ import annotations

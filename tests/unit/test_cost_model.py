@@ -21,10 +21,34 @@ def test_accounts_add_kind_by_kind() -> None:
 
 
 def test_layout_change_of_a_kilobyte_per_tile() -> None:
-    """288 for the call, 1024 for the copy, 1024/4 on the exchange, two supersteps."""
+    """Twice 288 for the call and 1024 for the copy, 1024/4 on the exchange, two supersteps."""
     account = MODEL.layout_change(1024 * TILES)
-    assert account.rearrange == 288 + 1024 + 256
+    assert account.rearrange == 2 * (288 + 1024) + 256
     assert account.superstep == 2 * IPU.superstep.overhead_cycles
+
+
+@pytest.mark.parametrize(("row_bytes", "rate"), [(394, 5.15), (1458, 5.15), (100, 3.1), (768, 1.0), (1024, 1.0)])
+def test_a_layout_changes_in_the_pieces_that_divide_its_rows(row_bytes: int, rate: float) -> None:
+    """Rows of 197 and 729 halves in pieces of two bytes, of 50 in pieces of four, of 384 and 512 in large ones."""
+    account = MODEL.layout_change(1024 * TILES, row_bytes)
+    assert account.rearrange == pytest.approx(2 * (288 + rate * 1024) + 256)
+
+
+def test_of_small_pieces_a_share_is_padded() -> None:
+    """Half of the way from the rate of large pieces to 5.15: 3.075."""
+    model = CostModel(IPU, layout_change_cycles_per_byte=1.0, small_piece_share=0.5)
+    assert model.layout_change(1024 * TILES, 394).rearrange == pytest.approx(2 * (288 + 3.075 * 1024) + 256)
+    assert model.layout_change(1024 * TILES) == MODEL.layout_change(1024 * TILES)
+
+
+def test_a_left_operand_in_rows_is_copied_in_their_pieces_and_no_other_operand_is() -> None:
+    shape, inner = (1, 640, 64), 197
+    op, rows = (MatMul(name="m", shape=shape, inner=inner, left_row_count=count) for count in (None, inner))
+    byte_count = 2 * 640 * 197
+    difference = MODEL.op(rows, 0.2).account.cycles - MODEL.op(op, 0.2).account.cycles
+    assert difference == pytest.approx(2 * (5.15 - 1.0) * byte_count / TILES)
+    assert op.laid_out == ((byte_count, 8), (2 * 197 * 64, 8))
+    assert rows.laid_out == ((byte_count, 2 * 197), (2 * 197 * 64, 8))
 
 
 def test_elementwise_pass() -> None:

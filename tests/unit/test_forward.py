@@ -23,7 +23,7 @@ from podsim.show.perfetto import write_trace
 from podsim.tiles.model import CostModel
 from tests.unit.onnx_examples import products
 
-CALL_S, ANSWER_S = 0.127e-3, 0.055e-3
+CALL_S, ANSWER_S = 0.124e-3, 0.054e-3
 """A session call, and what the exchange with the host takes per batch, of the shipped software stack."""
 LINK, READ, WRITE = 0.9 * 12.5e9, 6.64e9, 7.5e9
 """Host link of a machine, gateway to IPU, IPU to gateway. [B/s]"""

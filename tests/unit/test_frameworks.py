@@ -1,11 +1,10 @@
-"""What a framework adds to a run: session calls, stacked samples, a process that feeds, copies in attention."""
+"""What a framework adds to a run: session calls, stacked samples, a process that feeds."""
 
 from __future__ import annotations
 
 import pytest
 
 from podsim import load, simulate
-from podsim.models.op import MatMul, Rearrange
 from podsim.placement import Plan
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
@@ -115,30 +114,7 @@ def test_processes_of_text_are_those_of_servers_and_of_images_those_of_sixteen_i
     assert processes(RESNET) == (2, 8)
 
 
-# Copies
-
-
-def test_results_of_products_per_head_are_laid_out_anew() -> None:
-    """Two forward: scores and context. Four backward: gradients of probabilities, values, queries and keys."""
-    block = plan_of(BERT, "software.attention_copies=3").workload.blocks["attention"]
-    for ops, products in ((block.forward, 2), (block.backward, 4)):
-        copied = [op for op in ops if isinstance(op, Rearrange) and "/copy." in op.name]
-        assert len(copied) == 3 * products
-        assert len({op.name for op in copied}) == len(copied)
-    shapes = {op.name: op.shape for op in (*block.forward, *block.backward) if isinstance(op, MatMul)}
-    for op in (*block.forward, *block.backward):
-        if "/copy." in op.name:
-            assert op.shape == shapes[op.inputs[0]]
-
-
-def test_other_blocks_have_none() -> None:
-    blocks = plan_of(BERT, "software.attention_copies=3").workload.blocks
-    assert not any("/copy." in op.name for name, block in blocks.items() if name != "attention" for op in block.forward)
-
-
-def test_popart_lays_nothing_out_anew() -> None:
-    ops = plan_of("bert_v1.1_pod64_open").workload.blocks["attention"].forward
-    assert not any("/copy." in op.name for op in ops)
+# Images that are ready
 
 
 @pytest.mark.parametrize("name", [VIT, RESNET])

@@ -148,10 +148,10 @@ def test_what_loads_hide_by_hand() -> None:
     """Loads set the pace but while the host samples: both slots are full by then, embedding and first layer.
 
     The next load starts once the embedding is done, with its sum over the shards, so that a step takes the sampling
-    (2 x 32,000 logits at 220 ns, and 0.127 ms), 0.6 ms for that sum, and the loads of 31 layers and of the head.
+    (2 x 32,000 logits at 220 ns, and 0.124 ms), 0.6 ms for that sum, and the loads of 31 layers and of the head.
     """
     result = podsim.generate(PUBLISHED, variant=OVERLAPPED)
-    sampling_s = 2 * 32000 * 220e-9 + 0.127e-3
+    sampling_s = 2 * 32000 * 220e-9 + 0.124e-3
     sum_s = result.decode.breakdown["all_reduce"] / 65
     loads_s = (31 * LLAMA_SHARD + 2000 * 4096 + 4096) * 2 / READ + 32 * 1.5e-6
     assert result.decode.time_s == pytest.approx(sampling_s + sum_s + loads_s, rel=2e-3)

@@ -66,12 +66,12 @@ def test_a_constant_is_fitted_without_the_rows_that_are_left_out() -> None:
 
 
 def test_a_switch_is_taken_back_where_all_of_its_rows_are_left_out() -> None:
-    """Copies of attention rest on one row, ALCF-014; without it they are not known."""
-    chosen, other = points(0.0, 0.0, switches={"software.attention_copies": -0.1})
-    chosen = replace(chosen, name="ALCF-014")
-    found = LeftOut([chosen, other], COMMITTED)
-    assert found.errors([other])["b"] == 0.0
-    assert found.errors([chosen, other]) == {"ALCF-014": -0.1, "b": -0.1}
+    """I/O tiles of streamed decoders rest on two rows, LLM-001 and LLM-002; without both they are not known."""
+    first, second, other = points(0.0, 0.0, 0.0, switches={"memory.io_tiles": -0.1})
+    first, second = replace(first, name="LLM-001"), replace(second, name="LLM-002")
+    found = LeftOut([first, second, other], COMMITTED)
+    assert found.errors([second, other])["c"] == 0.0
+    assert found.errors([first, second, other]) == {"LLM-001": -0.1, "LLM-002": -0.1, "c": -0.1}
 
 
 def test_a_constant_without_rows_is_that_of_its_base() -> None:

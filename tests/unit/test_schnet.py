@@ -47,7 +47,7 @@ def test_top_k_lays_out_keys_and_places_before_each_pass() -> None:
     """Rows of four: three passes over 4, 4 and 2 elements of 1,472 rows, eight bytes each, and two supersteps."""
     model = CostModel(BOW, 1.0, "fp32")
     cost = model.op(TopK(name="k", shape=(1472, 2), dtype="fp32", candidates=4), 0.6).account
-    assert cost.rearrange == 3 * 288 + (1.0 + 0.25) * 8 * (4 + 4 + 2)
+    assert cost.rearrange == 3 * 2 * 288 + (2 * 1.0 + 0.25) * 8 * (4 + 4 + 2)
     assert cost.superstep == 6 * 275
     assert cost.vector == sum(compare_swap_cycles(BOW, 1472 * left, 1472 * far) for left, far in passes(4, 2))
 

@@ -168,7 +168,7 @@ def found(spec: Scenario, splits: list[CostModel]) -> Found | None:
 
 
 SHORT = ("model.layer_count=16",)
-COUNTS = ("software.attention_copies", "software.sharding_threshold", "software.code_memory_per_tile")
+COUNTS = ("software.sharding_threshold", "software.code_memory_per_tile")
 
 
 @pytest.mark.slow

@@ -121,9 +121,9 @@ def test_gradients_are_reduced_together_up_to_a_size(job: PlanInput, merged: int
 
 
 def test_merging_moves_every_gradient_into_the_buffer(job: PlanInput) -> None:
-    """288 cycles and 1.59 + 1/4 per byte on a tile for each, small ones as well; the large have 96 bytes."""
+    """Twice 288 cycles and 1.59 per byte, and 1/4, on a tile for each, small ones as well; the large have 96 bytes."""
     merged, single = (update(job, [TENSOR, 10], merged=size) for size in (2**20, 0))
-    large, small = 288 + (RATE + 0.25) * 96, 288 + (RATE + 0.25) * 20 / TILES
+    large, small = (2 * 288 + (2 * RATE + 0.25) * byte_count for byte_count in (96, 20 / TILES))
     assert single.gather.rearrange == pytest.approx(large)
     assert merged.gather.rearrange == pytest.approx(large + small)
     assert merged.gather.superstep == 2 * 2 * OVERHEAD

@@ -14,7 +14,6 @@ from podsim.scenario.without_effect import _rules, without_effect
 OTHER_VALUES = {
     "evaluation": ("training_program", "forward_passes"),
     "schedule": ("lock_step", "grouped"),
-    "attention_copies": ("2", "3"),
     "collective_rings": ("1", "4"),
     "dropout": ("0.1", "0.0"),
     "attention_dropout": ("0.1", "0.0"),
@@ -24,6 +23,7 @@ OTHER_VALUES = {
     "replicas": ("1", "2"),
     "samples_per_epoch": ("1000", "2000"),
     "sharding_threshold": ("100", "100000"),
+    "small_piece_share": ("0.5", "1"),
     "code_memory_per_tile": ("50 kB", "100 kB"),
     "inference_code_memory_per_tile": ("50 kB", "60 kB"),
 }

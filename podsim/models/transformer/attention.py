@@ -54,6 +54,11 @@ class Attention:
         return (*self.scores[:2], self.layer.head_size)
 
     @property
+    def row_count(self) -> int | None:
+        """Scores of a query that lie one after the other; None in a step, whose keys lie in whole pieces of a cache."""
+        return None if self.layer.batch.is_step else self.key_count
+
+    @property
     def keys(self) -> tuple[int, int, int]:
         """Keys, and values."""
         return (self.scores[0], self.key_count, self.layer.head_size)
@@ -104,12 +109,12 @@ def _forward(a: Attention) -> GraphBuilder:
     s, g = a.layer, a.layer.graph(a.name)
     source = norm(g, s, "@input") if s.pre_norm else "@input"
     query, key, value = _project(g, a, source)
-    scores = g.matmul("scores", a.scores, s.head_size, (query, key))
+    scores = _in_rows(g, a, g.matmul("scores", a.scores, s.head_size, (query, key)))
     scores = g.elementwise("scale", a.scores, (scores,))
     probabilities = softmax(g, math.prod(a.scores[:2]), a.key_count, _masked(g, a, scores))
     if s.batch.attention_dropout:
         probabilities = g.elementwise("dropout", a.scores, (probabilities,), name="probabilities/dropout")
-    context = g.matmul("context", a.context, a.key_count, (probabilities, value))
+    context = g.matmul("context", a.context, a.key_count, (probabilities, value), left_row_count=a.row_count)
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
     out = linear(g, "projection", *sizes, context, bias=bias)
     if not s.parallel:
@@ -117,6 +122,11 @@ def _forward(a: Attention) -> GraphBuilder:
     if not s.leaves_sum_open:
         finish(g, s, out)
     return g
+
+
+def _in_rows(g: GraphBuilder, a: Attention, scores: str) -> str:
+    """A softmax has all scores of a query on one tile; the product leaves a few columns of them on each."""
+    return g.rearrange(f"{scores.rpartition('/')[2]}/rows", a.scores, scores, a.row_count)
 
 
 def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
@@ -153,7 +163,7 @@ def _masked(g: GraphBuilder, a: Attention, scores: str) -> str:
         return scores
     if s.mask == "padding" or a.memory_length is not None:
         return g.elementwise("bias_add", a.scores, (scores, "@mask"), name="mask")
-    mask = "@mask" if s.batch.is_step else g.rearrange("mask/broadcast", a.scores, "@mask")
+    mask = "@mask" if s.batch.is_step else g.rearrange("mask/broadcast", a.scores, "@mask", a.row_count)
     return g.elementwise("add", a.scores, (scores, mask), name="mask")
 
 
@@ -165,14 +175,14 @@ def _backward(a: Attention) -> GraphBuilder:
     gradient, residual = start_backward(g, s)
     sizes, bias = (s.tokens, s.attention_size, s.hidden_size), "projection" in s.biases
     gradient = linear_backward(g, "projection", *sizes, gradient, bias=bias)
-    grad_p = g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value"))
-    grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient))
+    grad_p = _in_rows(g, a, g.matmul("probabilities_grad", a.scores, s.head_size, (gradient, "@value")))
+    grad_v = g.matmul("value_grad", a.keys, a.scores[1], ("@probabilities", gradient), left_row_count=a.row_count)
     if s.batch.attention_dropout:
         grad_p = g.elementwise("dropout", a.scores, (grad_p,), name="probabilities/dropout")
     grad_s = softmax_backward(g, math.prod(a.scores[:2]), a.key_count, "@probabilities", grad_p)
     grad_s = g.elementwise("scale", a.scores, (grad_s,))
-    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"))
-    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"))
+    grad_q = g.matmul("query_grad", a.context, a.key_count, (grad_s, "@key"), left_row_count=a.row_count)
+    grad_k = g.matmul("key_grad", a.keys, a.scores[1], (grad_s, "@query"), left_row_count=a.row_count)
     if s.rotary_size:
         grad_q = rotate(g, _rotated(s), grad_q)
     gradients = {"query": grad_q, "key": grad_k, "value": grad_v, "qkv": grad_q, "key_value": grad_k}
