@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.models import Workload
+from podsim.models.block import HostTensors
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.schnet import SchNetShape, schnet
@@ -21,7 +22,7 @@ from podsim.scenario.training import TrainingDataSpec, TrainingLayoutSpec, Train
 _AXES = 3
 _START_BYTES, _TARGET_BYTES = 1, 4
 _NUMBER_BYTES = {"int8": 1, "int32": 4}
-_TENSORS = 4
+_TENSORS = HostTensors(inputs=3, labels=1, results=2)
 """Atomic numbers, positions, starts of graphs and what is learned of them."""
 
 
@@ -109,7 +110,7 @@ class SchNetSpec(BuiltModelSpec):
         )
         atom = _NUMBER_BYTES[data.number_format] + _AXES * DTYPE_BYTES[data.position_format]
         sent = 0 if data.is_synthetic else shape.atoms * atom + shape.graphs * (_START_BYTES + _TARGET_BYTES)
-        tensors = 0 if data.is_synthetic else _TENSORS
+        tensors = HostTensors() if data.is_synthetic else _TENSORS
         return schnet(shape, formats, batch_size * data.graphs_per_pack, sent, tensors)
 
 
