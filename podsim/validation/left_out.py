@@ -112,7 +112,7 @@ PARAMETERS: Final = (
         "session call of TensorFlow", "software.host_call", _TRAINING, ("TensorFlow",), 0.08, 0.06, "TensorFlow"
     ),
     FittedConstant("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06, "PyTorch"),
-    FittedConstant("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
+    FittedConstant("streams", "software.stream_time", None, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
     # What version 0.1 assumed of the memory of a machine, before a run that streams was known.
     FittedConstant("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, "PopXL", inverse=True),
     FittedConstant("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL"),
@@ -637,7 +637,7 @@ def committed_values() -> dict[str, float]:
     titles = {
         **dict.fromkeys(("layout changes", "session call of PopART"), "bert_v1.1_pod64_open"),
         "session call of TensorFlow": "resnet50_v1.1_pod16",
-        **dict.fromkeys(("session call of PyTorch", "collation"), "bert_large_phase1_packed_pytorch_pod16"),
+        **dict.fromkeys(("session call of PyTorch", "streams"), "bert_large_phase1_packed_pytorch_pod16"),
         **dict.fromkeys(("streaming memory", "sampling"), "gptj_6b_pod4_streamed"),
         **dict.fromkeys(("forward call", "forward exchange"), "resnet50_c600"),
     }
