@@ -91,6 +91,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         updates_per_session_call=parallelism.updates_per_call(spec),
         replicas_per_process=parallelism.served_replicas(spec),
         stacked_by_caller=not spec.model.reads_images,
+        samples_ahead=spec.data.samples_ahead(parallelism),
         late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
         io_tiles=spec.memory.fetching_tiles,
         prefetch_depth=spec.data.ready_micro_batches,

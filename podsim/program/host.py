@@ -1,15 +1,16 @@
 """The process on a host that calls the IPUs, as a lane: what its loop does from one session call to the next.
 
-A loop fetches samples, stacks them, hands over tensors and calls; while the IPUs compute, it waits. All of that is
-serial: IPUs that have ended their work wait until the process has come round. What other threads and servers do
-meanwhile, decoding and sending, is the feed's. Frameworks differ by which of these tasks take time.
+A loop fetches samples, stacks them, hands over tensors and calls. All of that is serial: IPUs that have ended their
+work wait until the process has come round. Workers of its loader make the next batch ready all the while, so that a
+round takes the longest of what a worker loads, and tasks and device one after the other. Decoding and sending of images
+is the feed's. Frameworks differ by which of these tasks take time.
 
 Source: [hydronet_gnn], [poptorch_squad], [graphcore_results] for PyTorch; [mlperf_logs] for PopART and TensorFlow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -36,21 +37,24 @@ class Call:
 
     Attributes:
         tasks: What a process does, one after the other.
+        meanwhile: What is left to workers of its loader when IPUs begin.
         works_of: What IPUs do when it is over, by machine: those of a machine that is late.
     """
 
     tasks: tuple[Work, ...]
     works_of: WorksOf = lambda _machine: ()
+    meanwhile: tuple[Work, ...] = ()
 
     @classmethod
-    def steady(cls, *tasks: tuple[str, float]) -> Call:
+    def steady(cls, *tasks: tuple[str, float], loaded_s: float = 0.0) -> Call:
         """One that takes the same time each time, and on all machines.
 
         Args:
             tasks: (name, time) of each. [s]
+            loaded_s: In which workers load the next batch; they begin with the tasks. [s]
         """
-        timed = [(name, seconds_to_ps(time_s)) for name, time_s in tasks]
-        return cls(tuple(Work(name, ((HOST, time_ps),), steady=True) for name, time_ps in timed if time_ps))
+        left_s = max(0.0, loaded_s - sum(time_s for _, time_s in tasks))
+        return cls(_works(tasks), meanwhile=_works([(LOAD, left_s)]))
 
     @property
     def time_ps(self) -> int:
@@ -76,11 +80,21 @@ class Call:
             replicas: Those of the program.
             rounds: Programs of the IPUs, of which the last is accounted.
         """
-        steps: tuple[Step, ...] = (Barrier(_ENDED, _DEVICE), *self.tasks, Barrier(_BEGUN, _DEVICE))
+        steps: tuple[Step, ...] = (
+            *self.meanwhile,
+            Barrier(_ENDED, _DEVICE),
+            *self.tasks,
+            Barrier(_BEGUN, _DEVICE),
+        )
         for number in range(ceil(len(replicas.kept) / served(plan))):
             name = f"{PROCESS}{number}"
             phase = Phase("loop", 1, {name: steps}, _DEVICE)
             yield Group(name, (name,), (phase,) * rounds, rounds - 1, accounted=False)
+
+
+def _works(tasks: Iterable[tuple[str, float]]) -> tuple[Work, ...]:
+    timed = [(name, seconds_to_ps(time_s)) for name, time_s in tasks]
+    return tuple(Work(name, ((HOST, time_ps),), steady=True) for name, time_ps in timed if time_ps)
 
 
 def training_call(plan: Plan) -> Call:
@@ -93,6 +107,7 @@ def training_call(plan: Plan) -> Call:
         (STACK, samples * (software.collation_s_per_sample or 0.0)),
         (HAND_OVER, _streams(plan) * share * (software.stream_s or 0.0)),
         (CALL, software.host_call_s * share),
+        loaded_s=layout.samples_ahead * (software.sample_load_s or 0.0),
     )
 
 

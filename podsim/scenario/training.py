@@ -73,6 +73,10 @@ class TrainingDataSpec(Spec):
         """Micro-batches that wait ready in front of each replica."""
         return 3
 
+    def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
+        """Samples of a weight update that each worker of a loader loads, as all of them load at the same time."""
+        return 0.0
+
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
         """Samples whose loading by a worker a weight update waits for, on average."""
         return 0.0

@@ -89,10 +89,13 @@ def test_more_processes_feed_faster() -> None:
 
 
 def test_a_run_goes_no_faster_than_its_process_feeds_it() -> None:
-    """Printed by one process under SDK 3.2 to 3.4: 17,957 and 14,974 items of 64 KiB a second, 1.08 GB/s on average."""
-    mean = (17_956.52 + 14_974.44) / 2 * 65_536
-    assert float(plan_of(VIT).software.process_input_bytes_per_s or 0) == pytest.approx(mean, rel=0.01)
-    assert simulate(VIT, variant="bow").throughput_samples_per_s <= 1.08e9 / ONE_IMAGE_BYTES
+    """Printed by one process under SDK 3.2 to 3.4: 17,957 and 14,974 items of 64 KiB a second, in batches of 16.
+
+    Items and labels of a batch are two tensors, handed over in 10.7 us each: the rest is bytes.
+    """
+    rates = [65_536 / (1 / items_per_s - 2 * 10.7e-6 / 16) for items_per_s in (17_956.52, 14_974.44)]
+    assert float(plan_of(VIT).software.process_input_bytes_per_s or 0) == pytest.approx(sum(rates) / 2, rel=0.01)
+    assert simulate(VIT, variant="bow").throughput_samples_per_s <= 1.1e9 / ONE_IMAGE_BYTES
 
 
 def processes(name: str, *overrides: str) -> tuple[int, int]:

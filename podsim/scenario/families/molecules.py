@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -43,6 +44,8 @@ class MoleculeDataSpec(TrainingDataSpec):
     """Format of positions on their way from the host."""
     loader: Literal["asynchronous", "synchronous", "none"] = "asynchronous"
     """Whether batches are loaded ahead of an epoch, only when it begins, or not at all (synthetic data)."""
+    loader_workers: Count | None = None
+    """Workers of a loader, each of which builds whole batches of a session call; as many as keep up if left out."""
     prefetch_depth: Count = 1
     """Micro-batches that wait ready in front of each replica."""
 
@@ -62,6 +65,10 @@ class MoleculeDataSpec(TrainingDataSpec):
     def is_synthetic(self) -> bool:
         """Whether nothing comes from the host."""
         return self.loader == "none"
+
+    def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
+        """Graphs of a weight update that each worker loads, as all of them load at the same time."""
+        return 0.0 if self.is_synthetic else layout.batch_size * self.graphs_per_pack / (self.loader_workers or inf)
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
         """Graphs of a call whose loading an epoch waits for, once, as its weight updates bear them."""
