@@ -66,8 +66,11 @@ def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) ->
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:
     """Groups of IPUs that update one after the other."""
-    if plan.software.update_first_ipu_apart and len(plan.updates) > 1:
-        return [list(plan.updates[1:]), list(plan.updates[:1])]
+    first, others = list(plan.updates[:1]), list(plan.updates[1:])
+    if others and plan.software.clipped_updates_in_turn and plan.optimizer and plan.optimizer.gradient_clipping:
+        return [*([each] for each in others), first]
+    if others and plan.software.update_first_ipu_apart:
+        return [others, first]
     return [list(plan.updates)]
 
 

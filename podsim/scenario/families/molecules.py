@@ -57,7 +57,7 @@ class MoleculeDataSpec(TrainingDataSpec):
         return self
 
     @property
-    def ready_micro_batches(self) -> int:
+    def ready_micro_batches(self) -> int | None:
         """As the scenario says."""
         return self.prefetch_depth
 
