@@ -135,6 +135,22 @@ def test_tensors_that_io_tiles_exchange_are_not_waited_for() -> None:
     assert slow.call.time_s == quick.call.time_s
 
 
+# Published loops, to which nothing was fitted
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "published", "within"),
+    [
+        ("bert_large_phase2_packed_pytorch_pod64", "bow", 6510.0, 0.03),  # GCP-051
+        ("bert_base_phase1_pytorch_pod16", "bow", 15911.0, 0.01),  # GCP-059
+        ("bert_large_squad_answers_pod16", None, 3287.24, 0.05),  # HFNB-014
+        ("e5_large_pod4", None, 864.65, 0.01),  # HFNB-015
+    ],
+)
+def test_device_and_tasks_one_after_the_other(name: str, variant: str | None, published: float, within: float) -> None:
+    assert podsim.run(name, variant=variant).throughput_samples_per_s == pytest.approx(published, rel=within)
+
+
 # Lanes
 
 
