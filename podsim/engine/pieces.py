@@ -8,7 +8,7 @@ a lane that has its channels to itself needs no engine. Programs that differ lit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from podsim.engine.executor import execute
@@ -47,12 +47,12 @@ class Pieces:
         """What `execute` finds out about a program without its repetitions; phases and number of events are left out.
 
         Returns:
-            None for programs that cannot be cut: of several groups, with barriers that mean different lanes, or with
-            jitter or slow parts.
+            None for programs that cannot be cut: of several groups, but for helpers that only answer a meeting, with
+            barriers that mean different lanes, or with jitter or slow parts.
         """
-        group = program.groups[0]
-        varies = program.jitters or program.slowdowns or group.turns > 1
-        if len(program.groups) > 1 or program.semaphores or group.warm_up or varies or not _meet_alike(group):
+        group = _answered(program)
+        varies = program.jitters or program.slowdowns or program.semaphores
+        if group is None or varies or group.warm_up or group.turns > 1 or not _meet_alike(group):
             return None
         makespan, accounts = 0, tuple[_Account, ...]({} for _ in group.lanes)
         for number, phase in enumerate(group.phases):
@@ -116,6 +116,42 @@ class Pieces:
             accounts = execute(Program((group,)), explicit=False).lanes
             known = self._known[lanes] = tuple(_without_waiting(accounts[lane]) for lane in steps)
         return [dict(account) for account in known]
+
+
+def _answered(program: Program) -> Group | None:
+    """The one group of a program; where helpers answer a meeting of its lanes, each does itself what it waits for.
+
+    Returns:
+        None if there is more than one, or helpers do anything else.
+    """
+    group, *helpers = program.groups
+    answers: dict[str, tuple[str, int]] = {}
+    for helper in helpers:
+        match helper:
+            case Group(phases=(Phase(count=1) as phase,), lanes=(lane,), accounted=False):
+                asked, *works, told = phase.steps[lane] if len(phase.steps[lane]) > 1 else (None, None)
+            case _:
+                return None
+        if not (isinstance(asked, Barrier) and isinstance(told, Barrier) and all(isinstance(w, Work) for w in works)):
+            return None
+        time_ps = sum(duration for work in works if isinstance(work, Work) for _, duration in work.parts)
+        answers[told.key] = asked.key, max(time_ps, answers.get(told.key, ("", 0))[1])
+    if not answers:
+        return group
+    phases = []
+    for phase in group.phases:
+        steps_of = dict(phase.steps)
+        for lane, steps in phase.steps.items():
+            for number, step in enumerate(steps):
+                if isinstance(step, Barrier) and step.key in answers:
+                    asked_key, time_ps = answers[step.key]
+                    before = steps[number - 1] if number else None
+                    if not (isinstance(before, Barrier) and before.key == asked_key):
+                        return None
+                    answered = Work(step.key, ((step.kind, time_ps),), steady=True)
+                    steps_of[lane] = (*steps[:number], answered, *steps[number + 1 :])
+        phases.append(phase if steps_of == phase.steps else replace(phase, steps=steps_of))
+    return replace(group, phases=tuple(phases))
 
 
 def _meet_alike(group: Group) -> bool:

@@ -82,6 +82,21 @@ class Block:
         return sum(op.flop for op in self.forward if isinstance(op, (Conv, MatMul)))
 
 
+@dataclass(frozen=True, slots=True)
+class HostTensors:
+    """How many tensors pass between a host and a replica for one micro-batch.
+
+    Attributes:
+        inputs: What the model reads.
+        labels: What training reads beside.
+        results: What a forward pass returns.
+    """
+
+    inputs: int = 0
+    labels: int = 0
+    results: int = 0
+
+
 @dataclass(frozen=True)
 class Workload:
     """A model as blocks, for one micro-batch.
@@ -93,7 +108,7 @@ class Workload:
         samples_per_micro_batch: Real samples that one micro-batch stands for (packs hold several).
         host_input_bytes: Sent from the host per micro-batch. [B]
         host_decode_count: Images that a host decodes per micro-batch.
-        host_tensor_count: Tensors that a host hands over per micro-batch, where each of them counts.
+        host_tensors: Tensors that a host hands over and takes per micro-batch; none of synthetic data.
         activation_dtype: Number format of what blocks hand on.
         stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
@@ -105,7 +120,7 @@ class Workload:
     samples_per_micro_batch: float
     host_input_bytes: int
     host_decode_count: int = 0
-    host_tensor_count: int = 0
+    host_tensors: HostTensors = HostTensors()
     activation_dtype: str = "fp16"
     stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from podsim.models.block import Block, Parameter, Workload
+from podsim.models.block import Block, HostTensors, Parameter, Workload
 from podsim.models.layers import Formats, GraphBuilder, linear, linear_backward
 from podsim.models.op import MatMul, TopK
 
@@ -76,7 +76,7 @@ class InteractionShape:
 
 
 def schnet(
-    shape: SchNetShape, formats: Formats, samples: float, host_input_bytes: int, host_tensor_count: int
+    shape: SchNetShape, formats: Formats, samples: float, host_input_bytes: int, host_tensors: HostTensors
 ) -> Workload:
     """The training graph of one micro-batch.
 
@@ -85,7 +85,7 @@ def schnet(
         formats: Number formats.
         samples: Graphs that really are in a micro-batch, on average.
         host_input_bytes: Sent from the host; 0 for synthetic data. [B]
-        host_tensor_count: Tensors that these are.
+        host_tensors: Tensors that these are.
     """
     interaction = InteractionShape(shape.atoms, shape.features, shape.edges, shape.gaussians, shape.fast_softplus)
     one = interaction_block(interaction, formats)
@@ -101,7 +101,7 @@ def schnet(
         order=tuple(block.name for block in blocks),
         samples_per_micro_batch=samples,
         host_input_bytes=host_input_bytes,
-        host_tensor_count=host_tensor_count,
+        host_tensors=host_tensors,
         activation_dtype=formats.dtype,
     )
 

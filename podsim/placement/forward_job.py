@@ -10,11 +10,13 @@ from podsim.scenario import ForwardScenario
 def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") -> PlanInput:
     """The job that a scenario describes, and what becomes of it where it does not fit."""
     system, parallelism, stages = spec.system, spec.parallelism, spec.parallelism.pipeline_stages
+    replicas = parallelism.replication_factor
     layout = Layout(
         ipus_per_replica=stages,
-        replication_factor=parallelism.replication_factor,
+        replication_factor=replicas,
         replicas_per_domain=system.domain_ipu_count // stages,
         accumulation_factor=spec.calls.batches_per_call,
+        replicas_per_process=parallelism.replicas_per_process or -(-replicas // system.own_host_count),
         prefetch_depth=spec.calls.prefetch_depth,
         io_tiles=spec.memory.io_tiles,
         reserve=spec.memory.reserve,

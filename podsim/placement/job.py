@@ -32,6 +32,9 @@ from podsim.scenario.training import TrainingOptimizerSpec
 from podsim.scenario.transformer_training import ParallelismSpec, StageSpec
 from podsim.scenario.wording import known_here
 
+_BUFFERED = 3
+"""Micro-batches in front of a replica that nobody says anything of."""
+
 
 def training_job(
     spec: TrainingScenario, workload_of: Callable[[int], Workload] | None = None, fit: Fit = "refuse"
@@ -89,9 +92,10 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         updates_per_session_call=parallelism.updates_per_call(spec),
         replicas_per_process=parallelism.served_replicas(spec),
         stacked_by_caller=not spec.model.reads_images,
+        samples_ahead=spec.data.samples_ahead(parallelism),
         late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
         io_tiles=spec.memory.fetching_tiles,
-        prefetch_depth=spec.data.ready_micro_batches,
+        prefetch_depth=spec.data.ready_micro_batches or software.buffering_depth or _BUFFERED,
         available_memory_proportion=spec.memory.shares(ipus),
         reserve=spec.memory.reserve or 0.0,
     )

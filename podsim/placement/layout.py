@@ -48,6 +48,7 @@ class Layout:
         replicas_per_process: Replicas that one process on a host serves.
         stacked_by_caller: Whether a process stacks its samples before a call; images are stacked ahead of time.
         late_samples: Samples whose loading by a worker a weight update waits for, on average.
+        samples_ahead: Samples of a weight update that each worker of a loader loads.
         io_tiles: Tiles that fetch data while the others compute.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
@@ -72,6 +73,7 @@ class Layout:
     replicas_per_process: int = 1
     stacked_by_caller: bool = False
     late_samples: float = 0.0
+    samples_ahead: float = 0.0
     io_tiles: int = 0
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]

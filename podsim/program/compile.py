@@ -10,10 +10,11 @@ from podsim.garbage import no_search
 from podsim.placement.plan import Plan
 from podsim.program.faults import with_faults
 from podsim.program.feed import Feed
+from podsim.program.host import CALL, Call, training_call
 from podsim.program.passes import Pipeline, Timetable
 from podsim.program.replicas import Replicas
 from podsim.program.task import Group, Jitter, Phase, Program
-from podsim.program.update import Rings, WorksOf, call_phase, steady_call, update_phases
+from podsim.program.update import Rings, update_phases
 from podsim.scenario.assumptions import Parts
 from podsim.scenario.faults import FaultSpec
 
@@ -40,16 +41,16 @@ def compile_program(
 
 
 @no_search()
-def compile_noisy(plan: Plan, works_of: WorksOf, *, explicit: bool = False) -> Program:
+def compile_noisy(plan: Plan, call: Call, *, explicit: bool = False) -> Program:
     """One weight update with noise, to be gone through again and again; what is drawn from is not part of it.
 
     Args:
         plan: Stages, update and layout.
-        works_of: What the IPUs of a machine do in the session call.
+        call: The session call.
         explicit: Keep every replica; otherwise one stands for all that nothing distinguishes.
     """
     feed = Feed(plan, replicas_of(plan, explicit=explicit), is_repeated=True)
-    return _training(plan, explicit, feed, Parts(), works_of)
+    return _training(plan, explicit, feed, Parts(), call)
 
 
 def unsteady_updates(plan: Plan) -> int:
@@ -70,7 +71,7 @@ def in_turns(program: Program, jitters: Mapping[str, Jitter], updates: int, seed
     return replace(program, groups=groups, jitters=jitters, seed=seed)
 
 
-def _training(plan: Plan, explicit: bool, feed: Feed, parts: Parts, works_of: WorksOf | None = None) -> Program:
+def _training(plan: Plan, explicit: bool, feed: Feed, parts: Parts, call: Call | None = None) -> Program:
     """Pipeline cycles and weight update of every replica, each with replicas of its own, whose routes it looks up."""
 
     def cycles() -> dict[int, tuple[Phase, ...]]:
@@ -80,13 +81,13 @@ def _training(plan: Plan, explicit: bool, feed: Feed, parts: Parts, works_of: Wo
     def updates() -> dict[int, tuple[Phase, ...]]:
         replicas = replicas_of(plan, explicit=explicit)
         rings = Rings(plan, replicas)
-        return {each: tuple(update_phases(plan, replicas, each, rings, works_of)) for each in replicas.kept}
+        return {each: tuple(update_phases(plan, replicas, each, rings)) for each in replicas.kept}
 
     replicas = replicas_of(plan, explicit=explicit)
     parts.is_now(FED, (feed.is_live, {each: feed.input_steps(each) for each in replicas.kept}))
     pipeline = parts.of("cycles", cycles, PLANNED, FED)
     update = parts.of("updates", updates, PLANNED)
-    return _program(plan, replicas, feed, lambda replica: (*pipeline[replica], *update[replica]))
+    return _program(plan, replicas, feed, lambda each: (*pipeline[each], *update[each]), call or training_call(plan))
 
 
 @no_search()
@@ -105,15 +106,19 @@ def compile_evaluation(plan: Plan) -> Program:
 
     def phases(replica: int) -> tuple[Phase, ...]:
         pipeline = Pipeline(plan, replicas, replica, timetable, feed)
-        return (*pipeline.phases(), call_phase(plan, replicas, replica, steady_call(call_s)))
+        return tuple(pipeline.phases())
 
-    return _program(plan, replicas, feed, phases)
+    return _program(plan, replicas, feed, phases, Call.steady((CALL, call_s)))
 
 
-def _program(plan: Plan, replicas: Replicas, feed: Feed, phases_of: Callable[[int], tuple[Phase, ...]]) -> Program:
-    """Replicas with what feeds them."""
-    groups = (_group(plan, replicas, replica, phases_of(replica), feed) for replica in replicas.kept)
-    return Program((*groups, *feed.groups()), feed.semaphores())
+def _program(
+    plan: Plan, replicas: Replicas, feed: Feed, phases_of: Callable[[int], tuple[Phase, ...]], call: Call
+) -> Program:
+    """Replicas with what feeds them and the processes that call them."""
+    phases = {each: (*phases_of(each), call.phase(plan, replicas, each)) for each in replicas.kept}
+    groups = (_group(plan, replicas, each, phases[each], feed) for each in replicas.kept)
+    processes = call.processes(plan, replicas, feed.update_count)
+    return Program((*groups, *feed.groups(), *processes), feed.semaphores())
 
 
 def replicas_of(plan: Plan, *, explicit: bool = False) -> Replicas:

@@ -16,6 +16,7 @@ from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
 from podsim.placement.topology import Channel, streaming_channels
 from podsim.program.feed import Feed, io_tile_copy
+from podsim.program.host import Call, forward_call, served
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
 from podsim.program.replicas import Replicas
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Step, Transfer, Work
@@ -27,7 +28,9 @@ _WAYS = ("read", "write")
 
 def compile_one_batch(plan: Plan) -> Program:
     """One batch from its arrival at an idle replica to its result: call, input, stages, output."""
-    return Program((_Replica(plan, Replicas(plan.system, plan.layout, explicit=False), 0).one_batch(),))
+    replicas, call = Replicas(plan.system, plan.layout, explicit=False), forward_call(plan, _call_s(plan), 1)
+    (process, *_) = call.processes(plan, replicas)
+    return Program((_Replica(plan, replicas, 0, call).one_batch(), process))
 
 
 def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
@@ -39,15 +42,25 @@ def compile_calls(plan: Plan, *, explicit: bool = False) -> Program:
     """
     replicas = Replicas(plan.system, plan.layout, explicit)
     feed = Feed(plan, replicas)
-    groups = (_Replica(plan, replicas, replica).calls(feed) for replica in replicas.kept)
-    return Program((*groups, *feed.groups()), feed.semaphores())
+    call = forward_call(plan, _call_s(plan), served(plan) * plan.layout.accumulation_factor)
+    groups = (_Replica(plan, replicas, replica, call).calls(feed) for replica in replicas.kept)
+    return Program((*groups, *feed.groups(), *call.processes(plan, replicas, feed.update_count)), feed.semaphores())
+
+
+def _call_s(plan: Plan) -> float:
+    software = plan.software
+    if software.forward_call_s is None:
+        what = f"{software.name} does not say what a session call for forward passes costs"
+        raise MissingDataError(what, do="set `software.forward_call`, for example to `1 ms`")
+    return software.forward_call_s
 
 
 class _Replica:
     """The common part of the phases of one replica."""
 
-    def __init__(self, plan: Plan, replicas: Replicas, replica: int) -> None:
+    def __init__(self, plan: Plan, replicas: Replicas, replica: int, call: Call) -> None:
         self._plan, self._replicas, self._replica = plan, replicas, replica
+        self._call = replace(call.phase(plan, replicas, replica), name="call")
         self._last = len(plan.stages) - 1
         self._ipus = [replicas.ipu(replica, local) for local in range(len(plan.stages))]
         self._lanes = [replicas.lane(replica, local) for local in range(len(plan.stages))]
@@ -62,7 +75,7 @@ class _Replica:
     def one_batch(self) -> Group:
         """Stage after stage."""
         first, last = (self._host_transfer(way, self._plan.system.machine.host_link.latency_s) for way in _WAYS)
-        phases = [self._call_phase(), self._phase("input", 0, *self._answer, Exchange((first,)))]
+        phases = [self._call, self._phase("input", 0, *self._answer, Exchange((first,)))]
         for stage, work_of_stage in enumerate(self._work):
             phases.append(self._phase(f"stage {stage}", stage, work_of_stage))
             if stage < self._last:
@@ -72,20 +85,12 @@ class _Replica:
 
     def calls(self, feed: Feed) -> Group:
         """The call, then pipeline cycles: fill, main, flush."""
-        phases = (self._call_phase(), *self._cycles(feed))
+        phases = (self._call, *self._cycles(feed))
         warm_up = len(phases) * (feed.update_count - 1)
         return Group(f"replica{self._replica}", tuple(self._lanes), phases * feed.update_count, warm_up)
 
     def _phase(self, name: str, stage: int, *steps: Step) -> Phase:
         return Phase(name, 1, {self._lanes[stage]: steps}, BUBBLE)
-
-    def _call_phase(self) -> Phase:
-        software = self._plan.software
-        if software.forward_call_s is None:
-            what = f"{software.name} does not say what a session call for forward passes costs"
-            raise MissingDataError(what, do="set `software.forward_call`, for example to `1 ms`")
-        call = Work("session call", ((HOST, seconds_to_ps(software.forward_call_s)),))
-        return Phase("call", 1, dict.fromkeys(self._lanes, (Barrier("host", HOST), call)), HOST)
 
     def _cycles(self, feed: Feed) -> Iterator[Phase]:
         count = self._plan.layout.accumulation_factor

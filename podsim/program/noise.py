@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from podsim.program.host import CALL, Call
 from podsim.program.task import Jitter, Work
 from podsim.program.transfers import HOST
 from podsim.scenario.software import Noise
 from podsim.tiles.noise import Table, late, latest, latest_of, steady
 from podsim.units import PS_PER_S, seconds_to_ps
 
-CALL, LATE = "session call", "late machine"
+LATE = "late machine"
 _OF_CALL, _OF_MACHINES = range(2)
 
 
@@ -52,15 +53,14 @@ class NoisyCall:
         """What it takes longer, on average, since all machines wait for the latest. [s]"""
         return (round(latest_of(self._late, self._machines)[0]) - self._late_ps) / PS_PER_S
 
-    def works(self, machine: int) -> tuple[Work, ...]:
-        """What a lane does.
+    @property
+    def call(self) -> Call:
+        """What the calling process and the machines do."""
+        return Call((self._call,), self._late_works)
 
-        Args:
-            machine: Number of its machine.
-        """
-        if not self._is_late:
-            return (self._call,)
-        return self._call, Work(LATE, ((HOST, self._late_ps),), _late_name(machine if self._apart else 0))
+    def _late_works(self, machine: int) -> tuple[Work, ...]:
+        late = Work(LATE, ((HOST, self._late_ps),), _late_name(machine if self._apart else 0))
+        return (late,) if self._is_late else ()
 
     @cached_property
     def levels(self) -> Table:

@@ -14,6 +14,7 @@ from typing import Final
 
 from podsim.placement.plan import Plan
 from podsim.program.generation import samples_on_host
+from podsim.program.host import CALL, HAND_OVER, LOAD, PROCESS, STACK
 from podsim.program.task import Exchange, Phase, Program, Step, Transfer, Work
 
 Price = tuple[str, ...]
@@ -84,15 +85,19 @@ _IPU_LINK: Final = tuple(
 )
 
 
-def training_calls(plan: Plan) -> Mapping[str, Price]:
-    """Prices of the calls of training, by the name of their work."""
-    stacked = () if plan.workload.host_decode_count else ("software.collation_time_per_sample",)
-    return {"session call": ("software.host_call", *stacked)}
-
-
-def forward_calls() -> Mapping[str, Price]:
-    """Prices of the calls of forward passes, by the name of their work."""
-    return {"session call": ("software.forward_call",), "host exchange": ("software.forward_exchange",)}
+TRAINING_CALLS: Final[Mapping[str, Price]] = {
+    LOAD: ("software.sample_load_time",),
+    STACK: ("software.collation_time_per_sample",),
+    HAND_OVER: ("software.stream_time",),
+    CALL: ("software.host_call",),
+}
+"""Prices of the tasks of a process that trains, by name."""
+FORWARD_CALLS: Final[Mapping[str, Price]] = {
+    HAND_OVER: ("software.stream_time",),
+    CALL: ("software.forward_call",),
+    "host exchange": ("software.forward_exchange",),
+}
+"""Those of forward passes."""
 
 
 def generation_calls(plan: Plan) -> Mapping[str, Price]:
@@ -109,7 +114,9 @@ def task_prices(program: Program, plan: Plan, calls: Mapping[str, Price]) -> Pri
         plan: What it was made of.
         calls: Prices of calls from the host, by the name of their work.
     """
-    found = _Tally(plan, calls)
+    lanes = [len(group.lanes) for group in program.groups if group.accounted]
+    processes = sum(group.name.startswith(PROCESS) for group in program.groups)
+    found = _Tally(plan, calls, sum(lanes) // max(1, processes))
     for accounted in (True, False):
         groups = [group.phases[group.warm_up :] for group in program.groups if group.accounted is accounted]
         # Phases that groups go through at the same time; those of the same steps once, with how often.
@@ -132,8 +139,8 @@ class _Tally:
         times: Those found so far. [ps]
     """
 
-    def __init__(self, plan: Plan, calls: Mapping[str, Price]) -> None:
-        self._plan, self._calls = plan, calls
+    def __init__(self, plan: Plan, calls: Mapping[str, Price], lanes_per_process: int) -> None:
+        self._plan, self._calls, self._lanes_per_process = plan, calls, lanes_per_process
         self.times: dict[str, Counter[Price]] = {}
 
     def add(self, phases: Sequence[Phase], count: int, *, helps: bool) -> None:
@@ -148,8 +155,8 @@ class _Tally:
         for phase, distinct in lanes:
             waited, together = phase.wait_kind if helps else None, iter(loads)
             for step, times in distinct:
-                if isinstance(step, Work):
-                    self._work(step, count * times)
+                if isinstance(step, Work):  # all lanes that a process calls wait for what it does
+                    self._work(step, count * times * (self._lanes_per_process if helps else 1))
                 elif isinstance(step, Exchange):
                     self._exchange(step, next(together), count * times, waited)
 

@@ -24,11 +24,7 @@ from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
 from podsim.units import seconds_to_ps
 
-WorksOf = Callable[[int], tuple[Work, ...]]
-"""What the IPUs of a machine do in a session call."""
-_RESULTS = 2
-"""Tensors that come back from a replica: loss and predictions."""
-OPTIMIZER, HOST, UPDATE_WAIT = "optimizer", "host", "update_wait"
+OPTIMIZER, UPDATE_WAIT = "optimizer", "update_wait"
 
 
 class Rings:
@@ -56,71 +52,26 @@ class Rings:
         return self._known[place]
 
 
-def update_phases(
-    plan: Plan, replicas: Replicas, replica: int, rings: Rings, works_of: WorksOf | None = None
-) -> Iterator[Phase]:
-    """The weight update of one replica, then the call back to the host.
+def update_phases(plan: Plan, replicas: Replicas, replica: int, rings: Rings) -> Iterator[Phase]:
+    """The weight update of one replica.
 
     Args:
         plan: The update.
         replicas: Those of the program.
         replica: Which one.
         rings: Those of the program.
-        works_of: What the IPUs of a machine do in a call with noise.
     """
     for members in _turns(plan):
         yield from _Turn(plan, replicas, replica, members, rings).phases()
-    yield call_phase(plan, replicas, replica, works_of or steady_call(call_s(plan)))
-
-
-def call_phase(plan: Plan, replicas: Replicas, replica: int, works_of: WorksOf) -> Phase:
-    """The call back to the host, for which all IPUs meet; IPUs of one machine share their steps."""
-    meet, per_machine = Barrier("host", HOST), plan.system.machine.ipu_count
-    machine_of = {
-        replicas.lane(replica, local): replicas.ipu(replica, local) // per_machine
-        for local in range(plan.layout.ipus_per_replica)
-    }
-    steps: dict[int, tuple[Step, ...]] = {machine: (meet, *works_of(machine)) for machine in set(machine_of.values())}
-    return Phase("host call", 1, {lane: steps[machine] for lane, machine in machine_of.items()}, HOST)
-
-
-def steady_call(time_s: float) -> WorksOf:
-    """A call that takes the same time each time, and on all machines."""
-    works = (Work("session call", ((HOST, seconds_to_ps(time_s)),), steady=True),)
-    return lambda _machine: works
-
-
-def call_s(plan: Plan) -> float:
-    """What a weight update bears of a session call, which may run several, and of the feeding of its samples. [s]"""
-    software, layout = plan.software, plan.layout
-    share_s = (
-        software.host_call_s + _stream_calls(plan) * (software.stream_s or 0.0)
-    ) / layout.updates_per_session_call
-    share_s += layout.late_samples * (software.sample_load_s or 0.0)
-    if not layout.stacked_by_caller:
-        return share_s
-    replicas = min(layout.replicas_per_process, layout.replication_factor)
-    samples = layout.micro_batch_size * layout.accumulation_factor * replicas
-    return share_s + samples * (software.collation_s_per_sample or 0.0)
-
-
-def _stream_calls(plan: Plan) -> float:
-    """Tensors that a process hands over or takes in a session call, one after the other.
-
-    Each tensor of each micro-batch, and once more for each replica with its two results, whose streams are set up.
-    """
-    layout, tensors = plan.layout, plan.workload.host_tensor_count
-    if not tensors:
-        return 0.0
-    replicas = min(layout.replicas_per_process, layout.replication_factor)
-    micro_batches = layout.accumulation_factor * layout.updates_per_session_call
-    return replicas * (tensors * micro_batches + tensors + _RESULTS)
 
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:
     """Groups of IPUs that update one after the other."""
-    if plan.software.update_first_ipu_apart and len(plan.updates) > 1:
-        return [list(plan.updates[1:]), list(plan.updates[:1])]
+    first, others = list(plan.updates[:1]), list(plan.updates[1:])
+    if others and plan.software.clipped_updates_in_turn and plan.optimizer and plan.optimizer.gradient_clipping:
+        return [*([each] for each in others), first]
+    if others and plan.software.update_first_ipu_apart:
+        return [others, first]
     return [list(plan.updates)]
 
 

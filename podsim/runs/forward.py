@@ -14,7 +14,7 @@ from podsim.placement.layout import Fit
 from podsim.placement.plan import cost_model, shared_cost_model
 from podsim.program.forward import compile_calls, compile_one_batch
 from podsim.program.passes_in_order import forward_passes
-from podsim.program.prices import forward_calls, task_prices
+from podsim.program.prices import FORWARD_CALLS, task_prices
 from podsim.program.replicas import Replicas
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
@@ -103,7 +103,7 @@ def _step(
     name: str, spec: ForwardScenario, plan: Plan, compiled: Callable[[Plan], Program], trace: Trace
 ) -> StepReport:
     breakdown_ps = mean_account(trace.lanes)
-    stood_on = sources(spec, lambda: task_prices(compiled(plan), plan, forward_calls()), breakdown_ps)
+    stood_on = sources(spec, lambda: task_prices(compiled(plan), plan, FORWARD_CALLS), breakdown_ps)
     return StepReport(name, trace.makespan_ps, breakdown_ps, phase_times(trace.phases), sources=stood_on)
 
 

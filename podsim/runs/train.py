@@ -16,7 +16,7 @@ from podsim.placement.plan import cost_model, shared_cost_model
 from podsim.placement.stage_cost import StageCost
 from podsim.program.compile import PLANNED, compile_program, replicas_of
 from podsim.program.passes_in_order import training_passes
-from podsim.program.prices import Prices, task_prices, training_calls
+from podsim.program.prices import TRAINING_CALLS, Prices, task_prices
 from podsim.program.size import explicit_event_count
 from podsim.program.task import Program
 from podsim.program.update import machines_of, waiting_s
@@ -66,7 +66,7 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
     known = None if settings.explicit or program is None else (program, trace)
 
     def prices() -> Prices:
-        return task_prices(known[0] if known else compile_program(plan), plan, training_calls(plan))
+        return task_prices(known[0] if known else compile_program(plan), plan, TRAINING_CALLS)
 
     stood_on = sources(spec, prices, mean_account(trace.lanes))
     probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())

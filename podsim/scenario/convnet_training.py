@@ -32,8 +32,8 @@ class ImageDataSpec(TrainingDataSpec):
     """Images of the training set."""
     decoded_by_host: Flag = True
     """Whether host servers decode each image; otherwise they only send it."""
-    prefetch_depth: Count = 3
-    """Micro-batches that wait ready in front of each replica."""
+    prefetch_depth: Count | None = None
+    """Micro-batches that wait ready in front of each replica; those of the software stack if left out."""
 
     @property
     def host_decodes(self) -> bool:
@@ -41,7 +41,7 @@ class ImageDataSpec(TrainingDataSpec):
         return self.decoded_by_host
 
     @property
-    def ready_micro_batches(self) -> int:
+    def ready_micro_batches(self) -> int | None:
         """As the scenario says."""
         return self.prefetch_depth
 
@@ -93,7 +93,8 @@ class ImageParallelismSpec(TrainingLayoutSpec):
             return self.updates_per_session_call
         if calls is None and spec.software.one_update_per_call:
             return 1.0
-        return max(1.0, (spec.data.samples_per_epoch or 0) / self.batch_size / (calls or 1))
+        calls = calls or spec.software.session_calls_per_epoch or 1
+        return max(1.0, (spec.data.samples_per_epoch or 0) / self.batch_size / calls)
 
     @model_validator(mode="after")
     def _checkpoints_serve(self) -> ImageParallelismSpec:

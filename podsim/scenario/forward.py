@@ -40,6 +40,8 @@ class ForwardParallelismSpec(Spec):
     """IPUs of one replica, each with a part of the model."""
     replication_factor: Count = 1
     """Copies of the model, each with batches of its own."""
+    replicas_per_process: Count | None = None
+    """Replicas that one process on a host serves; those of the whole server if left out."""
 
     @property
     def ipus_per_replica(self) -> int:

@@ -92,7 +92,13 @@ class Software(HardwareSpec):
     noise: Noise | None = None
     """How much session calls that train differ; always the same if left out."""
     one_update_per_call: Flag = False
-    """Whether a session call runs one weight update of a convolutional network; otherwise all of an epoch."""
+    """Whether a session call runs one weight update of a convolutional network; otherwise a part of an epoch."""
+    session_calls_per_epoch: Annotated[Whole, Quantity("count", ("1", "1e6"), usual=("1", "100"))] | None = None
+    """Calls for an epoch of a convolutional network whose scenario does not say; one if left out."""
+    buffering_depth: Annotated[Whole, Quantity("count", ("1", "1000"), usual=("1", "8"))] | None = None
+    """Micro-batches of images that wait ready in front of each replica, if its scenario does not say; 3 if left out."""
+    clipped_updates_in_turn: Flag = False
+    """Whether IPUs of a pipeline update their weights one after the other where gradients are clipped."""
     collation_s_per_sample: Annotated[Real, Quantity("s", ("0 s", "1 s"), usual=("0 s", "1 ms"))] | None = Field(
         None, alias="collation_time_per_sample"
     )

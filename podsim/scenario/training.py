@@ -69,9 +69,13 @@ class TrainingDataSpec(Spec):
         return False
 
     @property
-    def ready_micro_batches(self) -> int:
-        """Micro-batches that wait ready in front of each replica."""
-        return 3
+    def ready_micro_batches(self) -> int | None:
+        """Micro-batches that wait ready in front of each replica; None where the software stack says."""
+        return None
+
+    def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
+        """Samples of a weight update that each worker of a loader loads, as all of them load at the same time."""
+        return 0.0
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
         """Samples whose loading by a worker a weight update waits for, on average."""

@@ -21,6 +21,7 @@ _TRAINING: Final = (
     "one_update_per_call",
     "recompute_last_segment",
     "reduction_merge_size",
+    "sample_load_time",
     "schedule",
     "setup",
     "sharding_threshold",
@@ -33,7 +34,7 @@ _COLLECTIVES: Final = ("collective_rings",)
 _OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
     Activity.TRAINING: (*_INFERENCE, *_GENERATION, "forward_call", "forward_exchange"),
     Activity.FORWARD: (*_TRAINING, *_GENERATION, *_COLLECTIVES),
-    Activity.GENERATION: (*_TRAINING, "forward_exchange", "process_input_bandwidth"),
+    Activity.GENERATION: (*_TRAINING, "forward_exchange", "process_input_bandwidth", "stream_time"),
 }
 """Keys of a software stack that belong to other activities."""
 _HEADS: Final = "the head of `task: {}` has none"

@@ -4,13 +4,13 @@ Two constants of the software stack are fitted together to two weight updates: t
 with the work of a stage, and the session call, which does not. The set-up time is the median over the logged runs of
 the same two rows. The superstep overhead is fitted to the measured half-precision products. What a checkpoint and the
 set-up of a validation take is read off the logs of the declared runs of convolutional networks. The session call of
-PyTorch and the stacking of samples before it are fitted together to the published weight updates that are declared
+PyTorch and what it takes to hand over a tensor are fitted together to the published weight updates that are declared
 for it, by least squares of relative misses; in the same way what it takes to hand over a tensor and to load a graph,
 to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off nothing else
 of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward passes pay beside
 their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`, is read off runs
-of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer; the
-least latency of a single call, less the answer and modelled work, gives the call.
+of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer; the least
+latency of a single call, less the answer and modelled work, gives the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from podsim.validation.runs import GRAPHS
 
 _MS_PER_S = 1000
 _LAYOUT, _CALL = "layout_change_cycles_per_byte", "host_call"
-_COLLATION, _PYTORCH = "collation_time_per_sample", "PyTorch"
+_PYTORCH = "PyTorch"
 _STREAM, _LOAD = "stream_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
@@ -156,7 +156,7 @@ def _pytorch_fits() -> tuple[Fit, ...]:
     declared = [row for row in rows("published_throughput") if row["role"] == CALIBRATION]
     trained = [row for row in declared if row["metric"] == "throughput" and row["framework"].startswith(_PYTORCH)]
     return (
-        *_host_fits((_CALL, _COLLATION), [row for row in trained if row["scope"] != GRAPHS], _PYTORCH),
+        *_host_fits((_CALL, _STREAM), [row for row in trained if row["scope"] != GRAPHS], _PYTORCH),
         *_host_fits((_STREAM, _LOAD), [row for row in trained if row["scope"] == GRAPHS], "graphs"),
     )
 
@@ -187,7 +187,6 @@ def _seconds_of(software: Software) -> dict[str, float]:
     """Times of the host by key; none where the stack does not have it."""
     return {
         _CALL: float(software.host_call_s),
-        _COLLATION: float(software.collation_s_per_sample or 0.0),
         _STREAM: float(software.stream_s or 0.0),
         _LOAD: float(software.sample_load_s or 0.0),
     }

@@ -139,13 +139,11 @@ PARAMETERS: Final = (
         *("session call of TensorFlow", _CALL, _TRAINING, ("TensorFlow",), _OF_POPART, 0.06, "TensorFlow", _RESNET)
     ),
     FittedConstant("session call of PyTorch", _CALL, _TRAINING, ("PyTorch",), _OF_POPART, 0.06, "PyTorch", _PACKED),
+    FittedConstant("streams", "software.stream_time", None, ("PyTorch",), 0.0, 20e-6, "PyTorch", _PACKED),
     FittedConstant(
-        *("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch", _PACKED)
+        "stream of graphs", "software.stream_time", _TRAINING, (_GRAPHS,), "streams", 30e-6, _GRAPHS, _SCHNET
     ),
-    # An item of 64 KiB takes a process of PyTorch 61 us [poptorch_host_io]: a small one between none and all of it.
-    FittedConstant("stream of graphs", "software.stream_time", _TRAINING, (_GRAPHS,), 30e-6, 30e-6, _GRAPHS, _SCHNET),
-    # A graph is stacked as a sample of its base is, and loaded before.
-    FittedConstant("load of graphs", _GRAPH_S, _TRAINING, (_GRAPHS,), "collation", 50e-6, _GRAPHS, _SCHNET),
+    FittedConstant("load of graphs", _GRAPH_S, _TRAINING, (_GRAPHS,), 50e-6, 50e-6, _GRAPHS, _SCHNET),
     FittedConstant("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART", _C600),
     FittedConstant("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART", _C600),
 )

@@ -15,7 +15,7 @@ from podsim.placement.plan import Plan, cost_model
 from podsim.program.compile import compile_program
 from podsim.program.forward import compile_calls
 from podsim.program.generation import compile_step
-from podsim.program.prices import Prices, forward_calls, generation_calls, task_prices, training_calls
+from podsim.program.prices import FORWARD_CALLS, TRAINING_CALLS, Prices, generation_calls, task_prices
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Transfer, Work
 from podsim.result.breakdown import mean_account
 from podsim.result.kinds import is_waiting
@@ -157,10 +157,10 @@ def found(spec: Scenario, splits: list[CostModel]) -> Found | None:
     match spec:
         case TrainingScenario():
             plan = make_plan(job, held, advise=False)
-            program, calls = compile_program(plan), training_calls(plan)
+            program, calls = compile_program(plan), TRAINING_CALLS
         case ForwardScenario():
             plan = make_plan(passes, held, advise=False)
-            program, calls = compile_calls(plan), forward_calls()
+            program, calls = compile_calls(plan), FORWARD_CALLS
         case GenerationScenario():
             plan = plan_generation(asked, held, advise=False).decode
             program, calls = compile_step(plan), generation_calls(plan)

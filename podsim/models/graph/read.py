@@ -9,7 +9,7 @@ from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 from podsim.errors import Problem, SpecError
-from podsim.models.block import Block, Parameter, Workload
+from podsim.models.block import Block, HostTensors, Parameter, Workload
 from podsim.models.graph.node import Node, NodeList, Tensor
 from podsim.models.graph.onnx_file import OnnxFile, open_onnx, printable, set_dimensions
 from podsim.models.graph.operators import FREE, is_product, mapper_of, unmapped_flop
@@ -109,6 +109,7 @@ def workload_of(graph: NodeList, dtype: DType) -> Workload:
         order=tuple(block.name for block in blocks),
         samples_per_micro_batch=next((each.shape[0] for each in graph.inputs if each.shape), 1),
         host_input_bytes=sum(host_bytes(each, dtype) for each in graph.inputs),
+        host_tensors=HostTensors(inputs=len(graph.inputs), results=len(graph.outputs)),
         activation_dtype=dtype,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from podsim.models.block import Workload
+from podsim.models.block import HostTensors, Workload
 from podsim.models.op import DType
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
@@ -95,8 +95,21 @@ def bert(shape: BertShape, name: str = "BERT") -> Workload:
         **layered(layer, token_embedding(layer, embedding), head_block(layer, _head(shape))),
         samples_per_micro_batch=shape.micro_batch_size * shape.sequences_per_pack,
         host_input_bytes=shape.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        host_tensors=_host_tensors(shape),
         activation_dtype=shape.dtype,
     )
+
+
+def _host_tensors(s: BertShape) -> HostTensors:
+    """Token numbers, their mask, and what else the head and packs ask for."""
+    inputs = 2 + (s.token_type_count > 0) + s.packed
+    match s.task:
+        case "span":
+            return HostTensors(inputs, labels=2, results=2)
+        case "classes":
+            return HostTensors(inputs, labels=1, results=1)
+    # Where tokens are masked and what they were; and, in packs, where sequences begin.
+    return HostTensors(inputs, labels=2 + s.next_sentence * (1 + s.packed), results=1 + s.next_sentence)
 
 
 def _layer(s: BertShape) -> LayerShape:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.models.block import Workload
+from podsim.models.block import HostTensors, Workload
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.models.transformer.head import TokenHead, head_block
@@ -120,5 +120,6 @@ def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", sha
         **layered(layer, token_embedding(layer, embedding), head_block(layer, head)),
         samples_per_micro_batch=batch.size,
         host_input_bytes=layer.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        host_tensors=HostTensors(inputs=1, labels=1, results=1),
         activation_dtype=batch.dtype,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from podsim.models.block import Block, Workload
+from podsim.models.block import Block, HostTensors, Workload
 from podsim.models.transformer.attention import Attention, attention
 from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.models.transformer.feed_forward import feed_forward
@@ -78,6 +78,7 @@ def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name:
         order=("embedding", *layers, "head"),
         samples_per_micro_batch=batch.size,
         host_input_bytes=both.tokens * _HOST_INPUTS_PER_TOKEN * INT32_BYTES,
+        host_tensors=HostTensors(inputs=3, labels=1, results=1),
         activation_dtype=batch.dtype,
         layers={"layer": ENCODER, "decoder layer": DECODER},
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsim.models.block import Workload
+from podsim.models.block import HostTensors, Workload
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import PatchEmbedding, patch_embedding
 from podsim.models.transformer.head import ClassHead, head_block
@@ -66,5 +66,6 @@ def vision_transformer(
         samples_per_micro_batch=batch.size,
         host_input_bytes=pixels * shape.patches.channel_count * bytes_per_value,
         host_decode_count=batch.size if decoded_by_host else 0,
+        host_tensors=HostTensors(inputs=1, labels=1, results=1),
         activation_dtype=batch.dtype,
     )

@@ -25,6 +25,7 @@ from podsim.placement.search.space import LayoutSpace
 from podsim.placement.topology import Routes
 from podsim.program.compile import replicas_of
 from podsim.program.feed import Feed
+from podsim.program.host import training_call
 from podsim.program.passes import INTER_IPU
 from podsim.program.task import Exchange, Step, Work
 from podsim.program.transfers import link_transfer
@@ -103,7 +104,7 @@ def _slowest(passes: list[tuple[int, float, float]], active: Iterable[tuple[int,
 
 def update_s(plan: Plan) -> float:
     """Gradients, optimizer, weights and the call back to the host, each transfer on links of its own. [s]"""
-    total_ps = 0
+    total_ps = training_call(plan).time_ps
     replicas = replicas_of(plan)
     for phase in update_phases(plan, replicas, 0, Rings(plan, replicas)):
         total_ps += phase.count * max(sum(map(_step_ps, steps)) for steps in phase.steps.values())

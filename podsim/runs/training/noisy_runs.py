@@ -20,12 +20,13 @@ from podsim.errors import MissingDataError
 from podsim.garbage import no_search
 from podsim.placement import Plan
 from podsim.program.compile import compile_noisy, in_turns, unsteady_updates
+from podsim.program.host import training_call
 from podsim.program.noise import NoisyCall
 from podsim.program.size import Follow, unseen
 from podsim.program.task import Program
-from podsim.program.update import call_s, machines_of
+from podsim.program.update import machines_of
 from podsim.scenario import TrainingScenario
-from podsim.units import PS_PER_S, seconds_to_ps
+from podsim.units import PS_PER_S
 from podsim.workers import mapped
 
 _EVENTS_PER_PROCESS: Final = 10_000_000
@@ -108,8 +109,8 @@ def job_of(
         do = "add for example `--set 'software.noise={call_spread: 5 ms}'`, or leave --noise out"
         raise MissingDataError(what, do=do, key="software")
     machines = machines_of(plan)
-    call = NoisyCall(noise, seconds_to_ps(call_s(plan)), layout.updates_per_session_call, machines, apart=explicit)
-    program = compile_noisy(plan, call.works, explicit=explicit)
+    call = NoisyCall(noise, training_call(plan).time_ps, layout.updates_per_session_call, machines, apart=explicit)
+    program = compile_noisy(plan, call.call, explicit=explicit)
     return RunSeries(program, call, updates, unsteady_updates(plan), seed, explicit, engine)
 
 

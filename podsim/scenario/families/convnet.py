@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.models import Block, Workload
+from podsim.models.block import HostTensors
 from podsim.models.convnet import (
     ConductivityShape,
     EfficientNetShape,
@@ -118,6 +119,7 @@ class ConvnetSpec(BuiltModelSpec):
             samples_per_micro_batch=batch_size,
             host_input_bytes=sent_bytes,
             host_decode_count=decoded,
+            host_tensors=HostTensors(inputs=1, labels=1, results=1),
             activation_dtype=formats.dtype,
         )
 

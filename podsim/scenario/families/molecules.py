@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from podsim.errors import BadValueError
 from podsim.models import Workload
+from podsim.models.block import HostTensors
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.schnet import SchNetShape, schnet
@@ -21,7 +23,7 @@ from podsim.scenario.training import TrainingDataSpec, TrainingLayoutSpec, Train
 _AXES = 3
 _START_BYTES, _TARGET_BYTES = 1, 4
 _NUMBER_BYTES = {"int8": 1, "int32": 4}
-_TENSORS = 4
+_TENSORS = HostTensors(inputs=3, labels=1, results=2)
 """Atomic numbers, positions, starts of graphs and what is learned of them."""
 
 
@@ -42,6 +44,8 @@ class MoleculeDataSpec(TrainingDataSpec):
     """Format of positions on their way from the host."""
     loader: Literal["asynchronous", "synchronous", "none"] = "asynchronous"
     """Whether batches are loaded ahead of an epoch, only when it begins, or not at all (synthetic data)."""
+    loader_workers: Count | None = None
+    """Workers of a loader, each of which builds whole batches of a session call; as many as keep up if left out."""
     prefetch_depth: Count = 1
     """Micro-batches that wait ready in front of each replica."""
 
@@ -53,7 +57,7 @@ class MoleculeDataSpec(TrainingDataSpec):
         return self
 
     @property
-    def ready_micro_batches(self) -> int:
+    def ready_micro_batches(self) -> int | None:
         """As the scenario says."""
         return self.prefetch_depth
 
@@ -61,6 +65,10 @@ class MoleculeDataSpec(TrainingDataSpec):
     def is_synthetic(self) -> bool:
         """Whether nothing comes from the host."""
         return self.loader == "none"
+
+    def samples_ahead(self, layout: TrainingLayoutSpec) -> float:
+        """Graphs of a weight update that each worker loads, as all of them load at the same time."""
+        return 0.0 if self.is_synthetic else layout.batch_size * self.graphs_per_pack / (self.loader_workers or inf)
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
         """Graphs of a call whose loading an epoch waits for, once, as its weight updates bear them."""
@@ -109,7 +117,7 @@ class SchNetSpec(BuiltModelSpec):
         )
         atom = _NUMBER_BYTES[data.number_format] + _AXES * DTYPE_BYTES[data.position_format]
         sent = 0 if data.is_synthetic else shape.atoms * atom + shape.graphs * (_START_BYTES + _TARGET_BYTES)
-        tensors = 0 if data.is_synthetic else _TENSORS
+        tensors = HostTensors() if data.is_synthetic else _TENSORS
         return schnet(shape, formats, batch_size * data.graphs_per_pack, sent, tensors)
 
 

@@ -37,11 +37,18 @@ class VisionDataSpec(DropoutDataSpec):
     """Whether host servers decode each image; otherwise they only send it."""
     pixel_format: Literal["uint8"] | NumberFormat = "uint8"
     """Format of images on their way from the host."""
+    prefetch_depth: Count | None = None
+    """Micro-batches that wait ready in front of each replica; those of the software stack if left out."""
 
     @property
     def host_decodes(self) -> bool:
         """As the scenario says."""
         return self.decoded_by_host
+
+    @property
+    def ready_micro_batches(self) -> int | None:
+        """As the scenario says."""
+        return self.prefetch_depth
 
 
 class VisionSpec(BuiltModelSpec):
