@@ -18,17 +18,15 @@ from podsim.scenario.conv_vertices import (
     SlicVertex,
     VmacVertex,
 )
-from podsim.scenario.quantity import Basis, Count, CountOrZero, Info, Quantity, Real
-
-_PieceRate = Annotated[Real, Quantity("ratio", ("0", "1e6"), usual=("0.05", "50"))]
+from podsim.scenario.quantity import Basis, Count, CountOrZero, Info
 
 
-class PieceRates(Spec):
-    """Cycles per byte of on-tile copies of small pieces; the software stack says what those of larger ones cost."""
+class PieceCopies(Spec):
+    """On-tile copies of small pieces, [cycles, bytes]; the software stack says what those of larger ones cost."""
 
-    two: _PieceRate
-    """Pieces of two bytes, and of an odd number of them."""
-    four: _PieceRate
+    two: Pair
+    """Pieces of two bytes, and of one."""
+    four: Pair
     """Pieces of four bytes."""
 
 
@@ -39,7 +37,7 @@ class Call(Spec):
     """Supervisor cycles to start the workers."""
     copy_cycles: CountOrZero = Field(alias="copy")
     """Cycles of an on-tile copy call, data apart."""
-    piece_cycles_per_byte: PieceRates
+    pieces: PieceCopies
     """What a byte adds to it in small pieces."""
 
 

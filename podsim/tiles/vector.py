@@ -56,7 +56,9 @@ def layout_cycles(ipu: Ipu, byte_count: float, cycles_per_byte: float, piece_byt
         cycles_per_byte: Rate of each copy where pieces are large. [cycles/B]
         piece_bytes: What lies together before and behind; of that, the largest power of two counts. [B]
     """
-    rates = ipu.vertices.call.piece_cycles_per_byte
-    rate = {1: rates.two, 2: rates.two, 4: rates.four}.get(math.gcd(piece_bytes, PIECE_BYTES), cycles_per_byte)
-    copies = 2 * (ipu.vertices.call.copy_cycles + rate * byte_count)
+    call, piece = ipu.vertices.call, math.gcd(piece_bytes, PIECE_BYTES)
+    if piece < PIECE_BYTES:
+        cycles, copied = call.pieces.four if piece == PIECE_BYTES // 2 else call.pieces.two
+        cycles_per_byte = cycles / copied
+    copies = 2 * (call.copy_cycles + cycles_per_byte * byte_count)
     return copies + byte_count / ipu.exchange.bytes_per_cycle
