@@ -47,7 +47,7 @@ _PYTORCH = "PyTorch"
 _STREAM, _LOAD = "stream_time", "sample_load_time"
 _CHECKPOINT, _VALIDATION, _EVALUATION = "checkpoint", "validation_setup", "evaluation_call"
 _SAVED_S, _VALIDATION_S = "checkpoint_s_mean", "validation_build_s"
-_LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
+_LAYOUT_STEP, _CALL_STEP_S, _LITTLE_S = 0.1, 0.01, 1e-6
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
 _TERA = 1e12
@@ -166,9 +166,9 @@ def _host_fits(keys: tuple[str, str], trained: Sequence[Mapping[str, str]], word
     names = [row["scenario"] for row in trained]
     nothing = dict.fromkeys(keys, 0.0)
     modelled = [_update_s(name, nothing) for name in names]
-    # Both act linearly, so that what one second adds to an update is the coefficient.
+    # Both act linearly while no loader is slower than the rest, so that a little of either gives the coefficient.
     slopes = [
-        [_update_s(name, nothing | {key: 1.0}) - alone for key in nothing]
+        [(_update_s(name, nothing | {key: _LITTLE_S}) - alone) / _LITTLE_S for key in nothing]
         for name, alone in zip(names, modelled, strict=True)
     ]
     measured = [_samples(name) / float(row["value"]) for name, row in zip(names, trained, strict=True)]
