@@ -58,7 +58,7 @@ def _mangle(data: Any, path: tuple[Any, ...], how: str, value: Any, name: str) -
     try:
         parent, key = _parent(data, path), path[-1]
         old = parent.pop(key)
-    except (KeyError, IndexError, TypeError):
+    except (AttributeError, KeyError, IndexError, TypeError):
         return
     if how == "retype" and isinstance(parent, dict):
         parent[key] = value
