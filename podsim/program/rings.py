@@ -9,7 +9,7 @@ each, and which share of a link it gets to carry. Source: [gcl_topologies].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from podsim.placement.plan import Plan
@@ -20,7 +20,7 @@ from podsim.program.transfers import link_transfer
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 
-ALL_REDUCE = "all_reduce"
+ALL_REDUCE, TENSOR_PARALLEL = "all_reduce", "tensor_parallel"
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
@@ -70,6 +70,30 @@ class Ring:
     @classmethod
     def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
         return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
+
+    def all_reduced(self, ipu: int, byte_count: float, count: int, kind: str) -> tuple[Transfer, ...]:
+        """All that an IPU sends while tensors of one size are summed one after the other, as one exchange.
+
+        Each is reduce-scattered and gathered in 2·(n - 1) steps. All members start together and do alike, so that the
+        steps take as long together as they do one by one.
+
+        Args:
+            ipu: The sender.
+            byte_count: Of a tensor. [B]
+            count: Tensors.
+            kind: Kind of time that it is accounted as.
+        """
+        steps = count * 2 * (len(self.members) - 1)
+        return tuple(
+            replace(
+                each,
+                kind=kind,
+                channels=tuple((channel, steps * time_ps) for channel, time_ps in each.channels),
+                latency_ps=steps * each.latency_ps,
+                size=steps * each.size,
+            )
+            for each in self.chunks(ipu, byte_count)
+        )
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
