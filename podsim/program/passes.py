@@ -21,7 +21,7 @@ from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
-from podsim.program.rings import TENSOR_PARALLEL, Ring
+from podsim.program.rings import Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
 from podsim.tiles.account import Account
@@ -244,12 +244,8 @@ class Pipeline:
     def _run(self, each: StageWork, one: Work, local: int) -> Iterator[Step]:
         """A pass, and what its shards add up, each tensor before anything reads it."""
         yield one
-        if not (sums := each.sums.get(one)):
-            return
-        ring, ipu = self._rings[each.stage.ipus], self._replicas.ipu(self._replica, local)
-        for byte_count, count in sums.items():
-            yield Exchange(ring.all_reduced(ipu, byte_count, count, TENSOR_PARALLEL))
-            yield Barrier(f"shards of ipu{ring.members[0]}", TENSOR_PARALLEL)
+        if sums := each.sums.get(one):
+            yield from self._rings[each.stage.ipus].shard_sums(self._replicas.ipu(self._replica, local), sums)
 
     def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
         """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs.

@@ -8,14 +8,14 @@ each, and which share of a link it gets to carry. Source: [gcl_topologies].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from podsim.placement.plan import Plan
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Routes
-from podsim.program.task import Transfer
+from podsim.program.task import Barrier, Exchange, Step, Transfer
 from podsim.program.transfers import link_transfer
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -71,29 +71,30 @@ class Ring:
     def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
         return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
 
-    def all_reduced(self, ipu: int, byte_count: float, count: int, kind: str) -> tuple[Transfer, ...]:
-        """All that an IPU sends while tensors of one size are summed one after the other, as one exchange.
+    def shard_sums(self, ipu: int, sums: Mapping[int, int]) -> Iterator[Step]:
+        """The steps of an IPU while the shards of a layer add up tensors, one after the other.
 
-        Each is reduce-scattered and gathered in 2·(n - 1) steps. All members start together and do alike, so that the
-        steps take as long together as they do one by one.
+        Each is reduce-scattered and gathered in 2·(n - 1) steps. All shards start together and do alike, so that the
+        steps of all tensors of a size take as long in one exchange as they do one by one.
 
         Args:
-            ipu: The sender.
-            byte_count: Of a tensor. [B]
-            count: Tensors.
-            kind: Kind of time that it is accounted as.
+            ipu: One of the members.
+            sums: How many tensors, by their bytes.
         """
-        steps = count * 2 * (len(self.members) - 1)
-        return tuple(
-            replace(
-                each,
-                kind=kind,
-                channels=tuple((channel, steps * time_ps) for channel, time_ps in each.channels),
-                latency_ps=steps * each.latency_ps,
-                size=steps * each.size,
+        for byte_count, count in sums.items():
+            steps = count * 2 * (len(self.members) - 1)
+            sent = (
+                replace(
+                    each,
+                    kind=TENSOR_PARALLEL,
+                    channels=tuple((channel, steps * time_ps) for channel, time_ps in each.channels),
+                    latency_ps=steps * each.latency_ps,
+                    size=steps * each.size,
+                )
+                for each in self.chunks(ipu, byte_count)
             )
-            for each in self.chunks(ipu, byte_count)
-        )
+            yield Exchange(tuple(sent))
+            yield Barrier(f"shards of ipu{self.members[0]}", TENSOR_PARALLEL)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.
