@@ -13,6 +13,7 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.models.transformer.shape import WHOLE
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
     Change,
@@ -64,11 +65,11 @@ def training_job(
 
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
-    copies, stash, shards = spec.software.attention_copies or 0, spec.precision.stash, spec.parallelism.shard_count
+    copies, stash, shards = spec.software.attention_copies or 0, spec.precision.stash, spec.parallelism.shards
 
     def build() -> Workload:
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        if shards == 1:
+        if shards == WHOLE:
             return replace(with_copies(whole, copies), stash_dtype=stash)
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, shards)
         return replace(with_copies(shard, copies), stash_dtype=stash, whole=whole)
