@@ -247,8 +247,9 @@ def replicated(stages: int = 2, replicas: int = 2, **more: Any) -> dict[str, Any
 
 
 @pytest.mark.parametrize("recomputation", ["none", "layer"])
-def test_every_replica_written_out_gives_the_same(recomputation: str) -> None:
-    plan = plan_of(replicated(1, 4, recomputation=recomputation))
+@pytest.mark.parametrize("divided", [False, True])
+def test_every_replica_written_out_gives_the_same(recomputation: str, divided: bool) -> None:
+    plan = plan_of(replicated(1, 4, recomputation=recomputation, sequence_parallel=divided))
     folded, explicit = (execute(compile_program(plan, explicit=each)) for each in (False, True))
     assert folded.makespan_ps == explicit.makespan_ps
     assert folded.lanes.items() <= explicit.lanes.items()
@@ -349,8 +350,8 @@ def test_faster_links_never_slow_it_down() -> None:
     assert fast < slow
 
 
-# Sequences of 2,048. (hidden, feed-forward, heads, layers, micro-batch, stages, chunks, GiB with nothing and with scores
-# recomputed) [korthikanti2022]
+# Sequences of 2,048: hidden, feed-forward, heads, layers, micro-batch, stages, chunks, GiB that are kept with nothing
+# and with scores recomputed [korthikanti2022].
 PUBLISHED = {
     "22B": (6144, 24576, 64, 48, 4, 1, 1, 59.25, 9.5625),
     "175B": (12288, 49152, 96, 96, 1, 8, 3, 66.84, 12.35),
