@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podsim.models.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
+from podsim.models.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd, ShardExchange
 
 
 class GraphBuilder:
@@ -36,9 +36,17 @@ class GraphBuilder:
         return tuple(self._partial_sums)
 
     def add_up(self, source: str) -> str:
-        """Note that a result is a partial sum over shards."""
+        """Note that a result is a partial sum, or a partial maximum, over shards."""
         self._partial_sums.append(source)
         return source
+
+    def share_out(self, name: str, shape: tuple[int, int], whole_count: int, source: str) -> str:
+        """Append what brings together the rows of all shards, or sums them and leaves each with its own."""
+        inputs = (source,)
+        exchange = ShardExchange(
+            name=self.name(name), shape=shape, dtype=self.dtype, inputs=inputs, whole_count=whole_count
+        )
+        return self.add(exchange)
 
     def name(self, name: str) -> str:
         """The full name of the next operation called `name`, made unique by a number."""
@@ -178,8 +186,21 @@ def linear_backward(
     *,
     bias: bool = True,
     groups: int = 1,
+    read: str = "",
 ) -> str:
-    """Input gradient, weight gradient with its accumulation, and bias gradient of the same."""
+    """Input gradient, weight gradient with its accumulation, and bias gradient of the same.
+
+    Args:
+        g: The graph.
+        name: Of the layer.
+        rows: Rows of its input.
+        inner: Their width.
+        columns: That of its result.
+        gradient: Of the result.
+        bias: Whether it has one.
+        groups: Layers side by side.
+        read: Its input, where it is not kept under its own name.
+    """
     grad_in = g.matmul(
         f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
     )
@@ -187,7 +208,7 @@ def linear_backward(
         f"{name}/weight_grad",
         (groups, inner, columns),
         rows,
-        (f"@{name}/input", gradient),
+        (read or f"@{name}/input", gradient),
         gradient_of_weights=True,
     )
     g.accumulate(name, (groups * inner, columns), grad_w)
@@ -197,13 +218,21 @@ def linear_backward(
     return grad_in
 
 
-def softmax(g: GraphBuilder, rows: int, columns: int, source: str) -> str:
-    """Softmax over the last axis: maximum, subtract, exponential, sum, scale."""
-    shape = (rows, columns)
-    top = g.reduce("softmax/max", (rows,), rows * columns, source)
+def softmax(g: GraphBuilder, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
+    """Softmax over the last axis: maximum, subtract, exponential, sum, scale.
+
+    Args:
+        g: The graph.
+        rows: Rows, each with a softmax of its own.
+        columns: Columns that are here.
+        source: What it is taken of.
+        is_shared: Whether shards hold other columns, so that they have to join maxima and sums.
+    """
+    shape, joined = (rows, columns), g.add_up if is_shared else str
+    top = joined(g.reduce("softmax/max", (rows,), rows * columns, source))
     shifted = g.elementwise("sub", shape, (source, top), name="softmax/sub")
     power = g.elementwise("exp", shape, (shifted,), name="softmax/exp")
-    total = g.reduce("softmax/sum", (rows,), rows * columns, power)
+    total = joined(g.reduce("softmax/sum", (rows,), rows * columns, power))
     inverse = g.elementwise("inverse", (rows,), (total,), "fp32", name="softmax/inverse")
     return g.elementwise("mul", shape, (power, inverse), name="softmax/scale")
 

@@ -12,7 +12,8 @@ from podsim.errors import ModelError
 from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
+from podsim.models.transformer.shape import WHOLE
+from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
     Change,
     Fit,
@@ -65,14 +66,18 @@ def training_job(
 
 
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
-    """The model as the software stack writes it, stashed as the scenario says."""
-    stash = spec.precision.stash
+    """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
+    stash, shards = spec.precision.stash, spec.parallelism.shards
 
     def build() -> Workload:
-        return replace(spec.model.workload(spec.data, spec.formats, micro_batch_size), stash_dtype=stash)
+        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
+        if shards == WHOLE:
+            return replace(whole, stash_dtype=stash)
+        shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, shards)
+        return replace(shard, stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
-    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash), build)
+    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, shards), build)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
@@ -103,10 +108,11 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
 
 def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
     match spec.parallelism:
-        case ParallelismSpec(layers_per_ipu=list(layers)) as given:
-            return cuts_of_layers(workload, layers, head_apart=given.head_on_first_ipu(spec.model))
-        case ParallelismSpec(stages=list(stages)):
-            return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
+        case ParallelismSpec(stages=list(stages), tensor_parallel=shards):
+            return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages], shards)
+        case ParallelismSpec(tensor_parallel=shards) as given:
+            layers = given.layers_per_ipu or even_layers(spec.model.placed_layers, given.group_count)
+            return cuts_of_layers(workload, layers, shards, head_apart=given.head_on_first_ipu(spec.model))
     from podsim.scenario.convnet_training import ImageParallelismSpec  # whose sections transformers do without
 
     order, images = workload.order, spec.parallelism

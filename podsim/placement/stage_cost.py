@@ -196,7 +196,8 @@ class UpdateCost:
         parameter_count: Trained elements on it.
         collective_count: Collectives at full bandwidth: one per large tensor, or per merged buffer.
         small_tensor_count: Collectives of tensors that are all-reduced whole.
-        norm_count: Collectives of norms that shards exchange for trust ratios and clipping.
+        norm_count: Collectives of norms that replicas with shards of the state exchange for trust ratios and clipping.
+        shard_norm_count: Those that the IPUs which share its layers exchange for the same.
         gather: Rearrangement of the gradients into the layout of the collective. [cycles]
         optimizer: The update of this IPU's shard. [cycles]
         scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
@@ -209,6 +210,7 @@ class UpdateCost:
     collective_count: int
     small_tensor_count: int
     norm_count: int
+    shard_norm_count: int
     gather: Account
     optimizer: Account
     scatter: Account
@@ -257,14 +259,18 @@ def _ipu_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput) 
         model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
     )
     buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
-    counts = buffers, len(sizes) - len(large), len(large) if shards > 1 else 0
-    large_count, small_count, normed = (min(1, each) if job.software.collectives_merged else each for each in counts)
+    with_norms, sharded = len(large) if shards > 1 else 0, len(large) if layout.tensor_parallel > 1 else 0
+    counts = buffers, len(sizes) - len(large), with_norms, sharded
+    large_count, small_count, normed, shard_normed = (
+        min(1, each) if job.software.collectives_merged else each for each in counts
+    )
     return UpdateCost(
         ipu=ipu,
         parameter_count=weights,
         collective_count=large_count,
         small_tensor_count=small_count,
         norm_count=len(_norms(optimizer)) * normed,
+        shard_norm_count=len(_norms(optimizer)) * shard_normed,
         gather=moved,
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,

@@ -19,7 +19,7 @@ from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import BlockCost
 from podsim.placement.topology import Routes
 from podsim.program.passes import BUBBLE, INTER_IPU, work
-from podsim.program.rings import ALL_REDUCE, Ring, ring_of
+from podsim.program.rings import ALL_REDUCE, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Work
 from podsim.program.transfers import HOST, link_transfer, streaming_transfer
 from podsim.units import seconds_to_ps
@@ -213,7 +213,7 @@ class _StepProgram:
         system, count = self._plan.system, len(stage.ipus)
         if count == 1:
             return {stage.ipus[0]: []}
-        ring = Ring.of(system, self._routes, self._plan.software.collective_rings, ring_of(system, stage.ipus))
+        ring = Ring.of_shards(system, self._plan.software.collective_rings, stage.ipus)
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
         hidden = self._workload.hidden_bytes
         return {ipu: [Exchange(ring.chunks(ipu, hidden)), barrier] * (2 * (count - 1)) for ipu in ring.members}

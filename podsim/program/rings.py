@@ -9,17 +9,17 @@ meet after each step. Source: [gcl_topologies] for the rings; that each has a li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Channel, Routes
-from podsim.program.task import Transfer
+from podsim.program.task import Barrier, Exchange, Step, Transfer
 from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
 
-ALL_REDUCE = "all_reduce"
+ALL_REDUCE, TENSOR_PARALLEL = "all_reduce", "tensor_parallel"
 OWN_LINK = "/ring"
 """Behind the name of a connection in that of a link which a ring has to itself."""
 
@@ -59,6 +59,37 @@ class Ring:
         )
         own = link.bandwidth_bytes_per_s if link and ring_count <= (links or 0) else None
         return cls(routes, members, ring_count, own, sync_s + longest_s)
+
+    @classmethod
+    def of_shards(cls, system: System, ring_count: int, members: Sequence[int]) -> Self:
+        """The ring around the IPUs that share a layer."""
+        return cls.of(system, Routes(system), ring_count, ring_of(system, members))
+
+    def shard_sums(self, ipu: int, sums: Mapping[int, int], name: str = "shards") -> Iterator[Step]:
+        """The steps of an IPU while the shards of a layer reduce or gather tensors, one after the other.
+
+        Each goes around in n - 1 steps, twice if it is added up on all shards. They start together and do alike, so
+        that the steps of all tensors of a size take as long in one exchange as they do one by one.
+
+        Args:
+            ipu: One of the members.
+            sums: How often tensors go around, by their bytes.
+            name: Of those who meet.
+        """
+        for byte_count, count in sums.items():
+            steps = count * (len(self.members) - 1)
+            sent = (
+                replace(
+                    each,
+                    kind=TENSOR_PARALLEL,
+                    channels=tuple((channel, steps * time_ps) for channel, time_ps in each.channels),
+                    latency_ps=steps * each.latency_ps,
+                    size=steps * each.size,
+                )
+                for each in self.chunks(ipu, byte_count)
+            )
+            yield Exchange(tuple(sent))
+            yield Barrier(f"{name} of ipu{self.members[0]}", TENSOR_PARALLEL)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from podsim.errors import BadValueError
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
@@ -105,6 +106,11 @@ class TrainingLayoutSpec(Spec):
     @abstractmethod
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
+
+    @property
+    def shards(self) -> Shards:
+        """How IPUs share every layer."""
+        return WHOLE
 
     replicas_per_process: Count | None = None
     """Replicas that one process on a host serves; those of the whole server if left out, of 16 IPUs for images."""

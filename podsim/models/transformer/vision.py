@@ -11,7 +11,7 @@ from podsim.models.block import HostTensors, Workload
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import PatchEmbedding, patch_embedding
 from podsim.models.transformer.head import ClassHead, head_block
-from podsim.models.transformer.shape import Batch, LayerShape
+from podsim.models.transformer.shape import WHOLE, Batch, LayerShape, Shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,15 @@ class VisionShape:
 
 
 def vision_transformer(
-    shape: VisionShape, batch: Batch, bytes_per_value: int, *, decoded_by_host: bool, name: str = "ViT"
+    shape: VisionShape,
+    batch: Batch,
+    bytes_per_value: int,
+    *,
+    decoded_by_host: bool,
+    name: str = "ViT",
+    sharing: Shards = WHOLE,
 ) -> Workload:
-    """The training graph of a vision transformer.
+    """The training graph of a vision transformer, or that of its largest shard; patches and classes are not divided.
 
     Args:
         shape: The model.
@@ -46,6 +52,7 @@ def vision_transformer(
         bytes_per_value: Of an image on its way from the host. [B]
         decoded_by_host: Whether host servers decode each image.
         name: Of the model.
+        sharing: How IPUs share every layer.
     """
     layer = LayerShape(
         batch=batch,
@@ -57,6 +64,7 @@ def vision_transformer(
         head_size=shape.hidden_size // shape.head_count,
         pre_norm=True,
         mask="none",
+        sharing=sharing,
     )
     head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True)
     pixels = batch.size * shape.patches.image_size**2

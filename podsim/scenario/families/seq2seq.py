@@ -9,6 +9,7 @@ from pydantic import model_validator
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.seq2seq import Seq2SeqShape, encoder_decoder
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
 from podsim.scenario.family import Family
@@ -89,7 +90,11 @@ class Seq2SeqSpec(BuiltModelSpec):
         """Whether the head shares the embedding's weights."""
         return self.tied_embedding
 
-    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int) -> Workload:
+    def tokens_per_sample(self, data: Seq2SeqDataSpec) -> int:
+        """Those of both sequences."""
+        return data.source_length + data.target_length
+
+    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of pairs of sequences."""
         shape = Seq2SeqShape(
             encoder_layer_count=self.layer_count,
@@ -103,7 +108,7 @@ class Seq2SeqSpec(BuiltModelSpec):
             tied_embedding=self.tied_embedding,
         )
         batch = batch_of(data, formats, batch_size, data.source_length)
-        return encoder_decoder(shape, batch, data.target_length, named("T5", self.size))
+        return encoder_decoder(shape, batch, data.target_length, named("T5", self.size), shards)
 
 
 FAMILY = Family(
