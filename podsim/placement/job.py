@@ -13,8 +13,9 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers
+from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, single_ipus
 from podsim.placement.layout import (
+    STREAMING,
     Change,
     Fit,
     Layout,
@@ -30,7 +31,7 @@ from podsim.scenario import TrainingScenario
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 from podsim.scenario.training import TrainingOptimizerSpec
-from podsim.scenario.transformer_training import ParallelismSpec, StageSpec
+from podsim.scenario.transformer_training import MemorySpec, ParallelismSpec, StageSpec
 from podsim.scenario.wording import known_here
 
 
@@ -77,7 +78,7 @@ def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
     parallelism, state, cuts = spec.parallelism, spec.memory.state, _cuts(spec, workload)
     ipus = cuts.ipus_per_replica
-    return Layout(
+    layout = Layout(
         ipus_per_replica=ipus,
         replication_factor=parallelism.replication_factor,
         replicas_per_domain=system.domain_ipu_count // ipus,
@@ -92,15 +93,28 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         replicas_per_process=parallelism.served_replicas(spec),
         stacked_by_caller=not spec.model.reads_images,
         late_samples=spec.data.late_samples(parallelism, parallelism.updates_per_call(spec)),
-        io_tiles=spec.memory.fetching_tiles,
+        io_tiles=spec.memory.io_tiles,
         prefetch_depth=spec.data.ready_micro_batches,
         available_memory_proportion=spec.memory.shares(ipus),
         reserve=spec.memory.reserve or 0.0,
+    )
+    if not (isinstance(parallelism, ParallelismSpec) and parallelism.is_phased):
+        return layout
+    assert isinstance(spec.memory, MemorySpec)
+    return replace(
+        layout,
+        phased=True,
+        batch_serialised=parallelism.batch_serialisation,
+        weight_storage=STREAMING,
+        optimizer_storage=STREAMING,
+        overlapped_io=spec.memory.overlapped_io,
     )
 
 
 def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
     match spec.parallelism:
+        case ParallelismSpec(execution="phased"):
+            return Cuts((0,), single_ipus(1))
         case ParallelismSpec(layers_per_ipu=list(layers)) as given:
             return cuts_of_layers(workload, layers, head_apart=given.head_on_first_ipu(spec.model))
         case ParallelismSpec(stages=list(stages)):

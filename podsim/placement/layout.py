@@ -38,6 +38,8 @@ class Layout:
         accumulation_factor: Micro-batches per weight update, or per session call without one.
         batches_in_flight: Batches of text generation that go through the stages one behind the other.
         recompute: Whether the forward pass is redone before the backward pass.
+        phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
+        batch_serialised: Whether a phase goes through all micro-batches at once.
         weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
         optimizer_storage: Where optimizer state lives.
         replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
@@ -49,6 +51,7 @@ class Layout:
         stacked_by_caller: Whether a process stacks its samples before a call; images are stacked ahead of time.
         late_samples: Samples whose loading by a worker a weight update waits for, on average.
         io_tiles: Tiles that fetch data while the others compute.
+        overlapped_io: Whether they load and store what phases need; otherwise all tiles do, in turn with computing.
         prefetch_depth: Micro-batches that wait ready in front of each replica.
         available_memory_proportion: Share of tile memory for temporaries of an operation, per IPU.
         reserve: Share of In-Processor-Memory that is left free.
@@ -62,6 +65,8 @@ class Layout:
     accumulation_factor: int = 1
     batches_in_flight: int = 1
     recompute: bool = False
+    phased: bool = False
+    batch_serialised: bool = True
     weight_storage: str = ON_CHIP
     optimizer_storage: str = ON_CHIP
     replicated_tensor_sharding: bool = False
@@ -73,6 +78,7 @@ class Layout:
     stacked_by_caller: bool = False
     late_samples: float = 0.0
     io_tiles: int = 0
+    overlapped_io: bool = True
     prefetch_depth: int = 1
     available_memory_proportion: tuple[float, ...]
     reserve: float = 0.0
@@ -91,6 +97,11 @@ class Layout:
     def shard_count(self) -> int:
         """Replicas over which a sharded tensor is split: those of one link domain."""
         return min(self.replication_factor, self.replicas_per_domain)
+
+    @property
+    def micro_batches_per_phase(self) -> int:
+        """Micro-batches for which a phase loads its weights once."""
+        return self.accumulation_factor if self.batch_serialised else 1
 
     @property
     def domain_count(self) -> int:

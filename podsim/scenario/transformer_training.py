@@ -27,6 +27,8 @@ from podsim.scenario.training import (
 )
 from podsim.scenario.wording import shown
 
+STREAMING = "streaming_memory"
+
 
 class StageSpec(Spec):
     """One pipeline stage."""
@@ -86,15 +88,33 @@ class ParallelismSpec(TrainingLayoutSpec):
     """Where `layers_per_ipu` has head and loss; if left out, with the embedding if they share weights, else last."""
     stages: Annotated[list[StageSpec], Field(min_length=1)] | None = None
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
+    execution: Literal["pipelined", "phased"] = "pipelined"
+    """`pipelined` keeps the weights of each stage on its IPUs. `phased` keeps everything in streaming memory: layers
+    run one after the other on all IPUs of a replica, each in a phase of its own that loads its weights."""
+    batch_serialisation: Flag = True
+    """Whether a phase goes through all micro-batches of a weight update at once, with activations in streaming memory;
+    otherwise each micro-batch goes through all phases, which load their weights for each. Of phased execution."""
     recomputation: Literal["none", "layer"] = "layer"
     """`layer` keeps the inputs of layers only and redoes the forward pass."""
     updates_per_session_call: SessionCall = 1
     """Weight updates that one call from the host runs (device iterations)."""
 
+    @property
+    def is_phased(self) -> bool:
+        """Whether layers run one after the other on all IPUs of a replica."""
+        return self.execution == "phased"
+
     @model_validator(mode="after")
     def _one_placement(self) -> ParallelismSpec:
+        if self.is_phased:
+            for name in ("layers_per_ipu", "stages", "head_on"):
+                if getattr(self, name) is not None:
+                    what = f"phased execution runs every layer on all IPUs of a replica, and `{name}` is given"
+                    raise BadValueError(what, f"leave `{name}` out, or write `execution: pipelined`")
+            return self
         if self.layers_per_ipu is None and self.stages is None:
-            raise BadValueError("nothing says where the layers go", "add `layers_per_ipu:` or `stages:`")
+            cure = "add `layers_per_ipu:` or `stages:`, or write `execution: phased`"
+            raise BadValueError("nothing says where the layers go", cure)
         if self.layers_per_ipu is not None and self.stages is not None:
             raise BadValueError("`layers_per_ipu` and `stages` are both given", "keep one of the two")
         if self.stages is not None and self.head_on is not None:
@@ -112,6 +132,8 @@ class ParallelismSpec(TrainingLayoutSpec):
     @property
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
+        if self.is_phased:
+            return 1
         return len({stage.ipu for stage in self.stages}) if self.stages is not None else len(self.layers_per_ipu or ())
 
     def head_on_first_ipu(self, model: BuiltModelSpec) -> bool:
@@ -122,6 +144,8 @@ class ParallelismSpec(TrainingLayoutSpec):
         """Forward pipeline stages; a head that returns to the first IPU behind `layers_per_ipu` is one of its own."""
         if self.stages is not None:
             return len(self.stages)
+        if self.is_phased:
+            return 1
         return self.ipus_per_replica + (self.head_on_first_ipu(model) and self.ipus_per_replica > 1)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
@@ -130,7 +154,9 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
-        if self.layers_per_ipu is None:
+        if self.is_phased:
+            yield from _phased_findings(spec)
+        elif self.layers_per_ipu is None:
             yield from self._stages(spec.model)
         else:
             yield from self._layers(self.layers_per_ipu, spec)
@@ -178,6 +204,14 @@ class ParallelismSpec(TrainingLayoutSpec):
             if count != want:
                 what = f"{name} add up to {count}, the model has {want}"
                 yield (PARALLELISM, "stages"), what, f"place {want} of them"
+
+
+def _phased_findings(spec: TrainingScenario) -> Iterator[Finding]:
+    """State that phased execution has no room for on the chip."""
+    state = spec.memory.state
+    if "storage" in state.model_fields_set and state.storage != STREAMING:
+        what = "phased execution keeps optimizer state, as weights and gradients, in streaming memory"
+        yield ("memory", "optimizer_state", "storage"), what, f"leave it out, or write {STREAMING}"
 
 
 def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
@@ -365,7 +399,9 @@ class MemorySpec(TrainingMemorySpec):
 
     state_can_move: ClassVar[bool] = True
     optimizer_state: OptimizerStateSpec = OptimizerStateSpec()
-    """Where optimizer state lives."""
+    """Where optimizer state lives; of phased execution, weights and gradients with it."""
+    overlapped_io: Flag = True
+    """Whether I/O tiles of phased execution load and store while the others compute; if not, all tiles do in turn."""
 
     @property
     def state(self) -> OptimizerStateSpec:
