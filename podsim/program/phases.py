@@ -149,7 +149,7 @@ class Phases:
         serialised, is_last = self._plan.layout.batch_serialised, cost is phases[-1]
         before = [(f"forward {name}", passes.forward)] if is_last else []
         before += [(f"recompute {name}", passes.recompute)] if passes.recomputed else []
-        title = name if is_last else f"backward {name}"
+        title = f"loss {name}" if is_last else f"backward {name}"
         loads = [("activations", cost.input_bytes), ("activations", cost.kept_bytes)]
         if is_last and not serialised:
             loads = []
