@@ -49,8 +49,8 @@ class Block:
             the block's input excluded; what recomputation saves.
         live_elements: The most elements alive at once inside the block beside its input, where its operations
             do not name each other's results; None where they do.
-        partial_sums: Names of its operations whose results are partial sums over the shards of a layer,
-            which these have to add up before anything reads them.
+        partial_sums: Names of its operations whose results are partial sums, or partial maxima, over the shards of a
+            layer, which these have to join before anything reads them.
         cache_read_elements: Elements of earlier tokens that a step of text generation finds in a cache.
         cache_written_elements: Elements that such a step adds to it.
     """
@@ -97,6 +97,7 @@ class Workload:
         activation_dtype: Number format of what blocks hand on.
         stash_dtype: Number format of what is kept from the forward to the backward pass; None if it is the same.
         layers: Blocks that make up a layer, by what such a layer is called; none where blocks differ.
+        whole: The undivided model, where this is one of the shards that share every layer.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Workload:
     activation_dtype: str = "fp16"
     stash_dtype: str | None = None
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    whole: Workload | None = None
 
     @property
     def hidden_bytes(self) -> int:
@@ -155,8 +157,11 @@ class Workload:
 
     @property
     def training_flop(self) -> int:
-        """Model work of forward and backward pass: three times the forward pass, recomputation excluded. [FLOP]"""
-        return 3 * self.forward_flop
+        """Model work of forward and backward pass: three times the forward pass, recomputation excluded. [FLOP]
+
+        Of a shard it is that of the undivided model, which counts nothing twice.
+        """
+        return 3 * (self.whole or self).forward_flop
 
     @property
     def stash_bytes(self) -> int:

@@ -36,7 +36,7 @@ class GraphBuilder:
         return tuple(self._partial_sums)
 
     def add_up(self, source: str) -> str:
-        """Note that a result is a partial sum over shards."""
+        """Note that a result is a partial sum, or a partial maximum, over shards."""
         self._partial_sums.append(source)
         return source
 
@@ -193,13 +193,21 @@ def linear_backward(
     return grad_in
 
 
-def softmax(g: GraphBuilder, rows: int, columns: int, source: str) -> str:
-    """Softmax over the last axis: maximum, subtract, exponential, sum, scale."""
-    shape = (rows, columns)
-    top = g.reduce("softmax/max", (rows,), rows * columns, source)
+def softmax(g: GraphBuilder, rows: int, columns: int, source: str, *, is_shared: bool = False) -> str:
+    """Softmax over the last axis: maximum, subtract, exponential, sum, scale.
+
+    Args:
+        g: The graph.
+        rows: Rows, each with a softmax of its own.
+        columns: Columns that are here.
+        source: What it is taken of.
+        is_shared: Whether shards hold other columns, so that they have to join maxima and sums.
+    """
+    shape, joined = (rows, columns), g.add_up if is_shared else str
+    top = joined(g.reduce("softmax/max", (rows,), rows * columns, source))
     shifted = g.elementwise("sub", shape, (source, top), name="softmax/sub")
     power = g.elementwise("exp", shape, (shifted,), name="softmax/exp")
-    total = g.reduce("softmax/sum", (rows,), rows * columns, power)
+    total = joined(g.reduce("softmax/sum", (rows,), rows * columns, power))
     inverse = g.elementwise("inverse", (rows,), (total,), "fp32", name="softmax/inverse")
     return g.elementwise("mul", shape, (power, inverse), name="softmax/scale")
 

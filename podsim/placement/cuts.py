@@ -179,8 +179,16 @@ def cuts_of_layers(workload: Workload, layers: Sequence[int], shards: int = 1, *
     return Cuts(starts, ipus)
 
 
-def cuts_of_counts(workload: Workload, counts: Sequence[Mapping[str, int]], ipus: Sequence[int]) -> Cuts:
-    """Stages that hold a number of each block, on one IPU each.
+def cuts_of_counts(
+    workload: Workload, counts: Sequence[Mapping[str, int]], places: Sequence[int], shards: int = 1
+) -> Cuts:
+    """Stages that hold a number of each block.
+
+    Args:
+        workload: The model.
+        counts: Blocks of each stage.
+        places: Its IPU, or its group of IPUs that share it, numbered from 0.
+        shards: IPUs that share a stage.
 
     Raises:
         ModelError: The blocks of a stage do not follow one another in the model.
@@ -192,7 +200,7 @@ def cuts_of_counts(workload: Workload, counts: Sequence[Mapping[str, int]], ipus
             what = f"stage {index} holds {_words(held)}, but the blocks that follow there are {_words(there)}"
             do = "let each stage hold the blocks that follow those of the stage before it"
             raise ModelError(what, key="parallelism.stages", do=do)
-    return Cuts(bounds[:-1], tuple(range(ipu, ipu + 1) for ipu in ipus))
+    return Cuts(bounds[:-1], tuple(range(place * shards, (place + 1) * shards) for place in places))
 
 
 def _words(counts: Mapping[str, int]) -> str:

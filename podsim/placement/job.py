@@ -13,7 +13,7 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
-from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, single_ipus
+from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
     STREAMING,
     Change,
@@ -64,15 +64,19 @@ def training_job(
 
 
 def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
-    """The model as the software stack writes it, stashed as the scenario says."""
-    copies, stash = spec.software.attention_copies or 0, spec.precision.stash
+    """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
+    copies, stash, shards = spec.software.attention_copies or 0, spec.precision.stash, spec.parallelism.shard_count
 
     def build() -> Workload:
-        workload = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        return replace(with_copies(workload, copies), stash_dtype=stash)
+        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
+        if shards == 1:
+            return replace(with_copies(whole, copies), stash_dtype=stash)
+        shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, shards)
+        return replace(with_copies(shard, copies), stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
-    return memo.WORKLOADS.get((repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash), build)
+    key = repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash, shards
+    return memo.WORKLOADS.get(key, build)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:
@@ -113,12 +117,13 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
 
 def _cuts(spec: TrainingScenario, workload: Workload) -> Cuts:
     match spec.parallelism:
-        case ParallelismSpec(execution="phased"):
-            return Cuts((0,), single_ipus(1))
-        case ParallelismSpec(layers_per_ipu=list(layers)) as given:
-            return cuts_of_layers(workload, layers, head_apart=given.head_on_first_ipu(spec.model))
-        case ParallelismSpec(stages=list(stages)):
-            return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages])
+        case ParallelismSpec(stages=list(stages), tensor_parallel=shards):
+            return cuts_of_counts(workload, [_held(stage) for stage in stages], [stage.ipu for stage in stages], shards)
+        case ParallelismSpec(execution="phased", tensor_parallel=shards):
+            return Cuts((0,), (range(shards),))
+        case ParallelismSpec(tensor_parallel=shards) as given:
+            layers = given.layers_per_ipu or even_layers(spec.model.placed_layers, given.group_count)
+            return cuts_of_layers(workload, layers, shards, head_apart=given.head_on_first_ipu(spec.model))
     from podsim.scenario.convnet_training import ImageParallelismSpec  # whose sections transformers do without
 
     order, images = workload.order, spec.parallelism

@@ -196,7 +196,8 @@ class UpdateCost:
         parameter_count: Trained elements on it.
         collective_count: Collectives at full bandwidth: one per large tensor, or per merged buffer.
         small_tensor_count: Tensors that are all-reduced whole.
-        norm_count: Scalars that shards exchange for trust ratios and clipping.
+        norm_count: Scalars that replicas with shards of the state exchange for trust ratios and clipping.
+        shard_norm_count: Scalars that the IPUs which share its layers exchange for the same.
         gather: Rearrangement of the gradients into the layout of the collective. [cycles]
         optimizer: The update of this IPU's shard. [cycles]
         scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
@@ -210,6 +211,7 @@ class UpdateCost:
     collective_count: int
     small_tensor_count: int
     norm_count: int
+    shard_norm_count: int
     gather: Account
     optimizer: Account
     scatter: Account
@@ -259,13 +261,15 @@ def update_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput
     moved = total(
         model.layout_change(job.precision.weight_bytes(size)).times(count) for size, count in Counter(large).items()
     )
+    norms = len(_norms(optimizer)) * len(large)
     buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
     return UpdateCost(
         ipu=ipu,
         parameter_count=weights,
         collective_count=buffers,
         small_tensor_count=len(sizes) - len(large),
-        norm_count=len(_norms(optimizer)) * len(large) if shards > 1 else 0,
+        norm_count=norms if shards > 1 else 0,
+        shard_norm_count=norms if layout.tensor_parallel > 1 else 0,
         gather=moved,
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,

@@ -85,10 +85,10 @@ class Feed:
                     totals[channel] = ceil(totals[channel] / max(fault.share, _LEAST))
         return totals
 
-    def input_steps(self, replica: int) -> tuple[Step, ...]:
-        """Steps with which the first IPU of a replica gets a micro-batch."""
-        load = self._load(replica)
-        if not self.is_live:
+    def input_steps(self, replica: int, local: int = 0) -> tuple[Step, ...]:
+        """Steps with which an IPU of a replica's first stage gets a micro-batch; the first of them waits for it."""
+        load = self._load(replica, local)
+        if local or not self.is_live:
             return load
         return (Acquire(f"{_name(replica)}/ready", HOST_WAIT), *load, Release(f"{_name(replica)}/room"))
 
@@ -108,11 +108,11 @@ class Feed:
         rooms = {f"{_name(replica)}/room": depth for replica in self._replicas.kept}
         return rooms | {f"{_name(replica)}/ready": 0 for replica in self._replicas.kept}
 
-    def _load(self, replica: int) -> tuple[Step, ...]:
+    def _load(self, replica: int, local: int) -> tuple[Step, ...]:
         """From the gateway's buffer, or from I/O tiles that fetched it meanwhile."""
         plan, byte_count = self._plan, self._plan.workload.host_input_bytes
         if not plan.layout.io_tiles:
-            return (Exchange((host_load(plan.system, self._replicas.ipu(replica, 0), byte_count),)),)
+            return (Exchange((host_load(plan.system, self._replicas.ipu(replica, local), byte_count),)),)
         return (io_tile_copy("copy from I/O tiles", plan.system, plan.layout, byte_count),)
 
     def transfer(self, replica: int) -> Transfer:

@@ -10,15 +10,18 @@ Source: [popart_pipelining], [tensorflow_pipelining] for the grouped schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podsim import memo
-from podsim.placement.cuts import Stage
+from podsim.models import Workload
+from podsim.placement.cuts import Segment, Stage
 from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import StageCost
 from podsim.program.feed import Feed
 from podsim.program.replicas import Replicas
+from podsim.program.rings import Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import link_transfer
 from podsim.tiles.account import Account
@@ -37,24 +40,50 @@ def work(name: str, account: Account, clock_hz: float, kind: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """The passes of one stage as tasks, the same in every replica."""
+    """The passes of one stage as tasks, the same in every replica.
+
+    Attributes:
+        stage: The stage.
+        forward: Its forward pass.
+        backward: What is redone of it, and its backward pass.
+        sums: How many tensors its shards add up in a pass, by their bytes; empty without shards.
+    """
 
     stage: Stage
     forward: Work
     backward: tuple[Work, ...]
+    sums: Mapping[Work, Mapping[int, int]]
 
 
 def stage_work(plan: Plan) -> tuple[StageWork, ...]:
     """The work of all stages."""
-    return tuple(_passes(cost, plan.system.machine.ipu.clock_hz) for cost in plan.stages)
+    return tuple(_passes(cost, plan.workload, plan.system.machine.ipu.clock_hz) for cost in plan.stages)
 
 
-def _passes(cost: StageCost, clock_hz: float) -> StageWork:
-    index = cost.stage.index
-    backward = [work(f"backward {index}", cost.backward, clock_hz)]
-    if cost.recompute.cycles:
-        backward.insert(0, work(f"recompute {index}", cost.recompute, clock_hz))
-    return StageWork(cost.stage, work(f"forward {index}", cost.forward, clock_hz), tuple(backward))
+def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
+    index, segments = cost.stage.index, cost.stage.segments
+    forward = work(f"forward {index}", cost.forward, clock_hz)
+    redone = work(f"recompute {index}", cost.recompute, clock_hz)
+    backward = work(f"backward {index}", cost.backward, clock_hz)
+    sums = {
+        forward: sums_of(workload, segments),
+        redone: sums_of(workload, cost.recomputed),
+        backward: sums_of(workload, segments, backward=True),
+    }
+    passes = (redone, backward) if cost.recompute.cycles else (backward,)
+    return StageWork(cost.stage, forward, passes, sums if len(cost.stage.ipus) > 1 else {})
+
+
+def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[int]:
+    """How many tensors of each size shards add up in a pass over segments, by their bytes."""
+    sums: Counter[int] = Counter()
+    for segment in segments:
+        for name in segment.blocks:
+            block = workload.blocks[name]
+            for op in block.backward if backward else block.forward:
+                if op.name in block.partial_sums:
+                    sums[op.byte_count] += segment.count
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +180,18 @@ class Pipeline:
         self._stages, self._held = timetable.stages, timetable.held
         ipu = plan.system.machine.ipu
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
-        self._input = feed.input_steps(replica)
+        self._inputs = {local: feed.input_steps(replica, local) for local in self._stages[0].stage.ipus}
         self._alike = not feed.is_live
         last = len(self._stages) - 1
         self._activations = [self._boundary(index, index + 1, "activations") for index in range(last)]
         self._gradients = [self._boundary(index + 1, index, "gradients") for index in range(last)]
         self._lanes = [replicas.lane(replica, local) for local in range(plan.layout.ipus_per_replica)]
+        self._rings = {each.stage.ipus: self._ring(each.stage.ipus) for each in self._stages if each.sums}
         self._known: dict[tuple[int, int, str], tuple[Step, ...]] = {}
+
+    def _ring(self, ipus: range) -> Ring:
+        members = [self._replicas.ipu(self._replica, local) for local in ipus]
+        return Ring.of_shards(self._plan.system, self._plan.software, members)
 
     def phases(self) -> Iterator[Phase]:
         """All pipeline cycles of one weight update, or of as many micro-batches that are only evaluated."""
@@ -185,12 +219,13 @@ class Pipeline:
                 yield barrier  # what the round before sent has arrived everywhere
             for each in held:
                 if each.stage.index in forward:
-                    if each.stage.index == 0 and local == each.stage.ipus.start:
-                        yield from self._input
-                    yield each.forward
+                    if each.stage.index == 0:
+                        yield from self._inputs[local]
+                    yield from self._run(each, each.forward, local)
             for each in reversed(held):
                 if each.stage.index in backward:
-                    yield from each.backward
+                    for one in each.backward:
+                        yield from self._run(each, one, local)
             yield barrier
             if self._plan.layout.ipus_per_replica == 1:
                 continue
@@ -206,13 +241,22 @@ class Pipeline:
             if outgoing:
                 yield Exchange(tuple(outgoing))
 
+    def _run(self, each: StageWork, one: Work, local: int) -> Iterator[Step]:
+        """A pass, and what its shards add up, each tensor before anything reads it."""
+        yield one
+        if sums := each.sums.get(one):
+            yield from self._rings[each.stage.ipus].shard_sums(self._replicas.ipu(self._replica, local), sums)
+
     def _boundary(self, source: int, target: int, what: str) -> dict[int, tuple[Transfer, ...]]:
-        """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs."""
+        """What each IPU of stage `source` sends to its fellow of stage `target`, if they are on different IPUs.
+
+        Every shard reads, and has, all of a hidden state, so that each hands on its own copy.
+        """
         ends = [self._stages[index].stage.ipus for index in (source, target)]
         if ends[0] == ends[1]:
             return {}
         plan = self._plan
-        byte_count = plan.handed_over_bytes(min(source, target)) / len(ends[0])
+        byte_count = plan.handed_over_bytes(min(source, target))
         name = f"{what} {source}→{target}"
 
         def sent(*pair: int) -> tuple[Transfer, ...]:

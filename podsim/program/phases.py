@@ -11,15 +11,16 @@ Source: [popxl_bert], [popxl_rts_tutorial].
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 
 from podsim.placement.phases import PhaseCost
 from podsim.placement.plan import Plan
 from podsim.program.feed import Feed, io_tile_copy
-from podsim.program.passes import IMBALANCE, work
+from podsim.program.passes import IMBALANCE, sums_of, work
 from podsim.program.replicas import Replicas
+from podsim.program.rings import Ring
 from podsim.program.task import Barrier, Exchange, Group, Phase, Step, Work
 from podsim.program.transfers import host_load, streaming_transfer
 from podsim.program.update import Rings, Turn, times, turn_of
@@ -40,10 +41,10 @@ class _Both:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What a phase does with a micro-batch: bytes to load and store by name, and work in between."""
+    """What a phase does with a micro-batch: bytes to load and store by name, and work with what shards add up then."""
 
     title: str
-    works: tuple[Work, ...]
+    works: tuple[tuple[Work, Mapping[int, int]], ...]
     loads: tuple[tuple[str, int], ...]
     stores: tuple[tuple[str, int], ...]
     from_host: bool = False
@@ -85,6 +86,7 @@ class Phases:
         self._overlaps = layout.overlapped_io and layout.io_tiles > 0 and layout.batch_serialised
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
+        self._ring = Ring.of_shards(plan.system, plan.software, self._ipus())
         self._met = Barrier(f"replica{replica}/io", STREAMING_WAIT)
 
     def groups(self) -> tuple[tuple[Phase, ...], tuple[Group, ...]]:
@@ -136,7 +138,7 @@ class Phases:
             stores += [("activations", cost.kept_bytes), ("samples", cost.input_bytes if from_host else 0)]
         passing = _Pass(
             title,
-            (self._work(title, cost.cost.forward),),
+            ((self._work(title, cost.cost.forward), self._sums(cost)),),
             (("activations", cost.input_bytes),) if serialised or from_host else (),
             tuple(stores),
             from_host,
@@ -147,15 +149,17 @@ class Phases:
         """The backward phases of a segment, gradients being added to those that are stored, or not."""
         phases, passes, name = self._plan.phases, cost.cost, cost.title
         serialised, is_last = self._plan.layout.batch_serialised, cost is phases[-1]
-        before = [(f"forward {name}", passes.forward)] if is_last else []
-        before += [(f"recompute {name}", passes.recompute)] if passes.recomputed else []
+        works = [(self._work(f"forward {name}", passes.forward), self._sums(cost))] if is_last else []
+        if passes.recomputed:
+            works.append((self._work(f"recompute {name}", passes.recompute), self._sums(cost)))
+        works.append((self._work(f"backward {name}", passes.backward), self._sums(cost, backward=True)))
         title = f"loss {name}" if is_last else f"backward {name}"
         loads = [("activations", cost.input_bytes), ("activations", cost.kept_bytes)]
         if is_last and not serialised:
             loads = []
         passing = _Pass(
             title,
-            tuple(self._work(*each) for each in (*before, (f"backward {name}", passes.backward))),
+            tuple(works),
             (*loads, ("gradients", cost.output_bytes if serialised else 0)),
             (("gradients", self._handed_back(cost) if serialised else 0),),
         )
@@ -179,6 +183,15 @@ class Phases:
     def _work(self, name: str, account: Account) -> Work:
         return work(name, account, self._plan.system.machine.ipu.clock_hz)
 
+    def _sums(self, cost: PhaseCost, *, backward: bool = False) -> Mapping[int, int]:
+        """What shards add up in a pass over a segment: how many tensors, by their bytes."""
+        shared = len(self._locals) > 1
+        return sums_of(self._plan.workload, cost.cost.stage.segments, backward=backward) if shared else {}
+
+    def _computed(self, passing: _Pass, ipu: int) -> list[Step]:
+        """The passes of a micro-batch on an IPU."""
+        return [step for work, sums in passing.works for step in (work, *self._ring.shard_sums(ipu, sums))]
+
     def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
         """The weights of a segment come in; accumulators are cleared, which forward phases have none of."""
         yield self._moved(f"{title}: load weights", "read", cost.exchanged.weight_bytes)
@@ -192,11 +205,11 @@ class Phases:
     def _loop(self, passing: _Pass) -> Iterator[_Both]:
         """All micro-batches of a phase."""
         count, ipus = self._plan.layout.micro_batches_per_phase, self._ipus()
-        loads = [self._loaded(passing, ipu) for ipu in ipus]
+        loads, computed = ([make(passing, ipu) for ipu in ipus] for make in (self._loaded, self._computed))
         stores = [self._streamed(passing.title, ipu, "write", passing.stores) for ipu in ipus]
         if not self._overlaps:
-            bodies = zip(loads, stores, strict=True)
-            yield self._phase(passing.title, count, [[*load, *passing.works, *store] for load, store in bodies])
+            bodies = zip(loads, computed, stores, strict=True)
+            yield self._phase(passing.title, count, [[*load, *steps, *store] for load, steps, store in bodies])
             return
         first, last = self._copied(passing.loaded_bytes), self._copied(passing.stored_bytes)
         between = self._copied(passing.loaded_bytes + passing.stored_bytes)
@@ -208,7 +221,7 @@ class Phases:
                 [*copy, *(store if number else ()), *(load if number + 1 < count else ())]
                 for load, store in zip(loads, stores, strict=True)
             ]
-            return self._phase(passing.title, repeats, [[*copy, *passing.works]] * len(ipus), aside)
+            return self._phase(passing.title, repeats, [[*copy, *steps] for steps in computed], aside)
 
         idle: _Steps = [[]] * len(ipus)
         yield self._phase(f"{passing.title}: first load", 1, idle, loads)
@@ -225,10 +238,8 @@ class Phases:
         plan = self._plan
         if not passing.from_host:
             return self._streamed(passing.title, ipu, "read", passing.loads)
-        if ipu != self._ipus()[0]:
-            return []
-        sent = self._feed.transfer(self._replica)
-        return [Exchange((sent, host_load(plan.system, ipu, plan.workload.host_input_bytes)))]
+        load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
+        return [Exchange((self._feed.transfer(self._replica), load) if ipu == self._ipus()[0] else (load,))]
 
     def _streamed(self, title: str, ipu: int, way: str, parts: Iterable[tuple[str, int]]) -> list[Step]:
         """Tensors to or from streaming memory, one after the other."""

@@ -33,7 +33,7 @@ _STREAMING: Final = f"{_MACHINE}.streaming_memory"
 _HOST_LINK: Final = f"{_MACHINE}.host_link"
 COPIED: Final = "software.attention_copies"
 _REARRANGE: Final = "rearrange"
-_ALL_REDUCE: Final = "all_reduce"
+_COLLECTIVES: Final = ("all_reduce", "tensor_parallel")
 
 _WORK: Final[Mapping[str, Price]] = {
     "matmul": (*_VERTICES, f"{_MACHINE}.ipu.amp"),
@@ -44,11 +44,11 @@ _WORK: Final[Mapping[str, Price]] = {
     _REARRANGE: _LAYOUT,
     "sync": (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync"),
     "superstep": _SUPERSTEP,
-    _ALL_REDUCE: _COLLECTIVE_STEP,
+    **dict.fromkeys(_COLLECTIVES, _COLLECTIVE_STEP),
 }
 _LATENCIES: Final[Mapping[str, Price]] = {
     "inter_ipu": _HOPS,
-    _ALL_REDUCE: _COLLECTIVE_STEP,
+    **dict.fromkeys(_COLLECTIVES, _COLLECTIVE_STEP),
     "gw_link": (f"{_MACHINE}.gateway_link.latency", f"{_MACHINE}.gw_link.latency"),
     "streaming": (f"{_STREAMING}.latency",),
     "host": (f"{_STREAMING}.latency", f"{_HOST_LINK}.latency"),
@@ -174,7 +174,7 @@ class _Tally:
 
     def _channel_price(self, channel: str, kind: str) -> Price:
         price = next((each for end, each in _CHANNELS.items() if channel.endswith(end)), _IPU_LINK)
-        if kind == _ALL_REDUCE:
+        if kind in _COLLECTIVES:
             return (*price, "software.collective_link_share")
         machine, io_tiles = self._plan.system.machine, self._plan.layout.io_tiles
         rates = {"read": machine.streaming_memory.read_bytes_per_s, "write": machine.streaming_memory.write_bytes_per_s}

@@ -8,19 +8,19 @@ each, and which share of a link it gets to carry. Source: [gcl_topologies].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 from podsim.placement.plan import Plan
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Routes
-from podsim.program.task import Transfer
+from podsim.program.task import Barrier, Exchange, Step, Transfer
 from podsim.program.transfers import link_transfer
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
 
-ALL_REDUCE = "all_reduce"
+ALL_REDUCE, TENSOR_PARALLEL = "all_reduce", "tensor_parallel"
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
@@ -70,6 +70,31 @@ class Ring:
     @classmethod
     def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
         return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
+
+    def shard_sums(self, ipu: int, sums: Mapping[int, int]) -> Iterator[Step]:
+        """The steps of an IPU while the shards of a layer add up tensors, one after the other.
+
+        Each is reduce-scattered and gathered in 2·(n - 1) steps. All shards start together and do alike, so that the
+        steps of all tensors of a size take as long in one exchange as they do one by one.
+
+        Args:
+            ipu: One of the members.
+            sums: How many tensors, by their bytes.
+        """
+        for byte_count, count in sums.items():
+            steps = count * 2 * (len(self.members) - 1)
+            sent = (
+                replace(
+                    each,
+                    kind=TENSOR_PARALLEL,
+                    channels=tuple((channel, steps * time_ps) for channel, time_ps in each.channels),
+                    latency_ps=steps * each.latency_ps,
+                    size=steps * each.size,
+                )
+                for each in self.chunks(ipu, byte_count)
+            )
+            yield Exchange(tuple(sent))
+            yield Barrier(f"shards of ipu{self.members[0]}", TENSOR_PARALLEL)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.

@@ -3,8 +3,8 @@
 Gradients are reduce-scattered over the replicas of a link domain, each tensor in a ring of its own
 with a sync per step, then all-reduced over GW-Links between domains. Each replica updates its shard,
 loading and storing optimizer state where that lives in streaming memory, and the new weights are
-all-gathered. IPUs of a replica do this at the same time, but for IPU 0 where the software stack
-keeps it apart.
+all-gathered. IPUs of a replica do this at the same time, but for IPU 0, or the group of IPUs that shares its
+layers, where the software stack keeps it apart.
 
 Source: [gcl_topologies], [popart_tensor_locations], [popart_bert].
 """
@@ -18,7 +18,7 @@ from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import work
 from podsim.program.replicas import Replicas
-from podsim.program.rings import ALL_REDUCE, Ring
+from podsim.program.rings import ALL_REDUCE, TENSOR_PARALLEL, Ring
 from podsim.program.task import Barrier, Exchange, Phase, Step, Transfer, Work
 from podsim.program.transfers import GW_LINK, gw_hops, gw_path, streaming_transfer
 from podsim.scenario.software import Noise
@@ -134,8 +134,9 @@ def _stream_calls(plan: Plan) -> float:
 
 def _turns(plan: Plan) -> list[list[UpdateCost]]:
     """Groups of IPUs that update one after the other."""
-    if plan.software.update_first_ipu_apart and len(plan.updates) > 1:
-        return [list(plan.updates[1:]), list(plan.updates[:1])]
+    first = plan.layout.tensor_parallel
+    if plan.software.update_first_ipu_apart and len(plan.updates) > first:
+        return [list(plan.updates[first:]), list(plan.updates[:first])]
     return [list(plan.updates)] if plan.updates else []
 
 
@@ -240,14 +241,24 @@ class Turn:
         return hops(self._plan.system, ipu, target, byte_count, tensor_count)
 
     def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:
-        """Whole all-reduces of small tensors and of the shards' norms: latency only."""
-        ring = self._ring_of(cost)
+        """Whole all-reduces of small tensors and of norms, which shards of a layer add up first: latency only."""
+        works = list[Step]()
+        if cost.shard_norm_count:
+            works += self._latencies("norms of shards", TENSOR_PARALLEL, self._shard_ring(cost), cost.shard_norm_count)
+        counts = cost.small_tensor_count + cost.norm_count
+        return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
+
+    def _latencies(self, name: str, kind: str, ring: Ring, count: int) -> Sequence[Step]:
+        """The steps of so many all-reduces of next to nothing."""
         if len(ring.members) == 1:
             return []
-        passes = 2 * (len(ring.members) - 1) * (cost.small_tensor_count + cost.norm_count)
-        time_ps = seconds_to_ps(passes * ring.step_latency_s)
-        name = "small all-reduces"
-        return self._rings.alike((name, time_ps), lambda: [Work(name, ((ALL_REDUCE, time_ps),), steady=True)])
+        time_ps = seconds_to_ps(2 * (len(ring.members) - 1) * count * ring.step_latency_s)
+        return self._rings.alike((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
+
+    def _shard_ring(self, cost: UpdateCost) -> Ring:
+        size = self._plan.layout.tensor_parallel
+        first = self._replicas.ipu(self._replica, cost.ipu // size * size)
+        return Ring.of_shards(self._plan.system, self._plan.software, range(first, first + size))
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
         """Load the state, update the shard, store the state; in phases with weights and gradients that are off chip."""

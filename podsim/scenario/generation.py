@@ -15,7 +15,7 @@ from podsim.scenario.families.base import GeneratorSpec
 from podsim.scenario.pins import PARALLELISM, ipu_pins
 from podsim.scenario.quantity import Count, CountOrZero, NumberFormat
 from podsim.scenario.scenario import Finding, Scenario
-from podsim.scenario.sections import AvailableMemory, Reserve, one_share
+from podsim.scenario.sections import AvailableMemory, Reserve, one_share, shard_findings
 from podsim.scenario.serving import MOST_TOKENS, ServingSpec
 from podsim.scenario.wording import counted
 
@@ -107,13 +107,9 @@ class InferenceParallelismSpec(Spec):
                 f"a link domain of {spec.system.name} has {domain}",
                 f"use at most {domain} IPUs for one copy of the model",
             )
-        shape = spec.model.shape
-        for key, count in (("head_count", shape.head_count), ("feed_forward_size", shape.feed_forward_size)):
-            if count < self.tensor_parallel:
-                what = f"{self.tensor_parallel} shards are more than {key} {count}; some would hold nothing"
-                yield (PARALLELISM, "tensor_parallel"), what, f"use at most {1 << count.bit_length() - 1}"
-        if self.pipeline_stages > shape.layer_count:
-            what = f"{self.pipeline_stages} stages for {shape.layer_count} layers"
+        yield from shard_findings(spec.model, self.tensor_parallel)
+        if self.pipeline_stages > spec.model.shape.layer_count:
+            what = f"{self.pipeline_stages} stages for {spec.model.shape.layer_count} layers"
             yield (PARALLELISM, "pipeline_stages"), what, "use fewer stages"
 
 

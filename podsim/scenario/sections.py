@@ -53,6 +53,16 @@ def replica_findings(system: System, layout: Replicated) -> Iterator[Finding]:
         )
 
 
+def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
+    """More shards of a transformer than it has heads, or elements of its feed-forward width, to give to each."""
+    if shards == 1:
+        return
+    for key in ("head_count", "feed_forward_size"):
+        if (count := getattr(model, key)) < shards:
+            what = f"{shards} shards are more than {key} {count}; some would hold nothing"
+            yield (PARALLELISM, "tensor_parallel"), what, f"use at most {1 << count.bit_length() - 1}"
+
+
 def one_share(available_memory_proportion: Any) -> Iterator[Finding]:
     """A list of shares where there can be one only."""
     if isinstance(available_memory_proportion, tuple):

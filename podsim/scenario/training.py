@@ -102,6 +102,11 @@ class TrainingLayoutSpec(Spec):
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
 
+    @property
+    def shard_count(self) -> int:
+        """IPUs that share every layer."""
+        return 1
+
     replicas_per_process: Count | None = None
     """Replicas that one process on a host serves; those of the whole server if left out, of 16 IPUs for images."""
 

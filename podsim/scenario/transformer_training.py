@@ -15,6 +15,7 @@ from podsim.scenario.family import Sections
 from podsim.scenario.pins import PARALLELISM
 from podsim.scenario.quantity import Count, CountOrZero, Flag, NumberFormat, Probability, SourcedTime
 from podsim.scenario.scenario import Finding
+from podsim.scenario.sections import shard_findings
 from podsim.scenario.training import (
     OptimizerStateSpec,
     SessionCall,
@@ -34,7 +35,7 @@ class StageSpec(Spec):
     """One pipeline stage."""
 
     ipu: CountOrZero
-    """IPU of the replica that holds it."""
+    """IPU of the replica that holds it; with `tensor_parallel` the group of IPUs, numbered from 0."""
     embedding: Flag = False
     """Whether it holds the embedding; the first stage does."""
     layers: CountOrZero = 0
@@ -82,10 +83,16 @@ class ParallelismSpec(TrainingLayoutSpec):
     auto: ClassVar[type[AutoTrainingSpec]] = AutoTextSpec
     redone: ClassVar[str] = "layer"
     undivided: ClassVar[dict[str, Any]] = TrainingLayoutSpec.undivided | {"layers_per_ipu": [1]}
+    tensor_parallel: Count = 1
+    """IPUs that share every layer, each with some heads and a part of the feed-forward width: neighbours in a group,
+    which stands wherever other keys speak of an IPU."""
+    pipeline_stages: Count | None = None
+    """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
-    """Layers of each IPU, embedding with the first; of an encoder-decoder, encoder layers first."""
+    """Layers of each IPU, embedding with the first; of an encoder-decoder, encoder layers first. An alternative to
+    `pipeline_stages`."""
     head_on: Literal["first_ipu", "last_ipu"] | None = None
-    """Where `layers_per_ipu` has head and loss; if left out, with the embedding if they share weights, else last."""
+    """Where head and loss are without `stages`; if left out, with the embedding if they share weights, else last."""
     stages: Annotated[list[StageSpec], Field(min_length=1)] | None = None
     """Pipeline stages in order; an alternative to `layers_per_ipu`."""
     execution: Literal["pipelined", "phased"] = "pipelined"
@@ -106,17 +113,17 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     @model_validator(mode="after")
     def _one_placement(self) -> ParallelismSpec:
-        if self.is_phased:
-            for name in ("layers_per_ipu", "stages", "head_on"):
-                if getattr(self, name) is not None:
-                    what = f"phased execution runs every layer on all IPUs of a replica, and `{name}` is given"
-                    raise BadValueError(what, f"leave `{name}` out, or write `execution: pipelined`")
-            return self
-        if self.layers_per_ipu is None and self.stages is None:
-            cure = "add `layers_per_ipu:` or `stages:`, or write `execution: phased`"
+        ways = ("pipeline_stages", "layers_per_ipu", "stages")
+        given = [f"`{name}`" for name in ways if getattr(self, name) is not None]
+        if self.is_phased and (given or self.head_on):
+            name = given[0] if given else "`head_on`"
+            what = f"phased execution runs every layer on all IPUs of a replica, and {name} is given"
+            raise BadValueError(what, "leave it out, or write `execution: pipelined`")
+        if not given and not self.is_phased:
+            cure = "add `layers_per_ipu:`, `pipeline_stages:` or `stages:`, or write `execution: phased`"
             raise BadValueError("nothing says where the layers go", cure)
-        if self.layers_per_ipu is not None and self.stages is not None:
-            raise BadValueError("`layers_per_ipu` and `stages` are both given", "keep one of the two")
+        if len(given) > 1:
+            raise BadValueError(f"{given[0]} and {given[1]} are both given", "keep one of the two")
         if self.stages is not None and self.head_on is not None:
             raise BadValueError(
                 "`head_on` and `stages` are both given", "write `head: true` in the stage that holds it"
@@ -124,29 +131,39 @@ class ParallelismSpec(TrainingLayoutSpec):
         for problem in _stage_problems(self.stages or []):
             raise problem
         count = self.ipus_per_replica
+        if self.tensor_parallel & (self.tensor_parallel - 1):
+            raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
         if count & (count - 1):
             what = f"a replica of {count} IPUs cannot be placed"
             raise BadValueError(what, "use 1, 2, 4, 8, 16, 32 or 64 IPUs")
         return self
 
     @property
+    def shard_count(self) -> int:
+        """As the scenario says."""
+        return self.tensor_parallel
+
+    @property
+    def group_count(self) -> int:
+        """Groups of IPUs that share their layers, in one data-parallel copy."""
+        if self.stages is not None:
+            return len({stage.ipu for stage in self.stages})
+        return self.pipeline_stages or len(self.layers_per_ipu or (1,))
+
+    @property
     def ipus_per_replica(self) -> int:
         """IPUs of one data-parallel copy."""
-        if self.is_phased:
-            return 1
-        return len({stage.ipu for stage in self.stages}) if self.stages is not None else len(self.layers_per_ipu or ())
+        return self.tensor_parallel * self.group_count
 
     def head_on_first_ipu(self, model: BuiltModelSpec) -> bool:
-        """Where `layers_per_ipu` has the head."""
+        """Where the head is without `stages`."""
         return model.shares_embedding if self.head_on is None else self.head_on == "first_ipu"
 
     def stage_count(self, model: BuiltModelSpec) -> int:
-        """Forward pipeline stages; a head that returns to the first IPU behind `layers_per_ipu` is one of its own."""
+        """Forward pipeline stages; a head that returns to the first IPU behind the layers is one of its own."""
         if self.stages is not None:
             return len(self.stages)
-        if self.is_phased:
-            return 1
-        return self.ipus_per_replica + (self.head_on_first_ipu(model) and self.ipus_per_replica > 1)
+        return self.group_count + (self.head_on_first_ipu(model) and self.group_count > 1)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
         """As the scenario says."""
@@ -154,12 +171,16 @@ class ParallelismSpec(TrainingLayoutSpec):
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
+        yield from shard_findings(spec.model, self.tensor_parallel)
         if self.is_phased:
             yield from _phased_findings(spec)
-        elif self.layers_per_ipu is None:
+        elif self.stages is not None:
             yield from self._stages(spec.model)
-        else:
+        elif self.layers_per_ipu is not None:
             yield from self._layers(self.layers_per_ipu, spec)
+        elif self.group_count > spec.model.placed_layers:
+            what = f"{self.group_count} stages for {spec.model.placed_layers} layers"
+            yield (PARALLELISM, "pipeline_stages"), what, "use fewer stages"
         yield from self._micro_batches(self.stage_count(spec.model))
         updates, shared = spec.run.update_count(spec) if spec.run else None, self.updates_per_session_call
         if updates is not None and shared > max(1, updates):
@@ -185,7 +206,7 @@ class ParallelismSpec(TrainingLayoutSpec):
             yield where, f"layers add up to {placed}, the model has {want}", f"place {want} layers"
         ends = {0} if self.head_on_first_ipu(spec.model) else {0, len(layers_per_ipu) - 1}
         empty = [ipu for ipu, count in enumerate(layers_per_ipu) if not count and ipu not in ends]
-        if empty and placed == want and len(layers_per_ipu) <= spec.system.domain_ipu_count:
+        if empty and placed == want and self.ipus_per_replica <= spec.system.domain_ipu_count:
             what = f"nothing is on IPU {', '.join(map(str, empty))}"
             yield where, what, "place layers there, or use fewer IPUs"
 

@@ -293,7 +293,7 @@ def test_passes_are_shared_by_all_replicas() -> None:
     assert all(a is b for a, b in pairs)
 
 
-def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_half() -> None:
+def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_its_copy() -> None:
     """Stages 0 and 2 on IPUs 0 and 1, stage 1 on IPUs 2 and 3: twice the lanes, transfers to the same place."""
     job = training_job(load_scenario(small_bert(small_pod(), [1, 1])).spec)
     cuts = job.layout.cuts
@@ -305,8 +305,8 @@ def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_half() -> None:
     first, second, third, fourth = (ipu.tenants for ipu in plan.memory)
     assert (first, third) == (second, fourth)
     (main,) = phases_of(compile_program(plan), "main")
-    # Half of the hidden states, 4 sequences of 32 tokens with 64 halves, along a rail of two links.
-    half_ps = round(4 * 32 * 64 * 2 / 2 / (2 * 16e9 * 0.85) * 1e12)
+    # All of the hidden states, 4 sequences of 32 tokens with 64 halves, along a rail of two links.
+    copy_ps = round(4 * 32 * 64 * 2 / (2 * 16e9 * 0.85) * 1e12)
     sent = {
         lane: sorted(
             (transfer.name, max(time for _, time in transfer.channels))
@@ -317,8 +317,8 @@ def test_a_stage_on_two_ipus_runs_on_both_and_each_hands_on_half() -> None:
         )
         for lane, steps in main.steps.items()
     }
-    outer = [("activations 0→1", half_ps), ("gradients 2→1", half_ps)]
-    inner = [("activations 1→2", half_ps), ("gradients 1→0", half_ps)]
+    outer = [("activations 0→1", copy_ps), ("gradients 2→1", copy_ps)]
+    inner = [("activations 1→2", copy_ps), ("gradients 1→0", copy_ps)]
     assert sent == {"ipu0": outer, "ipu1": outer, "ipu2": inner, "ipu3": inner}
     updates = phases_of(compile_program(plan), "optimizer")
     assert {lane for phase in updates for lane in phase.steps} == set(sent)

@@ -49,6 +49,7 @@ class BertShape:
         class_count: Classes of the last.
         dtype: Number format of weights, activations and their gradients.
         accumulator_dtype: Number format of accumulated gradients.
+        shards: IPUs that share every layer.
     """
 
     micro_batch_size: int
@@ -74,6 +75,7 @@ class BertShape:
     class_count: int = 2
     dtype: DType = "fp16"
     accumulator_dtype: DType = "fp16"
+    shards: int = 1
 
     @property
     def tokens(self) -> int:
@@ -87,7 +89,7 @@ class BertShape:
 
 
 def bert(shape: BertShape, name: str = "BERT") -> Workload:
-    """The training graph of BERT, for pre-training or fine-tuning."""
+    """The training graph of BERT, for pre-training or fine-tuning, or that of its largest shard."""
     layer = _layer(shape)
     embedding = TokenEmbedding(shape.vocabulary_size, shape.position_count, shape.token_type_count, norm=True)
     return Workload(
@@ -112,6 +114,7 @@ def _layer(s: BertShape) -> LayerShape:
         mask="packs" if s.packed else "padding",
         biases=LAYER_BIASES if s.attention_bias else ("feed_forward",),
         split_qkv=s.split_qkv,
+        shards=s.shards,
     )
 
 

@@ -44,8 +44,19 @@ def head_block(s: LayerShape, head: Head) -> Block:
         parameters=tuple(head.parameters(s)),
         output_elements=0,
         saved_elements=head.saved_elements(s),
-        partial_sums=backward.partial_sums(),
+        partial_sums=forward.partial_sums() + backward.partial_sums(),
     )
+
+
+def _words(g: GraphBuilder, s: LayerShape, rows: int, words: int, logits: str) -> None:
+    """Softmax over words; shards join maxima, sums and the logits of the labels, of which each holds some.
+
+    Source: [shoeybi2019].
+    """
+    shared = s.shards > 1
+    softmax(g, rows, words, logits, is_shared=shared)
+    if shared:
+        add_up(g, s, g.reduce("loss/label", (rows,), rows * words, logits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,7 @@ class PretrainingHead:
             rows = linear(g, "transform", *masked, s.hidden_size, rows)
             rows = g.elementwise("gelu", masked, (rows,))
             rows = layer_norm(g, "transform/norm", *masked, rows)
-        logits = linear(g, "decoder", *masked, words, rows, bias=False)
-        softmax(g, masked[0], words, logits)
+        _words(g, s, masked[0], words, linear(g, "decoder", *masked, words, rows, bias=False))
         if self.next_sentence:
             self.next_sentence.forward(g, s)
 
@@ -225,7 +235,7 @@ class TokenHead:
             source = norm(g, s, source, rows=rows)
         logits = linear(g, "decoder", rows, s.hidden_size, words, source, bias=self.bias)
         if not s.batch.is_step:
-            softmax(g, rows, words, logits)
+            _words(g, s, rows, words, logits)
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
         """From the labels of all tokens."""

@@ -49,16 +49,19 @@ class Seq2SeqShape:
     tied_embedding: bool
 
 
-def encoder_decoder(shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5") -> Workload:
-    """The training graph of an encoder-decoder.
+def encoder_decoder(
+    shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5", shards: int = 1
+) -> Workload:
+    """The training graph of an encoder-decoder, or that of its largest shard.
 
     Args:
         shape: The model.
         batch: Source sequences that go through it at once.
         target_length: Tokens of a target sequence.
         name: Of the model.
+        shards: IPUs that share every layer.
     """
-    encoder = _layers(shape, batch, shape.encoder_layer_count)
+    encoder = _layers(shape, batch, shape.encoder_layer_count, shards)
     target = replace(batch, sequence_length=target_length)
     decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")
     aside, memory = decoder.activation_elements, encoder.activation_elements
@@ -101,7 +104,7 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
     )
 
 
-def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int) -> LayerShape:
+def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int, shards: int) -> LayerShape:
     return LayerShape(
         batch=batch,
         layer_count=layer_count,
@@ -116,4 +119,5 @@ def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int) -> LayerShape:
         activation="gelu" if shape.gated else "relu",
         relative_bias=True,
         biases=(),
+        shards=shards,
     )

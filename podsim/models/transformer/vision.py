@@ -36,9 +36,15 @@ class VisionShape:
 
 
 def vision_transformer(
-    shape: VisionShape, batch: Batch, bytes_per_value: int, *, decoded_by_host: bool, name: str = "ViT"
+    shape: VisionShape,
+    batch: Batch,
+    bytes_per_value: int,
+    *,
+    decoded_by_host: bool,
+    name: str = "ViT",
+    shards: int = 1,
 ) -> Workload:
-    """The training graph of a vision transformer.
+    """The training graph of a vision transformer, or that of its largest shard; patches and classes are not divided.
 
     Args:
         shape: The model.
@@ -46,6 +52,7 @@ def vision_transformer(
         bytes_per_value: Of an image on its way from the host. [B]
         decoded_by_host: Whether host servers decode each image.
         name: Of the model.
+        shards: IPUs that share every layer.
     """
     layer = LayerShape(
         batch=batch,
@@ -57,6 +64,7 @@ def vision_transformer(
         head_size=shape.hidden_size // shape.head_count,
         pre_norm=True,
         mask="none",
+        shards=shards,
     )
     head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True)
     pixels = batch.size * shape.patches.image_size**2

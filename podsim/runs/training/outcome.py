@@ -504,7 +504,7 @@ def _epoch_run(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: 
 
 def _checkpoint_bytes(plan: Plan) -> float:
     """Weights in single precision, as checkpoints hold them. [B]"""
-    return plan.workload.parameter_count * DTYPE_BYTES["fp32"]
+    return (plan.workload.whole or plan.workload).parameter_count * DTYPE_BYTES["fp32"]
 
 
 def _checkpoint_s(plan: Plan) -> float:

@@ -109,13 +109,15 @@ class BuiltModelSpec(ModelSpec):
         return 1
 
     @abstractmethod
-    def workload(self, data: Any, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: Any, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch.
 
         Args:
             data: The section `data` of the scenario.
             formats: Number formats.
             batch_size: Samples, or packs, that go through together.
+            shards: IPUs that share every layer of a transformer, of which the largest shard is wanted; other families
+                are never divided so.
         """
 
     def read(self, spec: ForwardScenario, folder: Path, watch: Watch) -> Reading:

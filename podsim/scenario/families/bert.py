@@ -156,7 +156,7 @@ class BertSpec(BuiltModelSpec):
         """The head of masked tokens does."""
         return self.task == "pretraining"
 
-    def workload(self, data: DataSpec, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: DataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of sequences, or packs."""
         shape = BertShape(
             micro_batch_size=batch_size,
@@ -182,6 +182,7 @@ class BertSpec(BuiltModelSpec):
             class_count=self.class_count or _TWO_CLASSES,
             dtype=formats.dtype,
             accumulator_dtype=formats.accumulator,
+            shards=shards,
         )
         return bert(shape, named("BERT", self.size))
 

@@ -93,7 +93,7 @@ class ConvnetSpec(BuiltModelSpec):
     ) -> tuple[Features, tuple[Block, ...]]:
         """What the network reads, and its blocks; those of a network that is trained already may be simpler."""
 
-    def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of images, which travel with a byte per value."""
         images, blocks = self.network(batch_size, formats)
         decoded = batch_size if data.decoded_by_host else 0

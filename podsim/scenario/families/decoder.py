@@ -203,10 +203,10 @@ class DecoderSpec(GeneratorSpec):
             tied_embedding=self.tied_embedding,
         )
 
-    def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of sequences."""
         batch = batch_of(data, formats, batch_size, data.sequence_length)
-        return causal_decoder(self.shape, batch, named("decoder", self.size))
+        return causal_decoder(self.shape, batch, named("decoder", self.size), shards)
 
     def findings(self, spec: Any) -> Iterator[Finding]:
         """Sequences that are longer than the model has positions."""

@@ -96,7 +96,7 @@ class SchNetSpec(BuiltModelSpec):
         """As those of images are, its batches are stacked by workers."""
         return True
 
-    def workload(self, data: MoleculeDataSpec, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: MoleculeDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of packs."""
         shape = SchNetShape(
             features=self.features,

@@ -89,7 +89,7 @@ class Seq2SeqSpec(BuiltModelSpec):
         """Whether the head shares the embedding's weights."""
         return self.tied_embedding
 
-    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of pairs of sequences."""
         shape = Seq2SeqShape(
             encoder_layer_count=self.layer_count,
@@ -103,7 +103,7 @@ class Seq2SeqSpec(BuiltModelSpec):
             tied_embedding=self.tied_embedding,
         )
         batch = batch_of(data, formats, batch_size, data.source_length)
-        return encoder_decoder(shape, batch, data.target_length, named("T5", self.size))
+        return encoder_decoder(shape, batch, data.target_length, named("T5", self.size), shards)
 
 
 FAMILY = Family(

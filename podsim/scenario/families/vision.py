@@ -100,7 +100,7 @@ class VisionSpec(BuiltModelSpec):
         """All layers."""
         return self.layer_count
 
-    def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int) -> Workload:
+    def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of images."""
         patches = PatchEmbedding(self.image_size, self.patch_size)
         shape = VisionShape(
@@ -114,7 +114,7 @@ class VisionSpec(BuiltModelSpec):
         batch = batch_of(data, formats, batch_size, patches.sequence_length)
         size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]
         name = named("ViT", self.size)
-        return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name)
+        return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name, shards=shards)
 
 
 FAMILY = Family(
