@@ -109,6 +109,7 @@ def _layout(spec: TrainingScenario, workload: Workload, system: System, software
         layout,
         phased=True,
         batch_serialised=parallelism.batch_serialisation,
+        activation_shards=parallelism.tensor_parallel if spec.memory.sharded_activations else 1,
         weight_storage=STREAMING,
         optimizer_storage=STREAMING,
         overlapped_io=spec.memory.overlapped_io,

@@ -40,6 +40,7 @@ class Layout:
         recompute: Whether the forward pass is redone before the backward pass.
         phased: Whether training keeps all it can in streaming memory, and runs one segment after the other on all IPUs.
         batch_serialised: Whether a phase goes through all micro-batches at once.
+        activation_shards: IPUs of a replica that each keep a part of activations which all of them have.
         weight_storage: Where weights live; from streaming memory they are loaded layer by layer.
         optimizer_storage: Where optimizer state lives.
         replicated_tensor_sharding: Whether optimizer state and its update are split over replicas.
@@ -67,6 +68,7 @@ class Layout:
     recompute: bool = False
     phased: bool = False
     batch_serialised: bool = True
+    activation_shards: int = 1
     weight_storage: str = ON_CHIP
     optimizer_storage: str = ON_CHIP
     replicated_tensor_sharding: bool = False

@@ -141,7 +141,8 @@ def _updating(phase: PhaseCost) -> tuple[Tenant, ...]:
 def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
     """What is in streaming memory: shards of all tensors, and activations of the micro-batches of a phase.
 
-    Gradients of activations have one place for each micro-batch, which every phase reads and writes over.
+    Gradients of activations have one place for each micro-batch, which every phase reads and writes over. Samples and
+    what is kept inside a segment are whole on each IPU; the rest is divided if IPUs that share layers do so.
     """
     layout = job.layout
 
@@ -151,6 +152,7 @@ def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
     yield Tenant("weights", sum_of("weight_bytes"), STREAMING)
     yield Tenant("accumulators", sum_of("gradient_bytes"), STREAMING)
     yield Tenant("optimizer_state", sum_of("state_bytes"), STREAMING)
-    kept = sum(phase.segment.count * (phase.input_bytes + phase.kept_bytes) for phase in phases)
-    handed_back = max(phase.output_bytes for phase in phases) if layout.batch_serialised else 0
-    yield Tenant("stash", layout.micro_batches_per_phase * (kept + handed_back), STREAMING)
+    kept = phases[0].input_bytes + sum(phase.segment.count * phase.kept_bytes for phase in phases)
+    shared = [phase.segment.count * -(-phase.input_bytes // layout.activation_shards) for phase in phases[1:]]
+    back = max(-(-phase.output_bytes // layout.activation_shards) for phase in phases) if layout.batch_serialised else 0
+    yield Tenant("stash", layout.micro_batches_per_phase * (kept + sum(shared) + back), STREAMING)

@@ -11,6 +11,7 @@ Source: [popxl_bert], [popxl_rts_tutorial].
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -41,12 +42,22 @@ class _Both:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What a phase does with a micro-batch: bytes to load and store by name, and work with what shards add up then."""
+    """What a phase does with a micro-batch.
+
+    Attributes:
+        title: Of the phase.
+        works: Passes, each with what shards add up then.
+        loads: Bytes to load, by what they are.
+        stores: Bytes to store.
+        gathers: How many tensors of which parts are loaded, by the bytes of the whole.
+        from_host: Whether it loads samples from the host.
+    """
 
     title: str
     works: tuple[tuple[Work, Mapping[int, int]], ...]
     loads: tuple[tuple[str, int], ...]
     stores: tuple[tuple[str, int], ...]
+    gathers: Mapping[int, int]
     from_host: bool = False
 
     @property
@@ -133,14 +144,18 @@ class Phases:
         """The forward phases of a segment; without batch serialisation the next one finds what it needs on the chip."""
         title, from_host = f"forward {cost.title}", cost is self._plan.phases[0]
         serialised = self._plan.layout.batch_serialised
-        stores = [("activations", cost.output_bytes)] if serialised or self._trains else []
+        handed = [cost.input_bytes] if serialised and not from_host else []
+        stores = [("activations", self._part(cost.output_bytes))] if serialised or self._trains else []
         if self._trains:
             stores += [("activations", cost.kept_bytes), ("samples", cost.input_bytes if from_host else 0)]
         passing = _Pass(
             title,
             ((self._work(title, cost.cost.forward), self._sums(cost)),),
-            (("activations", cost.input_bytes),) if serialised or from_host else (),
+            (("samples", cost.input_bytes),)
+            if from_host
+            else tuple(("activations", self._part(each)) for each in handed),
             tuple(stores),
+            self._gathers(handed),
             from_host,
         )
         yield from self._times(cost.segment.count, [*self._weights(title, cost), *self._loop(passing)])
@@ -154,14 +169,19 @@ class Phases:
             works.append((self._work(f"recompute {name}", passes.recompute), self._sums(cost)))
         works.append((self._work(f"backward {name}", passes.backward), self._sums(cost, backward=True)))
         title = f"loss {name}" if is_last else f"backward {name}"
-        loads = [("activations", cost.input_bytes), ("activations", cost.kept_bytes)]
-        if is_last and not serialised:
-            loads = []
+        given, kept = cost.input_bytes if serialised or not is_last else 0, cost.kept_bytes
+        back, handed_back = (cost.output_bytes, self._handed_back(cost)) if serialised else (0, 0)
+        is_first = cost is phases[0]
         passing = _Pass(
             title,
             tuple(works),
-            (*loads, ("gradients", cost.output_bytes if serialised else 0)),
-            (("gradients", self._handed_back(cost) if serialised else 0),),
+            (
+                ("samples", given) if is_first else ("activations", self._part(given)),
+                ("activations", kept),
+                ("gradients", self._part(back)),
+            ),
+            (("gradients", self._part(handed_back)),),
+            self._gathers([0 if is_first else given, back]),
         )
         stored = cost.exchanged.gradient_bytes
         once = [*self._weights(title, cost), *self._loop(passing)]
@@ -176,6 +196,14 @@ class Phases:
         """The gradient of what a segment is handed. [B]"""
         workload = self._plan.workload
         return workload.input_elements(cost.segment.blocks[0]) * workload.activation_bytes
+
+    def _part(self, byte_count: int) -> int:
+        """What an IPU keeps of activations that all IPUs of a replica have. [B]"""
+        return -(-byte_count // self._plan.layout.activation_shards)
+
+    def _gathers(self, sizes: Iterable[int]) -> Mapping[int, int]:
+        """How many tensors IPUs gather of their parts, by the bytes of the whole."""
+        return Counter(filter(None, sizes)) if self._plan.layout.activation_shards > 1 else {}
 
     def _turn(self, title: str, cost: PhaseCost) -> Turn:
         return turn_of(self._plan, self._replicas, self._replica, cost.exchanged, self._rings, title)
@@ -237,7 +265,8 @@ class Phases:
         """What a micro-batch needs, from streaming memory or, of the first phase, from the host."""
         plan = self._plan
         if not passing.from_host:
-            return self._streamed(passing.title, ipu, "read", passing.loads)
+            gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}", rounds=1)
+            return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
         return [Exchange((self._feed.transfer(self._replica), load) if ipu == self._ipus()[0] else (load,))]
 

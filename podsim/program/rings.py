@@ -71,7 +71,7 @@ class Ring:
     def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
         return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
 
-    def shard_sums(self, ipu: int, sums: Mapping[int, int]) -> Iterator[Step]:
+    def shard_sums(self, ipu: int, sums: Mapping[int, int], name: str = "shards", *, rounds: int = 2) -> Iterator[Step]:
         """The steps of an IPU while the shards of a layer add up tensors, one after the other.
 
         Each is reduce-scattered and gathered in 2·(n - 1) steps. All shards start together and do alike, so that the
@@ -80,9 +80,11 @@ class Ring:
         Args:
             ipu: One of the members.
             sums: How many tensors, by their bytes.
+            name: Of those who meet.
+            rounds: 1 if tensors are gathered only.
         """
         for byte_count, count in sums.items():
-            steps = count * 2 * (len(self.members) - 1)
+            steps = count * rounds * (len(self.members) - 1)
             sent = (
                 replace(
                     each,
@@ -94,7 +96,7 @@ class Ring:
                 for each in self.chunks(ipu, byte_count)
             )
             yield Exchange(tuple(sent))
-            yield Barrier(f"shards of ipu{self.members[0]}", TENSOR_PARALLEL)
+            yield Barrier(f"{name} of ipu{self.members[0]}", TENSOR_PARALLEL)
 
     def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
         """What an IPU sends in one of the n - 1 steps in which the ring reduces or gathers.

@@ -421,6 +421,9 @@ class MemorySpec(TrainingMemorySpec):
     state_can_move: ClassVar[bool] = True
     optimizer_state: OptimizerStateSpec = OptimizerStateSpec()
     """Where optimizer state lives; of phased execution, weights and gradients with it."""
+    sharded_activations: Flag = True
+    """Whether IPUs that share layers in phased execution each keep a part of the activations that all of them have, and
+    gather what they load; if not, each keeps and loads all."""
     overlapped_io: Flag = True
     """Whether I/O tiles of phased execution load and store while the others compute; if not, all tiles do in turn."""
 
