@@ -30,8 +30,11 @@ class PhaseCost:
         segment: Its blocks, and how often it repeats.
         title: What it is called.
         cost: Its passes for one micro-batch.
-        input_bytes: What it is handed for a micro-batch, as it is kept for the backward pass. [B]
-        output_bytes: What it hands on; 0 of the last. [B]
+        input_bytes: What it reads of what it is handed for a micro-batch, as it is kept for the backward pass. [B]
+        anew_bytes: Of these, what the repetition before it did not read. [B]
+        output_bytes: What it hands on and has changed; 0 of the last. [B]
+        given_back_bytes: Gradients of its output that are handed to it; 0 of the last. [B]
+        handed_back_bytes: Gradients of its input that it hands on; 0 of the first. [B]
         kept_bytes: What its backward pass reads beside its input; 0 if it is recomputed or follows at once. [B]
         exchanged: All its tensors, as replicas gather and reduce them.
         updated: Those that it owns, as they are updated.
@@ -42,7 +45,10 @@ class PhaseCost:
     title: str
     cost: StageCost
     input_bytes: int
+    anew_bytes: int
     output_bytes: int
+    given_back_bytes: int
+    handed_back_bytes: int
     kept_bytes: int
     exchanged: UpdateCost
     updated: UpdateCost
@@ -81,16 +87,28 @@ def _phase(
     owned = [each for each in tensors if each.tied_to is None]
     tied = [each.element_count for block in blocks for each in block.parameters if f"{block.name}/{each.name}" in lent]
     is_first, is_last = cost is costs[0], cost is costs[-1]
-    ipu = cost.stage.ipus.start
+    ipu, first, last = cost.stage.ipus.start, blocks[0], blocks[-1]
     kept = 0 if is_last or job.layout.recompute else sum(block.saved_elements for block in blocks)
+    read = workload.input_elements(first.name) - first.unread_elements
+    repeated = max(0, first.passed_elements - first.unread_elements)
+    output, given_back = (
+        (0, 0)
+        if is_last
+        else (
+            last.output_elements - last.passed_elements,
+            last.output_elements - last.unread_elements,
+        )
+    )
+    input_bytes = workload.host_input_bytes if is_first else read * workload.stash_bytes
     return PhaseCost(
         segment=segment,
-        title={names: title for title, names in workload.layers.items()}.get(segment.blocks, segment.blocks[0]),
+        title={names: title for title, names in workload.layers.items()}.get(segment.blocks, first.name),
         cost=cost,
-        input_bytes=(
-            workload.host_input_bytes if is_first else workload.input_elements(segment.blocks[0]) * workload.stash_bytes
-        ),
-        output_bytes=0 if is_last else blocks[-1].output_elements * workload.activation_bytes,
+        input_bytes=input_bytes,
+        anew_bytes=input_bytes - repeated * workload.stash_bytes,
+        output_bytes=output * workload.activation_bytes,
+        given_back_bytes=given_back * workload.activation_bytes,
+        handed_back_bytes=read * workload.activation_bytes,
         kept_bytes=kept * workload.stash_bytes,
         exchanged=update_cost(ipu, [each.element_count for each in tensors], model.alone, job),
         updated=update_cost(ipu, [each.element_count for each in owned], model.alone, job),
@@ -153,6 +171,8 @@ def _streamed(phases: Sequence[PhaseCost], job: PlanInput) -> Iterator[Tenant]:
     yield Tenant("accumulators", sum_of("gradient_bytes"), STREAMING)
     yield Tenant("optimizer_state", sum_of("state_bytes"), STREAMING)
     kept = phases[0].input_bytes + sum(phase.segment.count * phase.kept_bytes for phase in phases)
-    shared = [phase.segment.count * -(-phase.input_bytes // layout.activation_shards) for phase in phases[1:]]
-    back = max(-(-phase.output_bytes // layout.activation_shards) for phase in phases) if layout.batch_serialised else 0
-    yield Tenant("stash", layout.micro_batches_per_phase * (kept + sum(shared) + back), STREAMING)
+    shared = [phase.input_bytes + (phase.segment.count - 1) * phase.anew_bytes for phase in phases[1:]]
+    if layout.batch_serialised:
+        shared.append(max(phase.handed_back_bytes for phase in phases))
+    parts = sum(-(-byte_count // layout.activation_shards) for byte_count in shared)
+    yield Tenant("stash", layout.micro_batches_per_phase * (kept + parts), STREAMING)

@@ -170,7 +170,7 @@ class Phases:
         works.append((self._work(f"backward {name}", passes.backward), self._sums(cost, backward=True)))
         title = f"loss {name}" if is_last else f"backward {name}"
         given, kept = cost.input_bytes if serialised or not is_last else 0, cost.kept_bytes
-        back, handed_back = (cost.output_bytes, self._handed_back(cost)) if serialised else (0, 0)
+        back, handed_back = (cost.given_back_bytes, cost.handed_back_bytes) if serialised else (0, 0)
         is_first = cost is phases[0]
         passing = _Pass(
             title,
@@ -191,11 +191,6 @@ class Phases:
             once.append(self._moved(f"{title}: load gradients", "read", known))
         once.append(self._moved(f"{title}: store gradients", "write", stored))
         yield from self._times(cost.segment.count, once)
-
-    def _handed_back(self, cost: PhaseCost) -> int:
-        """The gradient of what a segment is handed. [B]"""
-        workload = self._plan.workload
-        return workload.input_elements(cost.segment.blocks[0]) * workload.activation_bytes
 
     def _part(self, byte_count: int) -> int:
         """What an IPU keeps of activations that all IPUs of a replica have. [B]"""
