@@ -263,7 +263,10 @@ class Phases:
             gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}", rounds=1)
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
-        return [Exchange((self._feed.transfer(self._replica), load) if ipu == self._ipus()[0] else (load,))]
+        if ipu != self._ipus()[0]:
+            return [Exchange((load,))]
+        sent = self._feed.transfer(self._replica)  # of which I/O tiles take in all at once
+        return [Exchange((sent,) if plan.layout.io_tiles else (sent, load))]
 
     def _streamed(self, title: str, ipu: int, way: str, parts: Iterable[tuple[str, int]]) -> list[Step]:
         """Tensors to or from streaming memory, one after the other."""
