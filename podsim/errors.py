@@ -5,7 +5,7 @@ PodsimError             everything a user can mend; printed without a traceback
 ├── ModelError          a file is well-formed, but its model cannot be built
 ├── InfeasibleError     the answer is "no": a result, not a mistake
 │   ├── DoesNotFitError a memory is too small
-│   │   └── MissingMethodError one that podsim knows no way to spare, though others do
+│   │   └── MissingMethodError one that no pipeline spares, though other ways of training do
 │   └── NoPlanError     no way to divide the work was found
 ├── MissingDataError    a number is missing, and none is invented
 ├── OutputError         a file cannot be written
@@ -134,7 +134,7 @@ class DoesNotFitError(InfeasibleError):
 
 
 class MissingMethodError(DoesNotFitError):
-    """An IPU is too small for the ways of training that podsim has; the pod is not."""
+    """An IPU is too small for a pipeline, however it is cut; the pod is not too small for the training."""
 
 
 class NoPlanError(InfeasibleError):

@@ -31,6 +31,7 @@ def small_bert(
     storage: str = "in_processor_memory",
     sharding: bool = True,
     software: str = "popart_sdk_2.3",
+    shards: int = 1,
 ) -> Mapping:
     """A scenario: hidden states of 4 sequences of 32 tokens with 64 elements each."""
     return {
@@ -49,6 +50,7 @@ def small_bert(
             "micro_batch_size": 4,
             "accumulation_factor": accumulation,
             "replication_factor": replicas,
+            "tensor_parallel": shards,
             "layers_per_ipu": layers_per_ipu,
             "recomputation": recomputation,
         },

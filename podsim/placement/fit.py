@@ -1,9 +1,9 @@
 """The answer when a replica does not fit: what is too large, and which changes would help.
 
-A model may not fit because podsim lacks a method of training, rather than the pod memory. Pipelines keep the weights
-and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is shared among
-IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased execution). podsim
-has both for text generation, and neither for training.
+A model may not fit because a pipeline is the wrong method of training, rather than the pod lacks memory. Pipelines
+keep the weights and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is
+shared among IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased
+execution). podsim shares the layers of transformers where a scenario says so, and `parallelism: auto` does not.
 """
 
 from __future__ import annotations
@@ -94,19 +94,16 @@ def _advice(
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
 
 
-CURE = (
-    "train a model with smaller layers, or simulate its text generation or forward passes; a published time of such a "
-    "training says more than podsim can"
-)
+CURE = "share its layers among IPUs with `tensor_parallel: 4`, or more, and `pipeline_stages` under `parallelism`"
 
 
 def missing_method(job: PlanInput) -> str | None:
-    """What podsim lacks to train a model that the pod could hold; None if a pipeline has room or the pod has not.
+    """Why no pipeline trains a model that the pod could hold; None if one has room or the pod has not.
 
     Args:
         job: What is to be trained, however it is divided.
     """
-    if job.optimizer is None:
+    if job.optimizer is None or not job.workload.layers or job.workload.whole:
         return None
     workload, system = job.workload, job.system
     ipu, domain = system.machine.ipu, system.domain_ipu_count
@@ -124,11 +121,11 @@ def missing_method(job: PlanInput) -> str | None:
         format_bytes(size, _DIGITS) for size in (fullest, ipu.memory_bytes, pod_bytes, needed)
     )
     return (
-        f"podsim lacks the method, not {system.name} the memory: cut into {domain} stages or fewer, one IPU still "
+        f"a pipeline lacks the room, not {system.name} the memory: cut into {domain} stages or fewer, one IPU still "
         f"needs {least} of {has} for weights, accumulators and code alone, while all memory of the pod, {both} with "
         f"streaming memory, would hold the {all_of_it} of the training; such models were trained with layers shared "
-        "among IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution), "
-        "and podsim trains with pipelines only"
+        "among IPUs (tensor parallelism), which `parallelism: auto` does not choose, or weights loaded from streaming "
+        "memory layer by layer (phased execution), which podsim lacks"
     )
 
 

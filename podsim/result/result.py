@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TRAINING, UPDATE
+from podsim.metrics import PERCENTILES, THROUGHPUT, TIME, TOKENS, TRAINING, UPDATE
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
 from podsim.result.power import WorkDone
@@ -63,6 +63,7 @@ class RunResult(Result):
         noise: What came of the run with noise, if that was asked for.
         outcome: The runs that the time to train is made of; not part of the JSON.
         faults: What parts of the pod cost that are slower, if the scenario names some.
+        tokens_per_sample: Tokens that a sample trains, if it is a sequence of them and nothing else.
     """
 
     KIND = TRAINING
@@ -81,6 +82,7 @@ class RunResult(Result):
     noise: Noisy | None = None
     outcome: TrainingOutcome | None = None
     faults: FaultReport | None = None
+    tokens_per_sample: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse a breakdown that does not add up; such a result is a bug of its maker."""
@@ -92,6 +94,11 @@ class RunResult(Result):
     def weight_update_s(self) -> float:
         """Time of one weight update. [s]"""
         return ps_to_seconds(self.weight_update_ps)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens trained per second of training, if samples are sequences of them. [1/s]"""
+        return None if self.tokens_per_sample is None else self.tokens_per_sample * self.throughput_samples_per_s
 
     @property
     def breakdown(self) -> dict[str, float]:
@@ -136,7 +143,9 @@ class RunResult(Result):
         ipus = [_ipu_dict(account) for account in self.ipus]
         faults = {} if self.faults is None else {"faults": asdict(self.faults)}
         noise = {} if self.noise is None else {"noise": self.noise}
-        return {key: getattr(self, key) for key in _OWN_KEYS} | {"ipus": ipus, **faults, **self.spent(), **noise}
+        tokens = {} if self.tokens_per_s is None else {TOKENS: self.tokens_per_s}
+        own = {key: getattr(self, key) for key in _OWN_KEYS}
+        return own | {"ipus": ipus, **tokens, **faults, **self.spent(), **noise}
 
     def breakdown_frame(self) -> DataFrame:
         """Time of one weight update by kind: `kind, family, time_s, share`."""

@@ -106,11 +106,11 @@ def _result(
     choice: Choice | None,
     stood_on: Sources,
 ) -> RunResult:
-    update_s = ps_to_seconds(trace.makespan_ps)
+    update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.of(TrainingScenario)
     return RunResult(
         **shared(
             loaded,
-            replicas_in_use(loaded.spec),
+            replicas_in_use(spec),
             stands_on,
             warnings=(*warnings_of(plan, trace), *outcome.notes, *(spared_work(plan, update_s) if choice else ())),
             choice=choice,
@@ -132,6 +132,7 @@ def _result(
         engine=trace.engine,
         trace=trace if trace.records else None,
         passes=training_passes(plan) if trace.records else None,
+        tokens_per_sample=spec.model.tokens_per_sample(spec.data),
     )
 
 

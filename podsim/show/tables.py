@@ -122,7 +122,8 @@ def forward_tables(result: ForwardResult) -> Tables:
 def training_headline(result: RunResult) -> list[Headline]:
     """The numbers that matter most."""
     time, percentiles = METRICS["time_to_train_s"], result.time_to_train_percentiles
-    rows = [_figure(result, THROUGHPUT), _figure(result, "weight_update_s")]
+    tokens = [] if result.tokens_per_s is None else [("", *_figure(result, TOKENS)[1:])]
+    rows = [_figure(result, THROUGHPUT), *tokens, _figure(result, "weight_update_s")]
     if result.time_to_train_s is not None:
         rows.append(_figure(result, time.key))
     elif percentiles is not None:

@@ -37,16 +37,18 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def texts(draw: st.DrawFn) -> dict[str, object]:
-    """A small BERT on 1 to 4 machines in 1 to 4 link domains, replicas of 1 to 8 IPUs."""
+    """A small BERT on 1 to 4 machines in 1 to 4 link domains, replicas of 1 to 8 IPUs, layers shared by 1 or 2."""
     machine_count = draw(st.integers(1, 4))
     domain_machines = draw(st.sampled_from([n for n in range(1, machine_count + 1) if machine_count % n == 0]))
     domain_ipus = domain_machines * IPUS_PER_MACHINE
     ipus = draw(st.sampled_from([n for n in (1, 2, 4, 8) if domain_ipus % n == 0]))
-    first = draw(st.integers(1 if ipus == 1 else 0, 2))
-    layers = [first, *(draw(st.integers(1, 3)) for _ in range(ipus - 1))]
+    shards = draw(st.sampled_from([1, 2])) if ipus > 1 else 1
+    groups = ipus // shards
+    first = draw(st.integers(1 if groups == 1 else 0, 2))
+    layers = [first, *(draw(st.integers(1, 3)) for _ in range(groups - 1))]
     per_domain = domain_ipus // ipus
     whole_domains = [per_domain * count for count in range(2, machine_count // domain_machines + 1)]
-    stages = 1 if ipus == 1 else ipus + 1
+    stages = 1 if groups == 1 else groups + 1
     pod = small_pod(
         machine_count,
         topology=draw(st.sampled_from(["ladder", "torus", "machine_ring"])),
@@ -62,6 +64,7 @@ def texts(draw: st.DrawFn) -> dict[str, object]:
         recomputation=draw(st.sampled_from(["none", "layer"])),
         storage=draw(st.sampled_from(["in_processor_memory", "streaming_memory"])),
         sharding=draw(st.booleans()),
+        shards=shards,
     )
     return scenario | {"software": software}
 

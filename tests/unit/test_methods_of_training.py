@@ -1,4 +1,4 @@
-"""Models that the pod could hold and a pipeline cannot: podsim says what it lacks."""
+"""Models that the pod could hold and a pipeline cannot: podsim says what else there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podsim.placement.job import training_job
 from podsim.scenario import load_scenario
 
 LAYOUT = {"micro_batch_size": 1, "accumulation_factor": 512, "replication_factor": 1}
-LACKS = "podsim lacks the method, not"
+LACKS = "a pipeline lacks the room, not"
 
 
 def scenario(size: str, pod: str, **more: Any) -> dict[str, Any]:
@@ -41,6 +41,7 @@ def test_auto_says_that_the_method_is_missing(size: str, pod: str) -> None:
         podsim.simulate(scenario(size, pod))
     assert LACKS in failure.value.message
     assert "tensor parallelism" in failure.value.message
+    assert "tensor_parallel: 4" in (failure.value.do or "")
     assert "phased execution" in failure.value.message
     assert "sequences or images smaller" not in str(failure.value)
 

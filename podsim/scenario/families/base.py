@@ -88,6 +88,10 @@ class BuiltModelSpec(ModelSpec):
         """Benchmark of MLPerf whose very network and data these are."""
         return None
 
+    def tokens_per_sample(self, data: Any) -> int | None:
+        """Tokens that a sample trains, where all of them are read and written: not those of padded sequences."""
+        return None
+
     @property
     def placed_layers(self) -> int:
         """Layers that a division places; none where it names blocks."""

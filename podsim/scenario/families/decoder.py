@@ -208,6 +208,10 @@ class DecoderSpec(GeneratorSpec):
         batch = batch_of(data, formats, batch_size, data.sequence_length)
         return causal_decoder(self.shape, batch, named("decoder", self.size), shards)
 
+    def tokens_per_sample(self, data: DecoderDataSpec) -> int:
+        """Those of a sequence."""
+        return data.sequence_length
+
     def findings(self, spec: Any) -> Iterator[Finding]:
         """Sequences that are longer than the model has positions."""
         data: DecoderDataSpec = spec.data

@@ -89,6 +89,10 @@ class Seq2SeqSpec(BuiltModelSpec):
         """Whether the head shares the embedding's weights."""
         return self.tied_embedding
 
+    def tokens_per_sample(self, data: Seq2SeqDataSpec) -> int:
+        """Those of both sequences."""
+        return data.source_length + data.target_length
+
     def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
         """The graph of one micro-batch of pairs of sequences."""
         shape = Seq2SeqShape(
