@@ -23,7 +23,9 @@ from podsim.placement.layout import (
     PlanInput,
     Precision,
     fewer_samples,
+    in_phases,
     less_state_on_chip,
+    more_shards,
     recomputation_on,
     smaller_temporaries,
 )
@@ -63,9 +65,10 @@ def training_job(
     )
 
 
-def _workload(spec: TrainingScenario, micro_batch_size: int) -> Workload:
+def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None = None) -> Workload:
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
-    copies, stash, shards = spec.software.attention_copies or 0, spec.precision.stash, spec.parallelism.shard_count
+    copies, stash = spec.software.attention_copies or 0, spec.precision.stash
+    shards = shards or spec.parallelism.shard_count
 
     def build() -> Workload:
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
@@ -167,3 +170,11 @@ def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
         yield from less_state_on_chip(layout)
     yield from smaller_temporaries(layout)
     yield from fewer_samples(layout, "parallelism.micro_batch_size")
+    if layout.phased:
+        heads = getattr(spec.model, "head_count", 1)
+        yield from more_shards(layout, spec.system, heads)
+        if layout.batch_serialised:
+            yield "parallelism.batch_serialisation: false", partial(replace, batch_serialised=False)
+    elif isinstance(spec.parallelism, ParallelismSpec):
+        words = "parallelism.execution: phased, in place of stages on IPUs of their own"
+        yield words, partial(in_phases, system=spec.system)

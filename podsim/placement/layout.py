@@ -190,7 +190,7 @@ class PlanInput:
     Attributes:
         system: The machines.
         software: The software stack.
-        workload_of: The model for a micro-batch size.
+        workload_of: The model for a micro-batch size and, where it is asked for in phases, a number of shards.
         layout: How it is laid out.
         precision: Its number formats.
         optimizer: What updates its weights; None where nothing is trained.
@@ -200,7 +200,7 @@ class PlanInput:
 
     system: System
     software: Software
-    workload_of: Callable[[int], Workload]
+    workload_of: Callable[..., Workload]
     layout: Layout
     precision: Precision
     optimizer: Optimizer | None = None
@@ -210,7 +210,8 @@ class PlanInput:
     @property
     def workload(self) -> Workload:
         """The model for one micro-batch."""
-        return self.workload_of(self.layout.micro_batch_size)
+        shards = (self.layout.tensor_parallel,) if self.layout.phased else ()
+        return self.workload_of(self.layout.micro_batch_size, *shards)
 
     @property
     def code_bytes_per_tile(self) -> int:
@@ -270,6 +271,44 @@ def fewer_samples(layout: Layout, key: str) -> Iterator[Change]:
     if layout.micro_batch_size > 1:
         half = layout.micro_batch_size // 2
         yield _laid_out(f"{key}: {half}", micro_batch_size=half)
+
+
+def in_phases(layout: Layout, system: System) -> Layout:
+    """The same in phased execution on the IPUs that share a layer, with as many replicas as before at most."""
+    return replace(
+        with_stages(layout, system, layout.tensor_parallel, layout.replication_factor),
+        cuts=Cuts((0,), (range(layout.tensor_parallel),)),
+        phased=True,
+        activation_shards=layout.tensor_parallel,
+        weight_storage=STREAMING,
+        optimizer_storage=STREAMING,
+    )
+
+
+def more_shards(layout: Layout, system: System, most: int) -> Iterator[Change]:
+    """Layers of phases shared among twice as many IPUs, four times, …, with as many replicas as there is room for.
+
+    Args:
+        layout: As it is.
+        system: The machines.
+        most: IPUs that can have a part of a layer each.
+    """
+    shards = 2 * layout.tensor_parallel
+    while shards <= min(most, system.domain_ipu_count):
+        replicas = max(1, min(layout.replication_factor, system.ipu_count // shards))
+        words = f"parallelism.tensor_parallel: {shards}"
+        if replicas < layout.replication_factor:
+            words += f" with replication_factor: {replicas}"
+        yield words, _shared(system, shards, replicas)
+        shards *= 2
+
+
+def _shared(system: System, shards: int, replicas: int) -> Callable[[Layout], Layout]:
+    def changed(layout: Layout) -> Layout:
+        cuts, parts = Cuts((0,), (range(shards),)), shards if layout.activation_shards > 1 else 1
+        return replace(with_stages(layout, system, shards, replicas), cuts=cuts, activation_shards=parts)
+
+    return changed
 
 
 def longer_pipelines(layout: Layout, system: System, block_count: int) -> Iterator[Change]:

@@ -254,7 +254,30 @@ def test_what_goes_ill_with_phases_is_refused(override: str, words: str) -> None
 
 
 def test_a_layer_that_is_too_large_is_refused_with_what_helps() -> None:
-    """Width 8,192: a layer of 4 · 8,192² + 2 · 8,192 · 32,768 weights, 1.6 GB with its gradients 3.2 GB."""
-    large = ("model.hidden_size=8192", "model.feed_forward_size=32768")
-    with pytest.raises(DoesNotFitError, match="of In-Processor-Memory"):
+    """Width 4,096: a layer of 4 · 4,096² + 2 · 4,096 · 16,384 weights, 0.4 GB, with its gradients 0.8 GB; 5.8 GB off
+    the chip for the state of three layers are nothing."""
+    large = ["model.hidden_size=4096", "model.feed_forward_size=16384", "parallelism.replication_factor=16"]
+    with pytest.raises(DoesNotFitError, match="of In-Processor-Memory") as caught:
         podsim.simulate(SMALL, overrides=large)
+    helps = "parallelism.tensor_parallel: 2 with replication_factor: 8"
+    assert helps in (caught.value.do or "")
+    podsim.simulate(SMALL, overrides=[*large, "parallelism.tensor_parallel=2", "parallelism.replication_factor=8"])
+
+
+def test_streaming_memory_that_is_too_small_is_refused_with_what_helps() -> None:
+    """500 micro-batches keep 5 · 65,536 + 1,024 B each, 164 MB; 12 B for each of 2,873,088 weights are 34 MB."""
+    small = ["system.machine.streaming_memory.capacity_per_ipu=60 MB", "parallelism.accumulation_factor=500"]
+    with pytest.raises(DoesNotFitError, match="of streaming memory") as caught:
+        podsim.simulate(SMALL, overrides=small)
+    assert "parallelism.batch_serialisation: false" in (caught.value.do or "")
+    podsim.simulate(SMALL, overrides=[*small, "parallelism.batch_serialisation=false"])
+
+
+def test_stages_that_are_too_large_are_told_of_phases() -> None:
+    """Six layers of width 2,048, 50 million weights each, take 1.2 GB of one IPU with gradients and state in shards."""
+    layout = {"layers_per_ipu": [6], "micro_batch_size": 1, "accumulation_factor": 8, "replication_factor": 16}
+    large = ["model.layer_count=6", "model.hidden_size=2048", "model.feed_forward_size=8192"]
+    with pytest.raises(DoesNotFitError) as caught:
+        podsim.simulate(SMALL | {"parallelism": layout}, overrides=large)
+    assert "parallelism.execution: phased" in (caught.value.do or "")
+    podsim.simulate(SMALL | {"parallelism": layout | {"execution": "phased", "layers_per_ipu": None}}, overrides=large)
