@@ -159,8 +159,8 @@ def _known(names: Sequence[str], order: Sequence[str], key: str) -> Sequence[str
 
 
 def _optimizer(spec: TrainingOptimizerSpec) -> Optimizer:
-    state_bytes = sum(DTYPE_BYTES[each] for each in spec.state_formats)
-    return Optimizer(spec.kind, spec.arithmetic, state_bytes, spec.clips_gradients)
+    kept = [DTYPE_BYTES[each] for each in spec.state_formats]
+    return Optimizer(spec.kind, spec.arithmetic, sum(kept), len(kept), spec.clips_gradients)
 
 
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:

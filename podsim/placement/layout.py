@@ -174,12 +174,14 @@ class Optimizer:
         kind: `lamb`, `adamw`, `sgd`, `lars` or `rmsprop`.
         dtype: Format in which it computes.
         state_bytes_per_parameter: What it keeps per weight, master copy included. [B]
+        state_count: Tensors that it keeps for each tensor of weights.
         gradient_clipping: Whether the global gradient norm is needed before the update.
     """
 
     kind: str
     dtype: DType
     state_bytes_per_parameter: int
+    state_count: int
     gradient_clipping: bool = False
 
 

@@ -38,7 +38,7 @@ class PhaseCost:
         kept_bytes: What its backward pass reads beside its input; 0 if it is recomputed or follows at once. [B]
         exchanged: All its tensors, as replicas gather and reduce them.
         updated: Those that it owns, as they are updated.
-        tied_bytes: Shards of their gradients that the phase of another segment has stored before. [B]
+        tied: Those of which the phase of another segment has stored gradients before.
     """
 
     segment: Segment
@@ -52,7 +52,7 @@ class PhaseCost:
     kept_bytes: int
     exchanged: UpdateCost
     updated: UpdateCost
-    tied_bytes: int
+    tied: UpdateCost
 
 
 def phase_costs(stage: Stage, workload: Workload, model: CostModel, job: PlanInput) -> tuple[PhaseCost, ...]:
@@ -112,7 +112,7 @@ def _phase(
         kept_bytes=kept * workload.stash_bytes,
         exchanged=update_cost(ipu, [each.element_count for each in tensors], model.alone, job),
         updated=update_cost(ipu, [each.element_count for each in owned], model.alone, job),
-        tied_bytes=update_cost(ipu, tied, model.alone, job).gradient_bytes if tied else 0,
+        tied=update_cost(ipu, tied, model.alone, job),
     )
 
 

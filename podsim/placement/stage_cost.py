@@ -202,8 +202,10 @@ class UpdateCost:
         optimizer: The update of this IPU's shard. [cycles]
         scatter: Rearrangement of the new weights and clearing of the accumulators. [cycles]
         state_bytes: Optimizer state that this IPU reads and writes. [B]
+        state_tensor_count: Tensors that it is made of, each read and written by itself.
         weight_bytes: Its shard of the weights. [B]
         gradient_bytes: Its shard of the gradients. [B]
+        tensor_count: Tensors of weights, and of gradients.
     """
 
     ipu: int
@@ -216,8 +218,10 @@ class UpdateCost:
     optimizer: Account
     scatter: Account
     state_bytes: int
+    state_tensor_count: int
     weight_bytes: int
     gradient_bytes: int
+    tensor_count: int
 
 
 def update_costs(
@@ -274,8 +278,10 @@ def update_cost(ipu: int, sizes: Sequence[int], model: CostModel, job: PlanInput
         optimizer=total(_tensor_cost(share, model, optimizer).times(count) for share, count in shares.items()),
         scatter=moved + clear,
         state_bytes=shard * optimizer.state_bytes_per_parameter,
+        state_tensor_count=optimizer.state_count * len(sizes),
         weight_bytes=job.precision.weight_bytes(shard),
         gradient_bytes=shard * job.precision.accumulator_bytes,
+        tensor_count=len(sizes),
     )
 
 

@@ -183,13 +183,14 @@ class Phases:
             (("gradients", self._part(handed_back)),),
             self._gathers([0 if is_first else given, back]),
         )
-        stored = cost.exchanged.gradient_bytes
         once = [*self._weights(title, cost), *self._loop(passing)]
         if self._shares:
             once += map(_Both, self._turn(title, cost).reduced())
-        if known := stored if adds else cost.tied_bytes:
-            once.append(self._moved(f"{title}: load gradients", "read", known))
-        once.append(self._moved(f"{title}: store gradients", "write", stored))
+        stored, known = cost.exchanged, cost.exchanged if adds else cost.tied
+        if known.tensor_count:
+            name = f"{title}: load gradients"
+            once.append(self._moved(name, "read", known.gradient_bytes, known.tensor_count))
+        once.append(self._moved(f"{title}: store gradients", "write", stored.gradient_bytes, stored.tensor_count))
         yield from self._times(cost.segment.count, once)
 
     def _part(self, byte_count: int) -> int:
@@ -217,13 +218,20 @@ class Phases:
 
     def _weights(self, title: str, cost: PhaseCost) -> Iterator[_Both]:
         """The weights of a segment come in; accumulators are cleared, which forward phases have none of."""
-        yield self._moved(f"{title}: load weights", "read", cost.exchanged.weight_bytes)
+        tensors = cost.exchanged
+        yield self._moved(f"{title}: load weights", "read", tensors.weight_bytes, tensors.tensor_count)
         if self._shares:
             yield from map(_Both, self._turn(title, cost).handed_out())
 
-    def _moved(self, name: str, way: str, byte_count: int) -> _Both:
-        """A load or a store that nothing overlaps."""
-        return self._phase(name, 1, [self._streamed(name, ipu, way, [("", byte_count)]) for ipu in self._ipus()])
+    def _moved(self, name: str, way: str, byte_count: int, tensor_count: int) -> _Both:
+        """A load or a store of tensors one after the other, which nothing overlaps."""
+        moved = (
+            streaming_transfer(
+                self._plan.system, name, ipu, way, byte_count, io_tiles=self._io_tiles, tensor_count=tensor_count
+            )
+            for ipu in self._ipus()
+        )
+        return self._phase(name, 1, [[Exchange((each,))] for each in moved])
 
     def _loop(self, passing: _Pass) -> Iterator[_Both]:
         """All micro-batches of a phase."""
@@ -272,7 +280,7 @@ class Phases:
         """Tensors to or from streaming memory, one after the other."""
         system, io_tiles = self._plan.system, self._io_tiles
         return [
-            Exchange((streaming_transfer(system, f"{title} {name}".strip(), ipu, way, byte_count, io_tiles),))
+            Exchange((streaming_transfer(system, f"{title} {name}", ipu, way, byte_count, io_tiles=io_tiles),))
             for name, byte_count in parts
             if byte_count
         ]

@@ -261,19 +261,23 @@ class Turn:
         return Ring.of_shards(self._plan.system, self._plan.software, range(first, first + size))
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:
-        """Load the state, update the shard, store the state; in phases with weights and gradients that are off chip."""
+        """Load the state, update the shard, store the state: one direction at a time, one tensor after the other.
+
+        In phases weights and gradients come with it, and weights go back.
+        """
         update = self._alike("optimizer", cost.optimizer)
         if self._plan.layout.optimizer_storage == "in_processor_memory":
             return update
-        ipu, read = self._replicas.ipu(self._replica, cost.ipu), cost.state_bytes
-        written = read
+        read = written = (cost.state_bytes, cost.state_tensor_count)
         if self._plan.layout.phased:
-            read, written = read + cost.weight_bytes + cost.gradient_bytes, written + cost.weight_bytes
-        load, store = (
-            Exchange((streaming_transfer(self._plan.system, f"optimizer state {way}", ipu, way, byte_count),))
-            for way, byte_count in (("read", read), ("write", written))
-        )
-        return [load, *update, store]
+            size, count = cost.weight_bytes, cost.tensor_count
+            read = read[0] + size + cost.gradient_bytes, read[1] + 2 * count
+            written = written[0] + size, written[1] + count
+        return [self._state(cost, "read", *read), *update, self._state(cost, "write", *written)]
+
+    def _state(self, cost: UpdateCost, direction: str, size: int, tensors: int) -> Exchange:
+        ipu, name = self._replicas.ipu(self._replica, cost.ipu), f"optimizer state {direction}"
+        return Exchange((streaming_transfer(self._plan.system, name, ipu, direction, size, tensor_count=tensors),))
 
 
 def machines_of(plan: Plan) -> int:

@@ -105,7 +105,7 @@ def test_a_tied_table_is_added_to_what_the_head_stored() -> None:
     """The head loads the table too and stores its gradients; the embedding loads those and adds its own."""
     plan = plan_of("model.tied_embedding=true")
     embedding, _, head = plan.phases
-    assert [each.tied_bytes for each in plan.phases] == [2 * EMBEDDING, 0, 0]
+    assert [each.tied.gradient_bytes for each in plan.phases] == [2 * EMBEDDING, 0, 0]
     assert head.exchanged.weight_bytes == 2 * HEAD
     assert head.updated.weight_bytes == 2 * 256
     assert embedding.updated.weight_bytes == 2 * EMBEDDING
@@ -116,11 +116,11 @@ def phase_s(result: podsim.RunResult, name: str) -> float:
 
 
 def test_the_time_in_which_weights_are_loaded() -> None:
-    """One IPU of a machine: the slowest channel on its way, and the latency, for each layer."""
+    """One IPU of a machine: the slowest channel on its way, and the latency of six tensors, for each layer."""
     memory = load_scenario(SMALL).spec.system.machine.streaming_memory
     rate = min(memory.read_bytes_per_s, memory.machine_bytes_per_s)
     found = podsim.simulate(SMALL)
-    expected = LAYERS * (2 * LAYER / rate + memory.latency_s)
+    expected = LAYERS * (2 * LAYER / rate + 6 * memory.latency_s)
     assert phase_s(found, "forward layer: load weights") == pytest.approx(expected, abs=1e-11 * LAYERS)
     assert phase_s(found, "update layer: optimizer") > LAYERS * 22 * LAYER / rate
 
