@@ -172,9 +172,8 @@ class ParallelismSpec(TrainingLayoutSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
         yield from shard_findings(spec.model, self.tensor_parallel)
-        if self.is_phased:
-            yield from _phased_findings(spec)
-        elif self.stages is not None:
+        yield from _phased_findings(spec, is_phased=self.is_phased)
+        if self.stages is not None:
             yield from self._stages(spec.model)
         elif self.layers_per_ipu is not None:
             yield from self._layers(self.layers_per_ipu, spec)
@@ -227,10 +226,15 @@ class ParallelismSpec(TrainingLayoutSpec):
                 yield (PARALLELISM, "stages"), what, f"place {want} of them"
 
 
-def _phased_findings(spec: TrainingScenario) -> Iterator[Finding]:
-    """State that phased execution has no room for on the chip."""
+def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
+    """Keys that belong to phased execution alone, and state that it has no room for on the chip."""
+    alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
+    for section, key in () if is_phased else alone:
+        if not getattr(getattr(spec, section), key, True):
+            what = "belongs to phased execution, and the scenario asks for a pipeline"
+            yield (section, key), what, "leave it out, or write `parallelism.execution: phased`"
     state = spec.memory.state
-    if "storage" in state.model_fields_set and state.storage != STREAMING:
+    if is_phased and "storage" in state.model_fields_set and state.storage != STREAMING:
         what = "phased execution keeps optimizer state, as weights and gradients, in streaming memory"
         yield ("memory", "optimizer_state", "storage"), what, f"leave it out, or write {STREAMING}"
 

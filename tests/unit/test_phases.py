@@ -255,6 +255,15 @@ def test_what_goes_ill_with_phases_is_refused(override: str, words: str) -> None
         podsim.simulate(SMALL, overrides=[override])
 
 
+@pytest.mark.parametrize(
+    "override",
+    ["parallelism.batch_serialisation=false", "memory.overlapped_io=false", "memory.sharded_activations=false"],
+)
+def test_a_pipeline_has_no_keys_of_phases(override: str) -> None:
+    with pytest.raises(SpecError, match="belongs to phased execution"):
+        load_scenario(SMALL, overrides=["parallelism.execution=pipelined", "parallelism.layers_per_ipu=[3]", override])
+
+
 def test_a_layer_that_is_too_large_is_refused_with_what_helps() -> None:
     """Width 4,096: a layer of 4 · 4,096² + 2 · 4,096 · 16,384 weights, 0.4 GB, with its gradients 0.8 GB; 5.8 GB off
     the chip for the state of three layers are nothing."""
