@@ -3,7 +3,7 @@
 A model may not fit because a pipeline is the wrong method of training, rather than the pod lacks memory. Pipelines
 keep the weights and accumulated gradients of a stage on its IPUs. Large models were trained in other ways: a layer is
 shared among IPUs (tensor parallelism), or its weights are loaded from streaming memory while it runs (phased
-execution). podsim shares the layers of transformers where a scenario says so, and `parallelism: auto` does not.
+execution). podsim trains transformers in both ways where a scenario says so, and `parallelism: auto` in neither.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ def _advice(
     return "spread the layers over more IPUs per replica; no smaller change that was tried makes it fit"
 
 
-CURE = "share its layers among IPUs with `tensor_parallel: 4`, or more, and `pipeline_stages` under `parallelism`"
+CURE = (
+    "under `parallelism`, share its layers among IPUs with `tensor_parallel: 4`, or more, and either `pipeline_stages` "
+    "or `execution: phased`"
+)
 
 
 def missing_method(job: PlanInput) -> str | None:
@@ -103,7 +106,7 @@ def missing_method(job: PlanInput) -> str | None:
     Args:
         job: What is to be trained, however it is divided.
     """
-    if job.optimizer is None or not job.workload.layers or job.workload.whole:
+    if job.optimizer is None or not job.workload.layers or job.workload.whole or job.layout.phased:
         return None
     workload, system = job.workload, job.system
     ipu, domain = system.machine.ipu, system.domain_ipu_count
@@ -124,8 +127,8 @@ def missing_method(job: PlanInput) -> str | None:
         f"a pipeline lacks the room, not {system.name} the memory: cut into {domain} stages or fewer, one IPU still "
         f"needs {least} of {has} for weights, accumulators and code alone, while all memory of the pod, {both} with "
         f"streaming memory, would hold the {all_of_it} of the training; such models were trained with layers shared "
-        "among IPUs (tensor parallelism), which `parallelism: auto` does not choose, or weights loaded from streaming "
-        "memory layer by layer (phased execution), which podsim lacks"
+        "among IPUs (tensor parallelism) or weights loaded from streaming memory layer by layer (phased execution), "
+        "which `parallelism: auto` does not choose"
     )
 
 

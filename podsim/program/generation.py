@@ -183,7 +183,9 @@ class _StepProgram:
 
     def _stream(self, name: str, ipu: int, direction: str, byte_count: int, io_tiles: int = 0) -> Iterator[Step]:
         if byte_count:
-            yield Exchange((streaming_transfer(self._plan.system, name, ipu, direction, byte_count, io_tiles),))
+            yield Exchange(
+                (streaming_transfer(self._plan.system, name, ipu, direction, byte_count, io_tiles=io_tiles),)
+            )
 
     def _loaders(self, steps: int) -> Iterator[Group]:
         """I/O tiles of every IPU: embedding, layers and head in turn, as long as there is room."""

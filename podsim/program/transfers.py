@@ -44,11 +44,28 @@ def host_load(system: System, ipu: int, byte_count: float) -> Transfer:
 
 
 def streaming_transfer(
-    system: System, name: str, ipu: int, direction: str, byte_count: float, io_tiles: int = 0
+    system: System,
+    name: str,
+    ipu: int,
+    direction: str,
+    byte_count: float,
+    *,
+    io_tiles: int = 0,
+    tensor_count: int = 1,
 ) -> Transfer:
-    """Between an IPU and its streaming memory; `direction` is `read` or `write`, `io_tiles` is 0 for all tiles."""
+    """Tensors between an IPU and its streaming memory, one after the other, each after the latency.
+
+    Args:
+        system: The pod.
+        name: What is moved.
+        ipu: Number of the IPU in the pod.
+        direction: `read` or `write`.
+        byte_count: All tensors together. [B]
+        io_tiles: Tiles that take part, 0 for all.
+        tensor_count: Tensors, each a remote buffer of its own.
+    """
     channels = streaming_channels(system, ipu, direction, io_tiles)
-    return transfer(name, STREAMING, channels, byte_count, system.machine.streaming_memory.latency_s)
+    return transfer(name, STREAMING, channels, byte_count, tensor_count * system.machine.streaming_memory.latency_s)
 
 
 def gw_hops(system: System, source: int, target: int, byte_count: float, tensor_count: int) -> tuple[Transfer, ...]:

@@ -1,17 +1,16 @@
 """Refits the calibrated constants on the rows marked for calibration, and on no others.
 
-Two constants of the software stack are fitted together to two weight updates: the layout-change rate,
-which grows with the work of a stage, and the session call, which does not. The set-up time is the
-median over the logged runs of the same two rows. The superstep overhead is fitted to the measured
-half-precision products. What a checkpoint and the set-up of a validation take is read off the logs of
-one run of a convolutional network. The session call of PyTorch and the stacking of samples before it are
-fitted together to the published weight updates that are declared for it, by least squares of relative misses; in the
-same way what it takes to hand over a tensor and to load a graph, to those of networks on graphs. That of an evaluation
-off the evaluations of one round of MLPerf, and off nothing else of its logs. The session call of TensorFlow and
-what the host does for a logit are fitted by least squares to several rows each. What forward passes pay beside
-their work, the session call `forward_call` and the host's answer to each batch `forward_exchange`, is read off
-runs of a C600: in a row of queued calls only the answer is left, so that the published rate gives the answer;
-least latencies of single calls, less the answer and modelled work, give the call.
+Two constants of the software stack are fitted together to two weight updates: the layout-change rate, which grows
+with the work of a stage, and the session call, which does not. The set-up time is the median over the logged runs
+of the same two rows. The superstep overhead is fitted to the measured half-precision products. What a checkpoint
+and the set-up of a validation take is read off the logs of one run of a convolutional network. The session call of
+PyTorch and the stacking of samples before it are fitted together to the published weight updates that are declared
+for it, by least squares of relative misses; in the same way what it takes to hand over a tensor and to load a
+graph, to those of networks on graphs. That of an evaluation off the evaluations of one round of MLPerf, and off
+nothing else of its logs. The session call of TensorFlow is fitted by least squares to several rows. What forward
+passes pay beside their work, the session call `forward_call` and the host's answer to each batch
+`forward_exchange`, is read off runs of a C600: in a row of queued calls only the answer is left, so that the
+published rate gives the answer; least latencies of single calls, less the answer and modelled work, give the call.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import mean
 
 from podsim.errors import InfeasibleError, MissingDataError
@@ -27,7 +26,7 @@ from podsim.placement.topology import Routes
 from podsim.result.forward import ForwardResult
 from podsim.result.plan_view import cost_convolution
 from podsim.result.reference_data import rows, scenario_name
-from podsim.runs import generate, infer, simulate
+from podsim.runs import infer, simulate
 from podsim.scenario import load_ipu, load_scenario
 from podsim.scenario.assumptions import with_value
 from podsim.scenario.hardware import given
@@ -50,7 +49,7 @@ _EPOCH_COLUMNS = ("checkpoint_s_mean", "validation_build_s", "first_eval_s", "ev
 _LAYOUT_STEP, _CALL_STEP_S = 0.1, 0.01
 _NEWTON_STEPS = ("first step", "second step", "third step")
 _OVERHEADS = range(150, 301, 25)
-_TERA, _GIGA = 1e12, 1e9
+_TERA = 1e12
 
 
 def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
@@ -89,7 +88,6 @@ def calibrate(progress: Progress = list) -> tuple[Fit, ...]:
         *_pytorch_fits(),
         _evaluation_call(),
         _shifted(f"{_CALL} (TensorFlow)", lambda software: software.host_call_s, call_points()),
-        *_generation_fits(),
         *forward_fits(),
         *link_fits(),
         *convolution_fits(),
@@ -104,26 +102,6 @@ def _shifted(key: str, committed_in: Callable[[Software], float | None], points:
         raise MissingDataError(what, do="add it to the software stack; any value will do before it is fitted")
     add, error = best_shift(points)
     return Fit(f"software.{key}", committed, committed + add, "s", " and ".join(p.title for p in points), error)
-
-
-def _generation_fits() -> tuple[Fit, ...]:
-    """Bandwidth of a machine's streaming memory and the host's time for a logit, fitted together."""
-    titles, found, (byte_s, sampling_s) = streaming_and_sampling()
-    where, fitted_byte_s = " and ".join(titles), byte_s + found.values[0]
-    error = found.standard_errors[0]
-    bandwidth_error = None if error is None else error / fitted_byte_s**2 / _GIGA
-    bandwidths = (1 / byte_s / _GIGA, 1 / fitted_byte_s / _GIGA)
-    sampling = sampling_s, sampling_s + found.values[1]
-    # Time per byte is fitted: a bandwidth goes the other way.
-    ((_, together), _) = found.correlations
-    turned = replace(found, correlations=((1.0, -together), (-together, 1.0)))
-    return correlated(
-        (
-            Fit("streaming_memory.bandwidth_per_machine", *bandwidths, "GB/s", where, bandwidth_error),
-            Fit("software.sampling_per_logit", *sampling, "s", where, found.standard_errors[1]),
-        ),
-        turned,
-    )
 
 
 def _evaluation_call() -> Fit:
@@ -347,10 +325,6 @@ def _superstep_of(ipu: Ipu, used: Sequence[Measured]) -> tuple[Solution, float]:
     return found, sum((new / old - 1) ** 2 for new, old in zip(made, cycles, strict=True))
 
 
-_NS_PER_S, _MORE = 1e9, 1.02
-_TOKEN_TIME = "batched token time"
-
-
 @dataclass(frozen=True, slots=True)
 class PublishedTime:
     """A published time and its prediction.
@@ -401,45 +375,6 @@ def _call_point(title: str, published_s: float) -> PublishedTime | None:
         return _point(title, published_s, committed_s, predict)
     except InfeasibleError:
         return None
-
-
-def streaming_and_sampling() -> tuple[tuple[str, ...], Solution, tuple[float, float]]:
-    """Decode steps whose weights are streamed and whose sequences are computed anew.
-
-    Returns:
-        The scenarios; what to add to the time that the streaming memory of a machine takes per byte, and to the time
-        that the host takes per logit; and the committed values of both. [s]
-    """
-    declared = [r for r in rows("published_throughput") if r["role"] == CALIBRATION and r["framework"] == "PopXL"]
-    published = [_step_s(row) for row in declared]
-    titles = tuple(row["scenario"] for row in declared)
-    spec = load_scenario(titles[0].partition("@")[0]).spec
-    byte_s = 1 / spec.system.machine.streaming_memory.machine_bytes_per_s
-    committed = byte_s, float(spec.software.sampling_per_logit_s or 0)
-    slopes, misses = [], []
-    for title, published_s in zip(titles, published, strict=True):
-        here = _decode_s(title, *committed)
-        changed = (
-            _decode_s(title, committed[0] * _MORE, committed[1]),
-            _decode_s(title, committed[0], committed[1] * _MORE),
-        )
-        slopes.append([(each - here) / (value * (_MORE - 1)) for each, value in zip(changed, committed, strict=True)])
-        misses.append(published_s - here)
-    return titles, least_squares(slopes, misses, [1 / each for each in published]), committed
-
-
-def _decode_s(title: str, byte_s: float, sampling_s: float) -> float:
-    name, _, variant = title.partition("@")
-    bandwidth = f"system.machine.streaming_memory.bandwidth_per_machine={1 / byte_s / _GIGA} GB/s"
-    sampling = f"software.sampling_per_logit={sampling_s * _NS_PER_S} ns"
-    return generate(name, variant=variant or None, overrides=[bandwidth, sampling]).decode.time_s
-
-
-def _step_s(row: dict[str, str]) -> float:
-    """Time of a step of all sequences. [s]"""
-    if row["metric"] == _TOKEN_TIME:
-        return float(row["value"]) * float(row["global_batch"]) / _MS_PER_S
-    return 1 / float(row["value"])
 
 
 def _point(title: str, published_s: float, committed: float, predict: Callable[[float], float]) -> PublishedTime:

@@ -18,7 +18,7 @@ from podsim.scenario.quantity import quantities
 from podsim.scenario.software import Software
 from podsim.validation.comparison import RowComparison, configuration, loaded
 
-MOST_FITTED = 23
+MOST_FITTED = 21
 """More constants than these are not fitted in all of podsim, but those of noise."""
 MOST_OF_NOISE = 6
 """More constants of noise than these are not fitted."""

@@ -81,7 +81,6 @@ class FittedConstant:
         without: Its value where no row is left.
         spread: How far that may be off, as one standard deviation.
         fitted_with: The framework whose calibration rows it is fitted to.
-        inverse: Whether its inverse acts linearly, as a time per byte does for a bandwidth; then so are both numbers.
     """
 
     name: str
@@ -91,7 +90,6 @@ class FittedConstant:
     without: float
     spread: float
     fitted_with: str
-    inverse: bool = False
 
     def acts_on(self, point: LeftOutRun) -> bool:
         """Whether a run's time depends on it."""
@@ -99,7 +97,6 @@ class FittedConstant:
         return is_meant and (not self.frameworks or point.framework in self.frameworks)
 
 
-_MACHINE_MEMORY: Final = "system.machine.streaming_memory.bandwidth_per_machine"
 _COPIES: Final = "software.layout_change_cycles_per_byte"
 PARAMETERS: Final = (
     # Library estimates of the rate of layout changes run from 0.44 to 5.15 cycles per byte: their geometric mean.
@@ -113,9 +110,6 @@ PARAMETERS: Final = (
     ),
     FittedConstant("session call of PyTorch", "software.host_call", _TRAINING, ("PyTorch",), 0.08, 0.06, "PyTorch"),
     FittedConstant("collation", "software.collation_time_per_sample", _TRAINING, ("PyTorch",), 0.0, 20e-6, "PyTorch"),
-    # What version 0.1 assumed of the memory of a machine, before a run that streams was known.
-    FittedConstant("streaming memory", _MACHINE_MEMORY, _GENERATION, (), 1 / 40e9, 1 / 40e9, "PopXL", inverse=True),
-    FittedConstant("sampling", "software.sampling_per_logit", _GENERATION, (), 0.1e-6, 0.2e-6, "PopXL"),
     FittedConstant("forward call", "software.forward_call", _FORWARD, (), 0.3e-3, 0.3e-3, "PopART"),
     FittedConstant("forward exchange", "software.forward_exchange", _FORWARD, (), 50e-6, 50e-6, "PopART"),
 )
@@ -234,8 +228,7 @@ def _moved(title: str) -> LeftOutRun:
         if parameter.acts_on(point) and parameter.key in uncertain:
             number = uncertain[parameter.key].number
             change = log_time(with_number(spec, parameter.key, number * _MOVED)) - base
-            step = 1 / number / _MOVED - 1 / number if parameter.inverse else number * (_MOVED - 1)
-            slopes[parameter.name] = change / step
+            slopes[parameter.name] = change / (number * (_MOVED - 1))
     switches = {key: effect for key, effect in _switched(title, point, base, sign, metric) if effect}
     return replace(point, input_sigma=math.sqrt(variance), slopes=slopes, switches=switches)
 
@@ -638,13 +631,11 @@ def committed_values() -> dict[str, float]:
         **dict.fromkeys(("layout changes", "session call of PopART"), "bert_v1.1_pod64_open"),
         "session call of TensorFlow": "resnet50_v1.1_pod16",
         **dict.fromkeys(("session call of PyTorch", "collation"), "bert_large_phase1_packed_pytorch_pod16"),
-        **dict.fromkeys(("streaming memory", "sampling"), "gptj_6b_pod4_streamed"),
         **dict.fromkeys(("forward call", "forward exchange"), "resnet50_c600"),
     }
     for parameter in PARAMETERS:
         number = {each.key: each.number for each in assumptions(load_scenario(titles[parameter.name]).spec)}
-        value = number[parameter.key]
-        found[parameter.name] = 1 / value if parameter.inverse else value
+        found[parameter.name] = number[parameter.key]
     return found
 
 

@@ -222,7 +222,7 @@ def sensitivity_note() -> str:
     published = ", ".join(f"{value} ({row})" for row, value in published_rates().items())
     return (
         f"{SCENARIO}: published are {published} tokens/s.\n"
-        "Streaming memory sets the pace, at a bandwidth that is not published but fitted, to this run among others.\n"
+        "Streaming memory sets the pace, at a bandwidth that was measured on one IPU that read alone.\n"
         "Predicted steps/s over its plausible range:"
     )
 
@@ -237,7 +237,7 @@ def sensitivity_table(sensitivities: Sequence[Sensitivity]) -> Table:
         )
         for s in sensitivities
     ]
-    return Table(columns("streaming memory of a machine", ">steps/s", ">waiting for weights"), rows)
+    return Table(columns("streaming memory of an IPU", ">steps/s", ">waiting for weights"), rows)
 
 
 # Ranges

@@ -20,7 +20,7 @@ from podsim.scenario.scenario import Scenario
 from podsim.scenario.training import TrainingScenario
 from podsim.validation import calibrate, cluster, noise_fit
 from podsim.validation.cluster import Modelled, fit_cluster
-from podsim.validation.fit import Fit, Solution, alike, correlated, least_squares
+from podsim.validation.fit import Fit, alike, correlated, least_squares
 from podsim.validation.measurements import Measurement, read_measurements
 
 POD16, POD64 = "bert_v1.1_pod16_open", "bert_v1.1_pod64_open"
@@ -300,13 +300,3 @@ def test_a_stack_that_a_scenario_describes_cannot_be_derived_from(command: Comma
     Path("mine.csv").write_text(f"{HEADER},overrides\n{ROW},software.setup=1 s\n", encoding="utf-8")
     code, _, err = command("--with", "mine.csv", "--write", "mine.yaml")
     assert code == 2 and "keys of a software stack of its own" in err and not Path("mine.yaml").exists()
-
-
-def test_a_bandwidth_leans_the_other_way_than_the_time_of_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """40 ps for a byte are 25 GB/s; 0.1 ps of error are 0.1 / 40 of that; what was together is then apart."""
-    found = Solution((0.0, 0.0), (1e-13, 1e-9), ((1.0, 0.5), (0.5, 1.0)))
-    monkeypatch.setattr(calibrate, "streaming_and_sampling", lambda: (("a",), found, (4e-11, 1e-8)))
-    bandwidth, sampling = calibrate._generation_fits()
-    assert (bandwidth.fitted, bandwidth.standard_error) == pytest.approx((25.0, 25.0 * 0.1 / 40))
-    assert bandwidth.correlations == (("software.sampling_per_logit", -0.5),)
-    assert sampling.correlations == (("streaming_memory.bandwidth_per_machine", -0.5),)

@@ -78,7 +78,8 @@ def test_vision_transformers_have_their_published_sizes(size: str, layers: int, 
 
 @pytest.mark.parametrize(
     ("size", "layers", "heads", "width", "parameters"),
-    [("small", 12, 8, 512, 60_506_624), ("base", 24, 12, 768, 222_903_552), ("large", 48, 16, 1024, 737_668_096)],
+    [("small", 12, 8, 512, 60_506_624), ("base", 24, 12, 768, 222_903_552), ("large", 48, 16, 1024, 737_668_096)]
+    + [("flan_xl", 48, 32, 2048, 2_849_757_184), ("flan_xxl", 48, 64, 4096, 11_135_332_352)],
 )
 def test_t5_has_its_published_size(size: str, layers: int, heads: int, width: int, parameters: int) -> None:
     """Less two tables of 32 distances per head, and the norm behind the encoder."""

@@ -50,7 +50,7 @@ def update(
     parameters = tuple(Parameter(f"w{number}", (size,)) for number, size in enumerate(sizes))
     block = Block("only", (), (), parameters, 0, 0, 0)
     workload = Workload("one block", {"only": block}, ("only",), 1, 0)
-    trained = replace(job.laid_out(reduction_merge_bytes=merged), optimizer=Optimizer(kind, dtype, 2))
+    trained = replace(job.laid_out(reduction_merge_bytes=merged), optimizer=Optimizer(kind, dtype, 2, 1))
     stages = stages_of(workload, cuts_before(("only",), (), ()))
     (cost,) = update_costs(stages, workload, CostModel(job.system.machine.ipu, RATE), trained)
     return cost

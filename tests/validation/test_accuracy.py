@@ -196,21 +196,19 @@ def test_crossing_link_domains_costs_what_was_seen(comparisons: Sequence[RowComp
 
 
 def test_optimizer_state_in_streaming_memory_costs_its_traffic() -> None:
-    """Four IPUs share 24.7 GB/s; two larger shards go on, read at 11 and written at 9 GB/s; then IPU 0, alone."""
+    """Each IPU reads its largest shard at 6.64 and writes it at 7.5 GB/s; then IPU 0 does, alone."""
     name, key = "bert_v1.1_pod64_open", "memory.optimizer_state.storage"
     on_chip, off_chip = (
         simulate(name, overrides=[f"{key}={where}"]) for where in ("in_processor_memory", "streaming_memory")
     )
     shards = {row.ipu: row.size_bytes for row in off_chip.memory.rows if row.tenant == "optimizer_state"}
-    small, large = sorted({shards[ipu] for ipu in (4, 5, 6, 7)})
-    shared_s = 2 * small / (24.7e9 / 4)
-    alone_s = (large - small + shards[0]) * (1 / 11e9 + 1 / 9e9)
-    assert off_chip.weight_update_s - on_chip.weight_update_s == pytest.approx(shared_s + alone_s, rel=0.01)
+    moved = max(shards[ipu] for ipu in range(1, 8)) + shards[0]
+    assert off_chip.weight_update_s - on_chip.weight_update_s == pytest.approx(moved / 6.64e9 + moved / 7.5e9, rel=0.05)
 
 
 def test_calibration_reproduces_the_committed_constants() -> None:
     fits = calibrate()
-    assert len(fits) == 16 + 7  # of Mk1, which no run uses
+    assert len(fits) == 14 + 7  # of Mk1, which no run uses
     for fit in fits:
         assert fit.fitted == pytest.approx(fit.committed, rel=0.01), fit.key
 
@@ -233,29 +231,23 @@ def test_errors_of_left_out_rows_start_from_what_is_predicted_now(comparisons: S
 def test_no_more_constants_are_fitted_than_was_promised(comparisons: Sequence[RowComparison]) -> None:
     chosen = freedom(comparisons)
     of_mk1 = 7  # which no run stands on
-    assert len(chosen.fitted) + of_mk1 == MOST_FITTED == 23
+    assert len(chosen.fitted) + of_mk1 == MOST_FITTED == 21
     assert len(chosen.of_noise) == MOST_OF_NOISE == 6
     assert chosen.shared < chosen.configurations["calibration"] < chosen.configurations["hold-out"]
-
-
-MEMORY_OF_A_MACHINE = "system.machine.streaming_memory.bandwidth_per_machine"
 
 
 @pytest.mark.parametrize(
     ("name", "others"),
     [
         ("bert_v1.1_pod128_open", {"software.setup"}),
-        ("resnet50_v1.1_pod128", {"software.checkpoint", "software.validation_setup", MEMORY_OF_A_MACHINE}),
-        (
-            "gpt2_small_wikitext_pod16",
-            {"software.setup", "software.collation_time_per_sample", MEMORY_OF_A_MACHINE},
-        ),
+        ("resnet50_v1.1_pod128", {"software.checkpoint", "software.validation_setup"}),
+        ("gpt2_small_wikitext_pod16", {"software.setup", "software.collation_time_per_sample"}),
         ("bert_v2.0_pod64_closed", {"software.evaluation_call"}),
-        ("resnet50_v2.0_pod64", {MEMORY_OF_A_MACHINE}),
+        ("resnet50_v2.0_pod64", set()),
     ],
 )
 def test_no_other_constants_are_calibrated(name: str, others: set[str]) -> None:
-    """Those of every run, of its framework, and of the memory through which images and optimizer state pass."""
+    """Those of every run, and of its framework."""
     calibrated = {each["key"] for each in simulate(name).assumptions if each["basis"] == "calibrated"}
     assert calibrated == others | {
         "software.host_call",

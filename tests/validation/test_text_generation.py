@@ -16,8 +16,8 @@ from podsim.validation.show import show
 
 COMPARISON = RowComparison("group", "row", 1.0, 1.0, "x", "hold-out", "source")
 
-AWAITED_B = 2 * (31 * (4 * 4096**2 + 3 * 4096 * 11008) + 32000 * 4096)
-"""Weights of 31 layers and the head; those of embedding and first layer are read while the host chooses. [B]"""
+MOVED_B = 6738.4e6 * 2
+"""Weights of LLaMa2-7B, each of which moves once a step. [B]"""
 
 
 @pytest.fixture(scope="module")
@@ -65,47 +65,42 @@ def test_links_take_what_more_shards_bring_once_weights_are_on_the_chips(pods: M
 
 
 def test_without_kept_keys_links_take_two_thirds_of_what_weights_take_on_32_ipus() -> None:
-    """65 sums of 62 steps move 2 x 1024 rows of 4096 halves, half each way over two links, below the loads."""
+    """65 sums of 62 steps move 2 x 1024 rows of 4096 halves, half each way over two links."""
     overrides = ["system=ipu_pod64", "parallelism.tensor_parallel=32"]
     step = podsim.generate("llama2_7b_pod16_streamed", overrides=overrides).decode
     chunk_s = 2 * 1024 * 4096 * 2 / 32 / 2 / (2 * 16e9 * 0.85) + 0.8e-6
     assert step.breakdown["all_reduce"] == pytest.approx(65 * 62 * chunk_s, rel=0.01)
-    loads_s = AWAITED_B / 32 / (24.7e9 / 4)
-    assert step.time_s - step.breakdown["host"] == pytest.approx(loads_s, rel=0.03)
+    loads_s = MOVED_B / 32 / 6.64e9
+    assert step.breakdown["streaming"] == pytest.approx(loads_s, rel=3e-3)
     assert step.breakdown["all_reduce"] / loads_s == pytest.approx(2 / 3, abs=0.03)
 
 
 def test_rates_at_other_bandwidths_by_hand() -> None:
-    """Sixteen IPUs, four to a machine; the links and the compute of a layer are over before the load of the next."""
+    """A sixteenth of the weights for each IPU, none of which is read under other work."""
     rows = {row.rate: row for row in sensitivity()}
-    assert list(rows) == ["23.7 GB/s", "24.7 GB/s", "25 GB/s", "26 GB/s", "27 GB/s", "28 GB/s", "29 GB/s"]
-    assert [row.rate for row in rows.values() if row.committed] == ["24.7 GB/s"]
-    first = rows["23.7 GB/s"]
+    assert list(rows) == ["5.6 GB/s", "6.64 GB/s", "8 GB/s", "9.6 GB/s"]
+    assert [row.rate for row in rows.values() if row.committed] == ["6.64 GB/s"]
+    first = rows["5.6 GB/s"]
     for rate, row in rows.items():
-        saved_s = AWAITED_B / 16 * (4 / 23.7e9 - 4 / (float(rate.split()[0]) * 1e9))
+        saved_s = MOVED_B / 16 * (1 / 5.6e9 - 1 / (float(rate.split()[0]) * 1e9))
         assert first.wait_s - row.wait_s == pytest.approx(saved_s, rel=2e-3)
         assert 1 / first.steps_per_s - 1 / row.steps_per_s == pytest.approx(saved_s, rel=2e-3)
 
 
-def test_the_table_begins_where_all_weights_fit_the_published_step() -> None:
-    """13.477 GB, a quarter of them over each of four machines, 7.02 times a second."""
-    assert float(sensitivity()[0].rate.split()[0]) == pytest.approx(13.477 / 4 * 7.02, abs=0.05)
-
-
-def test_rates_of_one_prompt_lie_in_the_plausible_range() -> None:
+def test_no_rate_of_an_ipu_explains_the_published_ones_unless_something_lies_under_the_loads() -> None:
     assert published_rates() == {"LLM-001": "7.0", "LLM-002": "7.02", "LLM-003": "7.55"}
     steps = [row.steps_per_s for row in sensitivity()]
-    assert all(min(steps) < rate < max(steps) for rate in (7.0, 7.02))
+    assert max(steps) < 0.95 * 7.0
 
 
 @pytest.mark.parametrize("output_format", ["table", "markdown"])
 def test_the_output_of_the_validation_ends_with_them(output_format: str) -> None:
-    text = show(Validation((COMPARISON,), ()), output_format, [Sensitivity("24.7 GB/s", True, 6.5, 0.0725)])
+    text = show(Validation((COMPARISON,), ()), output_format, [Sensitivity("6.64 GB/s", True, 6.5, 0.0725)])
     _, _, last = text.partition("llama2_7b_pod16_streamed: published are 7.0 (LLM-001), 7.02 (LLM-002), 7.55 (LLM-003)")
-    assert "24.7 GB/s (committed)" in last.splitlines()[-1]
+    assert "6.64 GB/s (committed)" in last.splitlines()[-1]
     assert "6.50" in last and "72.5 ms" in last
 
 
 def test_the_json_of_the_validation_has_them() -> None:
-    report = json.loads(show(Validation((COMPARISON,), ()), "json", [Sensitivity("24.7 GB/s", True, 6.5, 0.0725)]))
-    assert report["sensitivity"] == [{"rate": "24.7 GB/s", "committed": True, "steps_per_s": 6.5, "wait_s": 0.0725}]
+    report = json.loads(show(Validation((COMPARISON,), ()), "json", [Sensitivity("6.64 GB/s", True, 6.5, 0.0725)]))
+    assert report["sensitivity"] == [{"rate": "6.64 GB/s", "committed": True, "steps_per_s": 6.5, "wait_s": 0.0725}]
