@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podsim.models.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd
+from podsim.models.op import DType, Elementwise, Gather, MatMul, Op, Rearrange, Reduce, ScatterAdd, ShardExchange
 
 
 class GraphBuilder:
@@ -39,6 +39,14 @@ class GraphBuilder:
         """Note that a result is a partial sum, or a partial maximum, over shards."""
         self._partial_sums.append(source)
         return source
+
+    def share_out(self, name: str, shape: tuple[int, int], whole_count: int, source: str) -> str:
+        """Append what brings together the rows of all shards, or sums them and leaves each with its own."""
+        inputs = (source,)
+        exchange = ShardExchange(
+            name=self.name(name), shape=shape, dtype=self.dtype, inputs=inputs, whole_count=whole_count
+        )
+        return self.add(exchange)
 
     def name(self, name: str) -> str:
         """The full name of the next operation called `name`, made unique by a number."""
@@ -174,8 +182,21 @@ def linear_backward(
     *,
     bias: bool = True,
     groups: int = 1,
+    read: str = "",
 ) -> str:
-    """Input gradient, weight gradient with its accumulation, and bias gradient of the same."""
+    """Input gradient, weight gradient with its accumulation, and bias gradient of the same.
+
+    Args:
+        g: The graph.
+        name: Of the layer.
+        rows: Rows of its input.
+        inner: Their width.
+        columns: That of its result.
+        gradient: Of the result.
+        bias: Whether it has one.
+        groups: Layers side by side.
+        read: Its input, where it is not kept under its own name.
+    """
     grad_in = g.matmul(
         f"{name}/input_grad", (groups, rows, inner), columns, (gradient, f"@{name}/weight"), left_arranged=True
     )
@@ -183,7 +204,7 @@ def linear_backward(
         f"{name}/weight_grad",
         (groups, inner, columns),
         rows,
-        (f"@{name}/input", gradient),
+        (read or f"@{name}/input", gradient),
         gradient_of_weights=True,
     )
     g.accumulate(name, (groups * inner, columns), grad_w)

@@ -235,6 +235,24 @@ class Pool(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShardExchange(Op):
+    """A tensor of which each shard of a layer has some rows, brought together; or partial sums, whose rows are divided.
+
+    It is timed with the ring of the shards, and costs tiles nothing.
+
+    Attributes:
+        whole_count: Elements of all rows.
+    """
+
+    whole_count: int
+
+    @property
+    def whole_bytes(self) -> int:
+        """Size of all rows. [B]"""
+        return self.whole_count * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSum(Op):
     """The sum of a small tensor over a group of neighbouring replicas, as distributed batch norm needs.
 

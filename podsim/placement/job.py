@@ -13,6 +13,7 @@ from podsim.models import Workload
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.copies import with_copies
 from podsim.models.transformer.names import DECODER, EMBEDDING, ENCODER, HEAD
+from podsim.models.transformer.shape import WHOLE
 from podsim.placement.cuts import Cuts, cuts_before, cuts_of_counts, cuts_of_layers, even_layers
 from podsim.placement.layout import (
     STREAMING,
@@ -68,17 +69,17 @@ def training_job(
 def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None = None) -> Workload:
     """The model, or its largest shard, as the software stack writes it, stashed as the scenario says."""
     copies, stash = spec.software.attention_copies or 0, spec.precision.stash
-    shards = shards or spec.parallelism.shard_count
+    sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
 
     def build() -> Workload:
         whole = spec.model.workload(spec.data, spec.formats, micro_batch_size)
-        if shards == 1:
+        if sharing == WHOLE:
             return replace(with_copies(whole, copies), stash_dtype=stash)
-        shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, shards)
+        shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
         return replace(with_copies(shard, copies), stash_dtype=stash, whole=whole)
 
     # Specifications hold lists and mappings, and can be no key themselves.
-    key = repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash, shards
+    key = repr((spec.model, spec.data, spec.formats)), micro_batch_size, copies, stash, sharing
     return memo.WORKLOADS.get(key, build)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from podsim import memo
 from podsim.models import Workload
+from podsim.models.op import ShardExchange
 from podsim.placement.cuts import Segment, Stage
 from podsim.placement.plan import Plan
 from podsim.placement.stage_cost import StageCost
@@ -46,7 +47,7 @@ class StageWork:
         stage: The stage.
         forward: Its forward pass.
         backward: What is redone of it, and its backward pass.
-        sums: How many tensors its shards add up in a pass, by their bytes; empty without shards.
+        sums: How often tensors go around the ring of its shards in a pass, by their bytes; empty without shards.
     """
 
     stage: Stage
@@ -75,14 +76,19 @@ def _passes(cost: StageCost, workload: Workload, clock_hz: float) -> StageWork:
 
 
 def sums_of(workload: Workload, segments: Iterable[Segment], *, backward: bool = False) -> Counter[int]:
-    """How many tensors of each size shards add up in a pass over segments, by their bytes."""
+    """How often tensors go around the ring of shards in a pass over segments, by their bytes.
+
+    Those that are added up do twice, to be reduced and to be gathered; others once, for one of the two.
+    """
     sums: Counter[int] = Counter()
     for segment in segments:
         for name in segment.blocks:
             block = workload.blocks[name]
             for op in block.backward if backward else block.forward:
                 if op.name in block.partial_sums:
-                    sums[op.byte_count] += segment.count
+                    sums[op.byte_count] += 2 * segment.count
+                elif isinstance(op, ShardExchange):
+                    sums[op.whole_bytes] += segment.count
     return sums
 
 

@@ -268,7 +268,7 @@ class Phases:
         """What a micro-batch needs, from streaming memory or, of the first phase, from the host."""
         plan = self._plan
         if not passing.from_host:
-            gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}", rounds=1)
+            gathered = self._ring.shard_sums(ipu, passing.gathers, f"loads of replica{self._replica}")
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)
         if ipu != self._ipus()[0]:

@@ -71,20 +71,19 @@ class Ring:
     def _of(cls, routes: Routes, software: Software, members: tuple[int, ...], both_ways: bool) -> Self:
         return cls(routes, software, members, both_ways, _step_latency_s(routes, software, members))
 
-    def shard_sums(self, ipu: int, sums: Mapping[int, int], name: str = "shards", *, rounds: int = 2) -> Iterator[Step]:
-        """The steps of an IPU while the shards of a layer add up tensors, one after the other.
+    def shard_sums(self, ipu: int, sums: Mapping[int, int], name: str = "shards") -> Iterator[Step]:
+        """The steps of an IPU while the shards of a layer reduce or gather tensors, one after the other.
 
-        Each is reduce-scattered and gathered in 2·(n - 1) steps. All shards start together and do alike, so that the
-        steps of all tensors of a size take as long in one exchange as they do one by one.
+        Each goes around in n - 1 steps, twice if it is added up on all shards. They start together and do alike, so
+        that the steps of all tensors of a size take as long in one exchange as they do one by one.
 
         Args:
             ipu: One of the members.
-            sums: How many tensors, by their bytes.
+            sums: How often tensors go around, by their bytes.
             name: Of those who meet.
-            rounds: 1 if tensors are gathered only.
         """
         for byte_count, count in sums.items():
-            steps = count * rounds * (len(self.members) - 1)
+            steps = count * (len(self.members) - 1)
             sent = (
                 replace(
                     each,

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from podsim.errors import BadValueError
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
@@ -103,9 +104,9 @@ class TrainingLayoutSpec(Spec):
         """IPUs of one data-parallel copy."""
 
     @property
-    def shard_count(self) -> int:
-        """IPUs that share every layer."""
-        return 1
+    def shards(self) -> Shards:
+        """How IPUs share every layer."""
+        return WHOLE
 
     replicas_per_process: Count | None = None
     """Replicas that one process on a host serves; those of the whole server if left out, of 16 IPUs for images."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
+from podsim.models.transformer.shape import Shards
 from podsim.scenario.auto import AutoTrainingSpec
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import BuiltModelSpec
@@ -28,6 +29,7 @@ from podsim.scenario.training import (
 )
 from podsim.scenario.wording import shown
 
+_SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
 
 
@@ -86,6 +88,9 @@ class ParallelismSpec(TrainingLayoutSpec):
     tensor_parallel: Count = 1
     """IPUs that share every layer, each with some heads and a part of the feed-forward width: neighbours in a group,
     which stands wherever other keys speak of an IPU."""
+    sequence_parallel: Flag = False
+    """Whether each of these IPUs has some tokens only of what lies between products, which they gather where products
+    read it: norms, dropout, sums and the stash [korthikanti2022]."""
     pipeline_stages: Count | None = None
     """IPUs, or groups of them, that hold the layers in turn, as evenly as can be."""
     layers_per_ipu: Annotated[list[CountOrZero], Field(min_length=1)] | None = None
@@ -131,6 +136,8 @@ class ParallelismSpec(TrainingLayoutSpec):
         for problem in _stage_problems(self.stages or []):
             raise problem
         count = self.ipus_per_replica
+        if self.sequence_parallel and self.tensor_parallel == 1:
+            raise BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
         if self.tensor_parallel & (self.tensor_parallel - 1):
             raise BadValueError(f"tensor_parallel {self.tensor_parallel} cannot be placed", "use a power of two")
         if count & (count - 1):
@@ -139,9 +146,9 @@ class ParallelismSpec(TrainingLayoutSpec):
         return self
 
     @property
-    def shard_count(self) -> int:
+    def shards(self) -> Shards:
         """As the scenario says."""
-        return self.tensor_parallel
+        return Shards(self.tensor_parallel, self.sequence_parallel)
 
     @property
     def group_count(self) -> int:
@@ -172,6 +179,12 @@ class ParallelismSpec(TrainingLayoutSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Problems of layers, micro-batches and session calls."""
         yield from shard_findings(spec.model, self.tensor_parallel)
+        if self.sequence_parallel and getattr(spec.model, "parallel_blocks", "none") != "none":
+            what = "tokens of blocks that stand side by side are not divided"
+            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `model.parallel_blocks: none`"
+        if self.sequence_parallel and self.is_phased:
+            what = "phases keep parts of hidden states in streaming memory already"
+            yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or write `execution: pipelined`"
         yield from _phased_findings(spec, is_phased=self.is_phased)
         if self.stages is not None:
             yield from self._stages(spec.model)

@@ -21,6 +21,7 @@ from podsim.models.op import (
     Reduce,
     ReplicaSum,
     ScatterAdd,
+    ShardExchange,
     TopK,
 )
 from podsim.scenario.ipu import Ipu
@@ -189,6 +190,8 @@ class CostModel:
                 return OpCost(op, found.account, found.temporary_bytes_per_tile)
             case Gather() | ScatterAdd():
                 return OpCost(op, self._rows(op))
+            case ShardExchange():
+                return OpCost(op, Account())
             case TopK():
                 return OpCost(op, self._top_k(op))
             case ReplicaSum() if self.neighbours:

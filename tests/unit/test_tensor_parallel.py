@@ -14,7 +14,7 @@ from podsim.errors import SpecError
 from podsim.models import Workload
 from podsim.models.transformer.bert import BertShape, bert
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import Batch
+from podsim.models.transformer.shape import Batch, Shards
 from podsim.placement import Plan
 from podsim.placement.cuts import Segment, kept_elements, stages_of
 from podsim.program.compile import compile_program
@@ -85,7 +85,7 @@ def test_parameters_of_a_shard_of_bert_by_hand(shards: int) -> None:
     Of 30,522 words 2 shards hold 15,261 each; 4 of them 7,631 at most, with 2 rows of padding in all.
     """
     shape = BertShape(1, 512, 24, 1024, 4096, 16, 30522, 512, 76)
-    shard, whole = bert(replace(shape, shards=shards)), bert(shape)
+    shard, whole = bert(replace(shape, sharing=Shards(shards))), bert(shape)
     layer = 2 * 1024 + 2 * 2 * 1024  # biases of projection and second matrix, two norms
     head = 2 * (1024**2 + 1024) + 2 * 1024 + 2 * 1024 + 2
     alike = 514 * 1024 + 2 * 1024 + 24 * layer + head
@@ -118,28 +118,28 @@ def sums(shape: DecoderShape, *blocks: str, backward: bool = False) -> Counter[i
 
 
 def test_what_shards_add_up_in_each_block() -> None:
-    """128 tokens of 4,096 halves: one sum in each block and direction, as [shoeybi2019] has it.
+    """128 tokens of 4,096 halves, three times: one sum in each block and direction, as [shoeybi2019] has it.
 
     The embedding adds up words forward, the head what reads its input backward. Its loss joins maxima, sums and the
     logits of the labels: a number in single precision for each token.
     """
-    hidden = 128 * 4096 * 2
+    hidden, twice = 128 * 4096 * 2, 2 * 3
     for name in ("attention", "feed_forward"):
-        assert sums(LLAMA, name) == sums(LLAMA, name, backward=True) == {hidden: 3}
-    assert (sums(LLAMA, "embedding"), sums(LLAMA, "embedding", backward=True)) == ({hidden: 3}, {})
-    assert (sums(LLAMA, "head"), sums(LLAMA, "head", backward=True)) == ({128 * 4: 9}, {hidden: 3})
+        assert sums(LLAMA, name) == sums(LLAMA, name, backward=True) == {hidden: twice}
+    assert (sums(LLAMA, "embedding"), sums(LLAMA, "embedding", backward=True)) == ({hidden: twice}, {})
+    assert (sums(LLAMA, "head"), sums(LLAMA, "head", backward=True)) == ({128 * 4: 3 * twice}, {hidden: twice})
 
 
 def test_blocks_side_by_side_are_added_up_at_once() -> None:
     """GPT-J: one sum for both blocks of a layer, in each direction."""
     layer = ("attention", "feed_forward")
-    assert sums(GPTJ, *layer) == sums(GPTJ, *layer, backward=True) == {128 * 4096 * 2: 3}
+    assert sums(GPTJ, *layer) == sums(GPTJ, *layer, backward=True) == {128 * 4096 * 2: 6}
 
 
 def test_the_head_of_bert_joins_its_masked_rows_only() -> None:
-    shape = BertShape(2, 512, 2, 1024, 4096, 16, 30522, 512, 76, shards=4)
-    assert sums_of(bert(shape), [Segment(("head",))]) == {2 * 76 * 4: 3}
-    assert sums_of(bert(shape), [Segment(("head",))], backward=True) == {2 * 76 * 1024 * 2: 1}
+    shape = BertShape(2, 512, 2, 1024, 4096, 16, 30522, 512, 76, sharing=Shards(4))
+    assert sums_of(bert(shape), [Segment(("head",))]) == {2 * 76 * 4: 6}
+    assert sums_of(bert(shape), [Segment(("head",))], backward=True) == {2 * 76 * 1024 * 2: 2}
 
 
 def ring_s(byte_count: float, shards: int) -> float:
@@ -171,13 +171,37 @@ def test_time_of_sums_by_hand(shards: int, recomputation: str, topology: str) ->
 
 
 @pytest.mark.parametrize("shards", [2, 4, 8, 16])
+def test_time_of_divided_tokens_by_hand(shards: int) -> None:
+    """Forward a gather and a scatter stand for each sum; backward each block and the head gather their input again.
+
+    So tensors go around 18 times forward, 2 + 4 · 2 · 3 + 1 times backward, and three sums of the loss.
+    """
+    plan = plan_of(small(shards, sequence_parallel=True))
+    lanes = execute(compile_program(plan)).lanes
+    once_s = (18 + 27) / 2 * ring_s(HIDDEN, shards) + 3 * ring_s(ROWS, shards)
+    for lane in range(shards):
+        assert lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 == pytest.approx(2 * once_s, rel=1e-6)
+
+
+def test_divided_tokens_are_kept_and_handed_on_in_parts() -> None:
+    """Between stages each IPU hands on a quarter of a hidden state, and keeps as much of it."""
+    whole, divided = (plan_of(small(4, 2, recomputation="layer", sequence_parallel=each)) for each in (False, True))
+    assert whole.handed_over_bytes(0) == HIDDEN == 4 * divided.handed_over_bytes(0)
+    stashed = [
+        next(each.byte_count for each in plan.memory[4].tenants if each.name == "stash") for plan in (whole, divided)
+    ]
+    # The second stage, of two layers and the head, has the inputs of all three for one micro-batch.
+    assert stashed == [3 * HIDDEN, 3 * HIDDEN // 4]
+
+
+@pytest.mark.parametrize("shards", [2, 4, 8, 16])
 def test_bytes_on_each_link_by_hand(shards: int) -> None:
     """Everything that passes a link in one direction while a tensor is added up: 2·(n - 1)/n of it, or half of that."""
     system = load_scenario(small(1)).spec.system
     ring = Ring.of_shards(system, load_scenario(small(1)).spec.software, range(shards))
     carried: Counter[str] = Counter()
     for ipu in range(shards):
-        for step in ring.shard_sums(ipu, {1 << 20: 5}):
+        for step in ring.shard_sums(ipu, {1 << 20: 10}):
             for transfer in step.transfers if isinstance(step, Exchange) else ():
                 for channel, time_ps in transfer.channels:
                     carried[channel] += round(
@@ -193,7 +217,7 @@ def test_bytes_on_each_link_by_hand(shards: int) -> None:
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])
 @pytest.mark.parametrize("topology", ["ladder", "machine_ring"])
 def test_steps_in_one_exchange_take_as_long_as_one_by_one(topology: str, engine: Any) -> None:
-    """Eight IPUs and tensors of two sizes: 3 · 14 and 2 · 14 steps, each with a meeting, against one of each size."""
+    """Eight IPUs and tensors of two sizes: 3 · 7 and 2 · 7 steps, each with a meeting, against one of each size."""
     spec = load_scenario(small(1, pod=small_pod(4, topology=topology, domain_machines=4))).spec
     ring = Ring.of_shards(spec.system, spec.software, range(8))
     sums = {1 << 20: 3, 1 << 12: 2}
@@ -202,7 +226,7 @@ def test_steps_in_one_exchange_take_as_long_as_one_by_one(topology: str, engine:
         f"ipu{ipu}": tuple(
             step
             for byte_count, count in sums.items()
-            for _ in range(14 * count)
+            for _ in range(7 * count)
             for step in (Exchange(ring.chunks(ipu, byte_count)), meet)
         )
         for ipu in ring.members
@@ -223,8 +247,9 @@ def replicated(stages: int = 2, replicas: int = 2, **more: Any) -> dict[str, Any
 
 
 @pytest.mark.parametrize("recomputation", ["none", "layer"])
-def test_every_replica_written_out_gives_the_same(recomputation: str) -> None:
-    plan = plan_of(replicated(1, 4, recomputation=recomputation))
+@pytest.mark.parametrize("divided", [False, True])
+def test_every_replica_written_out_gives_the_same(recomputation: str, divided: bool) -> None:
+    plan = plan_of(replicated(1, 4, recomputation=recomputation, sequence_parallel=divided))
     folded, explicit = (execute(compile_program(plan, explicit=each)) for each in (False, True))
     assert folded.makespan_ps == explicit.makespan_ps
     assert folded.lanes.items() <= explicit.lanes.items()
@@ -325,12 +350,13 @@ def test_faster_links_never_slow_it_down() -> None:
     assert fast < slow
 
 
-# sequence 2,048; (hidden, feed-forward, heads, layers, micro-batch, stages, chunks, measured GiB) [korthikanti2022]
+# Sequences of 2,048: hidden, feed-forward, heads, layers, micro-batch, stages, chunks, GiB that are kept with nothing
+# and with scores recomputed [korthikanti2022].
 PUBLISHED = {
-    "22B": (6144, 24576, 64, 48, 4, 1, 1, 59.25),
-    "175B": (12288, 49152, 96, 96, 1, 8, 3, 66.84),
-    "530B": (20480, 81920, 128, 105, 1, 35, 3, 114.02),
-    "1T": (25600, 102400, 160, 128, 1, 64, 1, 131.25),
+    "22B": (6144, 24576, 64, 48, 4, 1, 1, 59.25, 9.5625),
+    "175B": (12288, 49152, 96, 96, 1, 8, 3, 66.84, 12.35),
+    "530B": (20480, 81920, 128, 105, 1, 35, 3, 114.02, 23.08),
+    "1T": (25600, 102400, 160, 128, 1, 64, 1, 131.25, 26.56),
 }
 
 
@@ -341,7 +367,7 @@ def test_activations_of_published_models(name: str) -> None:
     GPUs keep masks of dropout, a byte an element, where an IPU draws them again: two of hidden states and one of
     scores. And in front of the second norm podsim's layer keeps the normalised sum alone, 2 B less.
     """
-    hidden, inner, heads, layers, size, stages, chunks, measured = PUBLISHED[name]
+    hidden, inner, heads, layers, size, stages, chunks, measured, selective = PUBLISHED[name]
     shape = DecoderShape(
         1, hidden, inner, heads, heads, 51200, gated=False, norm="layer", rotary=False, position_count=2048
     )
@@ -351,6 +377,11 @@ def test_activations_of_published_models(name: str) -> None:
     every = kept + 2 * states + scores + 2 * states
     interleaved = 1 + (stages - 1) / (stages * chunks) if chunks > 1 else 1
     assert every * layers * interleaved / 2**30 == pytest.approx(measured, rel=0.01)
+    # Where tokens are divided and scores are redone, every tensor but those is divided by 8 shards.
+    divided = causal_decoder(shape, Batch(size, 2048), shards=8, divide_tokens=True)
+    kept = 2 * kept_elements(Segment(("attention", "feed_forward")), divided, recompute=False) - 2 * 2 * scores
+    every = kept + 4 * states // 8
+    assert every * layers * interleaved / 2**30 == pytest.approx(selective, rel=0.01)
 
 
 def test_a_stage_keeps_whole_inputs_on_every_shard() -> None:
@@ -365,6 +396,7 @@ def test_a_stage_keeps_whole_inputs_on_every_shard() -> None:
     ("override", "message", "do"),
     [
         ("tensor_parallel=3", "tensor_parallel 3 cannot be placed", "use a power of two"),
+        ("sequence_parallel=true", "tokens of blocks that stand side by side are not divided", "leave it out"),
         ("tensor_parallel=32", "32 shards are more than head_count 16; some would hold nothing", "use at most 16"),
         ("pipeline_stages=3", "a replica of 12 IPUs cannot be placed", "use 1, 2, 4"),
         ("pipeline_stages=8", "8 stages for 4 layers", "use fewer stages"),
@@ -374,11 +406,16 @@ def test_a_stage_keeps_whole_inputs_on_every_shard() -> None:
 )
 def test_combinations_that_cannot_be(override: str, message: str, do: str) -> None:
     with pytest.raises(SpecError) as failure:
-        load_scenario(small(4), overrides=[f"parallelism.{override}"])
+        load_scenario(small(4), overrides=[f"parallelism.{override}", "model.parallel_blocks=one_norm"])
     text = str(failure.value)
     assert "[parallelism" in text
     assert message in text
     assert do in text
+
+
+def test_tokens_are_divided_among_several_ipus_only() -> None:
+    with pytest.raises(SpecError, match="give tensor_parallel 2 or more"):
+        load_scenario(small(1), overrides=["parallelism.sequence_parallel=true"])
 
 
 def test_a_replica_beyond_a_link_domain() -> None:
@@ -396,14 +433,19 @@ def test_a_replica_beyond_a_link_domain() -> None:
     ],
 )
 def test_every_family_of_transformers_runs_in_shards(model: dict[str, Any], data: dict[str, Any]) -> None:
-    """Four shards take less time for their passes, and time for their sums."""
+    """Four shards take less time for products, and some for sums; with divided tokens less for what lies between."""
     scenario = small(1) | {"model": model, "data": data, "memory": {"optimizer_state": {"storage": "streaming_memory"}}}
-    one, four = (
-        podsim.simulate(
-            scenario, overrides=[f"parallelism.tensor_parallel={shards}", "parallelism.recomputation=layer"]
+    one, four, divided = (
+        podsim.simulate(scenario, overrides=[f"parallelism.{each}" for each in ("recomputation=layer", *keys)])
+        for keys in (
+            (),
+            ("tensor_parallel=4",),
+            ("tensor_parallel=4", "sequence_parallel=true"),
         )
-        for shards in (1, 4)
     )
     assert four.breakdown_ps["matmul"] < one.breakdown_ps["matmul"] / 2
     assert four.breakdown_ps[TENSOR_PARALLEL] > 0
-    assert sum(four.breakdown_ps.values()) == four.weight_update_ps
+    assert divided.breakdown_ps["vector"] < four.breakdown_ps["vector"]
+    assert divided.breakdown_ps[TENSOR_PARALLEL] > four.breakdown_ps[TENSOR_PARALLEL]
+    for result in (four, divided):
+        assert sum(result.breakdown_ps.values()) == result.weight_update_ps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsim.models.block import Block, Parameter
 from podsim.models.layers import (
@@ -15,7 +15,7 @@ from podsim.models.layers import (
     softmax,
     softmax_backward,
 )
-from podsim.models.transformer.residual import add_up, finish, finish_backward, norm, start_backward
+from podsim.models.transformer.residual import add_up, finish, finish_backward, gathered, norm, start_backward
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
@@ -57,6 +57,12 @@ class Attention:
     def keys(self) -> tuple[int, int, int]:
         """Keys, and values."""
         return (self.scores[0], self.key_count, self.layer.head_size)
+
+    @property
+    def remembered(self) -> LayerShape:
+        """The layers with the other sequence in the place of their own."""
+        batch = replace(self.layer.batch, sequence_length=self.key_count)
+        return replace(self.layer, batch=batch)
 
     def projections(self) -> dict[str, tuple[int, int]]:
         """(rows, width) of each input projection."""
@@ -102,7 +108,7 @@ def attention(a: Attention) -> Block:
 
 def _forward(a: Attention) -> GraphBuilder:
     s, g = a.layer, a.layer.graph(a.name)
-    source = norm(g, s, "@input") if s.pre_norm else "@input"
+    source = gathered(g, s, norm(g, s, "@input") if s.pre_norm else "@input")
     query, key, value = _project(g, a, source)
     scores = g.matmul("scores", a.scores, s.head_size, (query, key))
     scores = g.elementwise("scale", a.scores, (scores,))
@@ -122,7 +128,7 @@ def _forward(a: Attention) -> GraphBuilder:
 def _project(g: GraphBuilder, a: Attention, source: str) -> tuple[str, str, str]:
     """Queries, keys and values; one name where they come from one product."""
     s = a.layer
-    sources = {"key_value": "@memory"}
+    sources = {"key_value": gathered(g, a.remembered, "@memory")} if a.memory_length else {}
     made = [
         linear(g, name, rows, s.hidden_size, width, sources.get(name, source), bias="qkv" in s.biases)
         for name, (rows, width) in a.projections().items()
@@ -183,13 +189,16 @@ def _backward(a: Attention) -> GraphBuilder:
 def _project_backward(g: GraphBuilder, a: Attention, gradients: Mapping[str, str], residual: str) -> None:
     """Back through the projections to the block's input, and to the memory that it attends to."""
     s = a.layer
+    read = gathered(g, s, "@normal") if s.divides_tokens else ""
+    reads = {"key_value": gathered(g, a.remembered, "@memory")} if a.memory_length and read else {}
     parts = {
-        name: linear_backward(g, name, rows, s.hidden_size, width, gradients[name], bias="qkv" in s.biases)
+        name: linear_backward(
+            g, name, rows, s.hidden_size, width, gradients[name], bias="qkv" in s.biases, read=reads.get(name, read)
+        )
         for name, (rows, width) in a.projections().items()
     }
     if memory := parts.pop("key_value", ""):
-        shape = (s.batch.size * a.key_count, s.hidden_size)
-        g.elementwise("add", shape, (add_up(g, s, memory), "@memory_gradient"))
+        g.elementwise("add", a.remembered.own, (add_up(g, a.remembered, memory), "@memory_gradient"))
     inner, beside = list(parts.values()), list[str]()
     if s.parallel:
         (inner if s.parallel == "one_norm" else beside).append("@feed_forward_gradient")

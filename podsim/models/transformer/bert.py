@@ -14,7 +14,7 @@ from podsim.models.op import DType
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.models.transformer.head import ClassHead, Head, PretrainingHead, SpanHead, head_block
-from podsim.models.transformer.shape import INT32_BYTES, LAYER_BIASES, Batch, LayerShape
+from podsim.models.transformer.shape import INT32_BYTES, LAYER_BIASES, WHOLE, Batch, LayerShape, Shards
 
 Task = Literal["pretraining", "span", "classes"]
 # Token ids, position ids, segment ids and labels or mask.
@@ -49,7 +49,7 @@ class BertShape:
         class_count: Classes of the last.
         dtype: Number format of weights, activations and their gradients.
         accumulator_dtype: Number format of accumulated gradients.
-        shards: IPUs that share every layer.
+        sharing: How IPUs share every layer.
     """
 
     micro_batch_size: int
@@ -75,7 +75,7 @@ class BertShape:
     class_count: int = 2
     dtype: DType = "fp16"
     accumulator_dtype: DType = "fp16"
-    shards: int = 1
+    sharing: Shards = WHOLE
 
     @property
     def tokens(self) -> int:
@@ -114,7 +114,7 @@ def _layer(s: BertShape) -> LayerShape:
         mask="packs" if s.packed else "padding",
         biases=LAYER_BIASES if s.attention_bias else ("feed_forward",),
         split_qkv=s.split_qkv,
-        shards=s.shards,
+        sharing=s.sharing,
     )
 
 

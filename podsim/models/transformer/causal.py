@@ -17,12 +17,14 @@ from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.models.transformer.head import TokenHead, head_block
 from podsim.models.transformer.shape import (
     INT32_BYTES,
+    WHOLE,
     Batch,
     Bias,
     Experts,
     LayerShape,
     NormKind,
     ParallelKind,
+    Shards,
 )
 
 # Token ids and labels.
@@ -78,7 +80,7 @@ class DecoderShape:
         """Trained elements."""
         return causal_decoder(self, Batch(1, 1)).parameter_count
 
-    def layer(self, batch: Batch, shards: int = 1) -> LayerShape:
+    def layer(self, batch: Batch, sharing: Shards = WHOLE) -> LayerShape:
         """Its layers for what goes through them at once, whole or divided among shards."""
         head_size = self.head_size or self.hidden_size // self.head_count
         return LayerShape(
@@ -98,11 +100,13 @@ class DecoderShape:
             rotary_size=(self.rotary_size or head_size) if self.rotary else 0,
             mask="causal",
             biases=self.biases,
-            shards=shards,
+            sharing=sharing,
         )
 
 
-def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int = 1) -> Workload:
+def causal_decoder(
+    shape: DecoderShape, batch: Batch, name: str = "decoder", shards: int = 1, *, divide_tokens: bool = False
+) -> Workload:
     """The graph of a decoder, or that of its largest shard.
 
     Args:
@@ -110,8 +114,9 @@ def causal_decoder(shape: DecoderShape, batch: Batch, name: str = "decoder", sha
         batch: What goes through it at once, and in which formats.
         name: Of the model.
         shards: IPUs that share every layer.
+        divide_tokens: Whether these divide the tokens of what lies between products.
     """
-    layer = shape.layer(batch, shards)
+    layer = shape.layer(batch, Shards(shards, divide_tokens))
     positions = 0 if shape.rotary else shape.position_count
     embedding = TokenEmbedding(shape.vocabulary_size, positions, scaled=shape.scaled_embedding)
     head = TokenHead(shape.vocabulary_size, shape.tied_embedding, bias="head" in shape.biases)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podsim.models.block import Block, Parameter
 from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear
 from podsim.models.op import Op
-from podsim.models.transformer.residual import add_up
+from podsim.models.transformer.residual import add_up, gathered
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 
@@ -87,17 +88,21 @@ def token_embedding(s: LayerShape, e: TokenEmbedding) -> Block:
 
 def _tokens_forward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
     g = s.graph("embedding")
-    found = [g.gather(name, s.hidden, rows, (f"@{name}", f"@{name}_ids")) for name, rows in e.tables(s).items()]
+    shapes = {"word": s.hidden}
+    found = [
+        g.gather(name, shapes.get(name, s.own), rows, (f"@{name}", f"@{name}_ids"))
+        for name, rows in e.tables(s).items()
+    ]
     out, *others = found
-    add_up(g, s, out)
+    out = add_up(g, s, out)
     if e.scaled:
-        out = g.elementwise("scale", s.hidden, (out,))
+        out = g.elementwise("scale", s.own, (out,))
     for other in others:
-        out = g.elementwise("add", s.hidden, (out, other))
+        out = g.elementwise("add", s.own, (out, other))
     if e.norm:
-        out = layer_norm(g, "norm", *s.hidden, out)
+        out = layer_norm(g, "norm", *s.own, out)
     if s.batch.dropout:
-        g.elementwise("dropout", s.hidden, (out,))
+        g.elementwise("dropout", s.own, (out,))
     return g
 
 
@@ -108,12 +113,15 @@ def _tokens_backward(s: LayerShape, e: TokenEmbedding) -> GraphBuilder:
         return g
     gradient = "@gradient"
     if s.batch.dropout:
-        gradient = g.elementwise("dropout", s.hidden, (gradient,))
+        gradient = g.elementwise("dropout", s.own, (gradient,))
     if e.norm:
-        gradient = layer_norm_backward(g, "norm", *s.hidden, gradient)
+        gradient = layer_norm_backward(g, "norm", *s.own, gradient)
     for table, rows in e.tables(s).items():
-        source = g.elementwise("scale", s.hidden, (gradient,)) if e.scaled and table == "word" else gradient
-        g.scatter_add(table, s.hidden, rows, (source, f"@{table}_ids"), accumulate=True)
+        shape, source = s.own, gradient
+        if table == "word":
+            shape, source = s.hidden, gathered(g, s, gradient)
+            source = g.elementwise("scale", shape, (source,)) if e.scaled else source
+        g.scatter_add(table, shape, rows, (source, f"@{table}_ids"), accumulate=True)
     return g
 
 
@@ -149,10 +157,10 @@ def _patches_forward(s: LayerShape, e: PatchEmbedding) -> tuple[Op, ...]:
 def _patches_backward(s: LayerShape, e: PatchEmbedding) -> Iterator[Op]:
     """No gradient of the images."""
     g, rows = s.graph("embedding_backward"), s.batch.size * e.patch_count
-    gradient, count = "@gradient", s.hidden_size
+    gradient, count = gathered(g, s, "@gradient"), s.hidden_size
     if s.batch.dropout:
         gradient = g.elementwise("dropout", s.hidden, (gradient,))
-    positions = g.reduce("position_grad", (e.sequence_length, count), s.activation_elements, gradient)
+    positions = g.reduce("position_grad", (e.sequence_length, count), math.prod(s.hidden), gradient)
     g.accumulate("position", (e.sequence_length, count), positions)
     g.accumulate("class_token", (count,), positions)
     shape = (1, e.patch_elements, count)

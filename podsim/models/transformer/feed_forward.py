@@ -11,6 +11,7 @@ from podsim.models.transformer.residual import (
     add_up,
     finish,
     finish_backward,
+    gathered,
     norm,
     norm_backward,
     start_backward,
@@ -85,7 +86,7 @@ def _source(g: GraphBuilder, s: LayerShape, total: str) -> str:
         return "@normal"
     if s.parallel == "two_norms":
         return norm(g, s, "@layer_input")
-    return norm(g, s, total) if s.pre_norm else total
+    return gathered(g, s, norm(g, s, total) if s.pre_norm else total)
 
 
 def _network(g: GraphBuilder, s: LayerShape, source: str) -> str:
@@ -125,7 +126,7 @@ def _backward(s: LayerShape, name: str) -> GraphBuilder:
 def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str]:
     """Gradients of what each product in front reads."""
     (experts, rows), bias = s.networks, _bias(s)
-    inner = (experts * rows, s.inner_size)
+    inner, read = (experts * rows, s.inner_size), gathered(g, s, "@normal") if s.divides_tokens else ""
     gradient = linear_backward(g, "down", rows, s.inner_size, s.hidden_size, gradient, bias=bias, groups=experts)
     gradients = {"up": gradient}
     if s.gated:
@@ -134,6 +135,6 @@ def _network_backward(g: GraphBuilder, s: LayerShape, gradient: str) -> list[str
     last = "gate" if s.gated else "up"
     gradients[last] = g.elementwise(f"{s.activation}_grad", inner, (gradients[last], f"@{last}"))
     return [
-        linear_backward(g, each, rows, s.hidden_size, s.inner_size, source, bias=bias, groups=experts)
+        linear_backward(g, each, rows, s.hidden_size, s.inner_size, source, bias=bias, groups=experts, read=read)
         for each, source in gradients.items()
     ]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from podsim.models.block import Block, Parameter
 from podsim.models.layers import GraphBuilder, layer_norm, layer_norm_backward, linear, linear_backward, softmax
-from podsim.models.transformer.residual import add_up, norm, norm_backward
+from podsim.models.transformer.residual import add_up, gathered, norm, norm_backward
 from podsim.models.transformer.shape import LayerShape, dense_parameters, norm_parameters
 
 _NEXT_SENTENCE_CLASSES = 2
@@ -56,7 +56,7 @@ def _words(g: GraphBuilder, s: LayerShape, rows: int, words: int, logits: str) -
     shared = s.shards > 1
     softmax(g, rows, words, logits, is_shared=shared)
     if shared:
-        add_up(g, s, g.reduce("loss/label", (rows,), rows * words, logits))
+        g.add_up(g.reduce("loss/label", (rows,), rows * words, logits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class PretrainingHead:
     def forward(self, g: GraphBuilder, s: LayerShape) -> None:
         """Masked positions are gathered before the decoder."""
         masked, words = self._masked(s), s.share(self.vocabulary_size)
-        rows = g.gather("masked", masked, s.tokens, ("@input", "@masked_positions"))
+        rows = g.gather("masked", masked, s.tokens, (gathered(g, s, "@input"), "@masked_positions"))
         if self.transform:
             rows = linear(g, "transform", *masked, s.hidden_size, rows)
             rows = g.elementwise("gelu", masked, (rows,))
@@ -103,7 +103,9 @@ class PretrainingHead:
         """Backward passes of both losses, in the order of the forward pass."""
         masked, words = self._masked(s), s.share(self.vocabulary_size)
         gradient = g.elementwise("sub", (masked[0], words), ("@probabilities", "@labels"), name="loss")
-        gradient = add_up(g, s, linear_backward(g, "decoder", *masked, words, gradient, bias=False))
+        gradient = linear_backward(g, "decoder", *masked, words, gradient, bias=False)
+        if s.shards > 1:
+            g.add_up(gradient)
         if self.transform:
             gradient = layer_norm_backward(g, "transform/norm", *masked, gradient)
             gradient = g.elementwise("gelu_grad", masked, (gradient,))
@@ -150,7 +152,7 @@ class ClassHead:
     def forward(self, g: GraphBuilder, s: LayerShape) -> None:
         """First tokens, pooler, classes, softmax."""
         first = self._first(s)
-        source = norm(g, s, "@input") if self.final_norm else "@input"
+        source = gathered(g, s, norm(g, s, "@input") if self.final_norm else "@input")
         pooled = g.gather("first", first, s.tokens, (source, "@first_positions"))
         if self.pooler:
             pooled = g.elementwise("tanh", first, (linear(g, "pooler", *first, s.hidden_size, pooled),))
@@ -186,12 +188,13 @@ class SpanHead:
 
     def forward(self, g: GraphBuilder, s: LayerShape) -> None:
         """Scores, and a softmax over the tokens of each sequence."""
-        softmax(g, *self._scores(s), linear(g, "span", *s.hidden, _SPAN_ENDS, "@input"))
+        softmax(g, *self._scores(s), linear(g, "span", *s.hidden, _SPAN_ENDS, gathered(g, s, "@input")))
 
     def backward(self, g: GraphBuilder, s: LayerShape) -> None:
         """From both positions."""
         gradient = g.elementwise("sub", self._scores(s), ("@probabilities", "@positions"), name="loss")
-        linear_backward(g, "span", *s.hidden, _SPAN_ENDS, gradient)
+        read = gathered(g, s, "@input") if s.divides_tokens else ""
+        linear_backward(g, "span", *s.hidden, _SPAN_ENDS, gradient, read=read)
 
     def saved_elements(self, s: LayerShape) -> int:
         """Probabilities."""
@@ -232,7 +235,8 @@ class TokenHead:
         if rows < s.tokens:
             source = g.gather("last", (rows, s.hidden_size), s.tokens, (source,))
         if self.final_norm:
-            source = norm(g, s, source, rows=rows)
+            source = norm(g, s, source, rows=rows if s.batch.is_step else None)
+        source = gathered(g, s, source)
         logits = linear(g, "decoder", rows, s.hidden_size, words, source, bias=self.bias)
         if not s.batch.is_step:
             _words(g, s, rows, words, logits)
@@ -241,7 +245,9 @@ class TokenHead:
         """From the labels of all tokens."""
         words = s.share(self.vocabulary_size)
         gradient = g.elementwise("sub", (s.tokens, words), ("@probabilities", "@labels"), name="loss")
-        gradient = add_up(g, s, linear_backward(g, "decoder", *s.hidden, words, gradient, bias=self.bias))
+        read = gathered(g, s, "@normal") if s.divides_tokens else ""
+        gradient = linear_backward(g, "decoder", *s.hidden, words, gradient, bias=self.bias, read=read)
+        gradient = add_up(g, s, gradient)
         if self.final_norm:
             norm_backward(g, s, gradient)
 

@@ -16,7 +16,7 @@ from podsim.models.transformer.embedding import TokenEmbedding, token_embedding
 from podsim.models.transformer.feed_forward import feed_forward
 from podsim.models.transformer.head import TokenHead, head_block
 from podsim.models.transformer.names import DECODER, ENCODER
-from podsim.models.transformer.shape import INT32_BYTES, Batch, LayerShape
+from podsim.models.transformer.shape import INT32_BYTES, WHOLE, Batch, LayerShape, Shards
 
 # Token ids and mask of the source, token ids and labels of the target.
 _HOST_INPUTS_PER_TOKEN = 2
@@ -50,7 +50,7 @@ class Seq2SeqShape:
 
 
 def encoder_decoder(
-    shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5", shards: int = 1
+    shape: Seq2SeqShape, batch: Batch, target_length: int, name: str = "T5", sharing: Shards = WHOLE
 ) -> Workload:
     """The training graph of an encoder-decoder, or that of its largest shard.
 
@@ -59,9 +59,9 @@ def encoder_decoder(
         batch: Source sequences that go through it at once.
         target_length: Tokens of a target sequence.
         name: Of the model.
-        shards: IPUs that share every layer.
+        sharing: How IPUs share every layer.
     """
-    encoder = _layers(shape, batch, shape.encoder_layer_count, shards)
+    encoder = _layers(shape, batch, shape.encoder_layer_count, sharing)
     target = replace(batch, sequence_length=target_length)
     decoder = replace(encoder, batch=target, layer_count=shape.decoder_layer_count, mask="causal")
     aside, memory = decoder.activation_elements, encoder.activation_elements
@@ -110,7 +110,7 @@ def _decoder_layer(s: LayerShape, source_length: int, memory: int) -> Block:
     )
 
 
-def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int, shards: int) -> LayerShape:
+def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int, sharing: Shards) -> LayerShape:
     return LayerShape(
         batch=batch,
         layer_count=layer_count,
@@ -125,5 +125,5 @@ def _layers(shape: Seq2SeqShape, batch: Batch, layer_count: int, shards: int) ->
         activation="gelu" if shape.gated else "relu",
         relative_bias=True,
         biases=(),
-        shards=shards,
+        sharing=sharing,
     )

@@ -58,6 +58,24 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Shards:
+    """How the IPUs of a group share layers.
+
+    Attributes:
+        count: IPUs.
+        divide_tokens: Whether each has some tokens only of what lies between products: norms, dropout and sums
+            [korthikanti2022]. They then gather what products read, and each gets its part of the sums.
+    """
+
+    count: int = 1
+    divide_tokens: bool = False
+
+
+WHOLE = Shards()
+"""Layers that are not divided."""
+
+
+@dataclass(frozen=True, slots=True)
 class Experts:
     """Feed-forward networks of one layer of which each token goes through a few [jiang2024].
 
@@ -107,7 +125,7 @@ class LayerShape:
             later tokens (`causal`), or `none`.
         biases: Dense layers with biases: `qkv`, `projection`, `feed_forward`.
         split_qkv: Queries, keys and values by three products in place of one.
-        shards: IPUs that share every layer, each with some heads and a part of the feed-forward width.
+        sharing: How IPUs share every layer, each with some heads and a part of the feed-forward width.
     """
 
     batch: Batch
@@ -128,7 +146,17 @@ class LayerShape:
     mask: MaskKind = "padding"
     biases: tuple[Bias, ...] = LAYER_BIASES
     split_qkv: bool = False
-    shards: int = 1
+    sharing: Shards = WHOLE
+
+    @property
+    def shards(self) -> int:
+        """IPUs that share every layer."""
+        return self.sharing.count
+
+    @property
+    def divides_tokens(self) -> bool:
+        """Whether each shard has some tokens only of what lies between products."""
+        return self.sharing.divide_tokens
 
     @property
     def tokens(self) -> int:
@@ -137,13 +165,18 @@ class LayerShape:
 
     @property
     def hidden(self) -> tuple[int, int]:
-        """Shape of the activations: (tokens, width)."""
+        """Shape of the activations that products read and write: (tokens, width)."""
         return self.tokens, self.hidden_size
 
     @property
+    def own(self) -> tuple[int, int]:
+        """Shape of the activations between products, as a shard has them."""
+        return self.share(self.tokens) if self.divides_tokens else self.tokens, self.hidden_size
+
+    @property
     def activation_elements(self) -> int:
-        """Elements of a hidden state per micro-batch."""
-        return self.tokens * self.hidden_size
+        """Elements of a hidden state per micro-batch, as a shard has it."""
+        return math.prod(self.own)
 
     @property
     def leaves_sum_open(self) -> bool:

@@ -11,7 +11,7 @@ from podsim.models.block import Workload
 from podsim.models.transformer.build import layered
 from podsim.models.transformer.embedding import PatchEmbedding, patch_embedding
 from podsim.models.transformer.head import ClassHead, head_block
-from podsim.models.transformer.shape import Batch, LayerShape
+from podsim.models.transformer.shape import WHOLE, Batch, LayerShape, Shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def vision_transformer(
     *,
     decoded_by_host: bool,
     name: str = "ViT",
-    shards: int = 1,
+    sharing: Shards = WHOLE,
 ) -> Workload:
     """The training graph of a vision transformer, or that of its largest shard; patches and classes are not divided.
 
@@ -52,7 +52,7 @@ def vision_transformer(
         bytes_per_value: Of an image on its way from the host. [B]
         decoded_by_host: Whether host servers decode each image.
         name: Of the model.
-        shards: IPUs that share every layer.
+        sharing: How IPUs share every layer.
     """
     layer = LayerShape(
         batch=batch,
@@ -64,7 +64,7 @@ def vision_transformer(
         head_size=shape.hidden_size // shape.head_count,
         pre_norm=True,
         mask="none",
-        shards=shards,
+        sharing=sharing,
     )
     head = ClassHead(shape.class_count, pooler=False, name="classes", final_norm=True)
     pixels = batch.size * shape.patches.image_size**2

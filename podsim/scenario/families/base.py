@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from podsim.models import Workload
 from podsim.models.eight_bits import with_products_in_fp8
 from podsim.models.layers import Formats
-from podsim.models.transformer.shape import Batch
+from podsim.models.transformer.shape import WHOLE, Batch, Shards
 from podsim.scenario.base import Spec
 from podsim.scenario.document import KeyPath
 from podsim.watch import Watch
@@ -113,14 +113,14 @@ class BuiltModelSpec(ModelSpec):
         return 1
 
     @abstractmethod
-    def workload(self, data: Any, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: Any, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch.
 
         Args:
             data: The section `data` of the scenario.
             formats: Number formats.
             batch_size: Samples, or packs, that go through together.
-            shards: IPUs that share every layer of a transformer, of which the largest shard is wanted; other families
+            shards: How IPUs share every layer of a transformer, of which the largest shard is wanted; other families
                 are never divided so.
         """
 

@@ -11,6 +11,7 @@ from podsim.errors import BadValueError
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.bert import BertShape, bert
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.families.base import BuiltModelSpec, named, sized
@@ -156,7 +157,7 @@ class BertSpec(BuiltModelSpec):
         """The head of masked tokens does."""
         return self.task == "pretraining"
 
-    def workload(self, data: DataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: DataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of sequences, or packs."""
         shape = BertShape(
             micro_batch_size=batch_size,
@@ -182,7 +183,7 @@ class BertSpec(BuiltModelSpec):
             class_count=self.class_count or _TWO_CLASSES,
             dtype=formats.dtype,
             accumulator_dtype=formats.accumulator,
-            shards=shards,
+            sharing=shards,
         )
         return bert(shape, named("BERT", self.size))
 

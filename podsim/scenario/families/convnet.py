@@ -22,6 +22,7 @@ from podsim.models.convnet import (
 from podsim.models.convnet.features import Features
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec
@@ -93,7 +94,7 @@ class ConvnetSpec(BuiltModelSpec):
     ) -> tuple[Features, tuple[Block, ...]]:
         """What the network reads, and its blocks; those of a network that is trained already may be simpler."""
 
-    def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: ImageDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of images, which travel with a byte per value."""
         images, blocks = self.network(batch_size, formats)
         decoded = batch_size if data.decoded_by_host else 0

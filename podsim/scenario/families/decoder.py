@@ -11,7 +11,7 @@ from podsim.errors import BadValueError
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
-from podsim.models.transformer.shape import LAYER_BIASES, Bias, Experts
+from podsim.models.transformer.shape import LAYER_BIASES, WHOLE, Bias, Experts, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.document import KeyPath
@@ -203,10 +203,12 @@ class DecoderSpec(GeneratorSpec):
             tied_embedding=self.tied_embedding,
         )
 
-    def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: DecoderDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of sequences."""
         batch = batch_of(data, formats, batch_size, data.sequence_length)
-        return causal_decoder(self.shape, batch, named("decoder", self.size), shards)
+        return causal_decoder(
+            self.shape, batch, named("decoder", self.size), shards.count, divide_tokens=shards.divide_tokens
+        )
 
     def tokens_per_sample(self, data: DecoderDataSpec) -> int:
         """Those of a sequence."""

@@ -11,6 +11,7 @@ from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.schnet import SchNetShape, schnet
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.convnet_training import EpochRunSpec, ImageMemorySpec, ImageParallelismSpec
 from podsim.scenario.families.base import BuiltModelSpec
@@ -96,7 +97,7 @@ class SchNetSpec(BuiltModelSpec):
         """As those of images are, its batches are stacked by workers."""
         return True
 
-    def workload(self, data: MoleculeDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: MoleculeDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of packs."""
         shape = SchNetShape(
             features=self.features,

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.transformer.seq2seq import Seq2SeqShape, encoder_decoder
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
 from podsim.scenario.family import Family
@@ -105,7 +106,7 @@ class Seq2SeqSpec(BuiltModelSpec):
         """Those of both sequences."""
         return data.source_length + data.target_length
 
-    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: Seq2SeqDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of pairs of sequences."""
         shape = Seq2SeqShape(
             encoder_layer_count=self.layer_count,

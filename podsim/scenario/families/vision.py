@@ -11,6 +11,7 @@ from podsim.models import Workload
 from podsim.models.layers import Formats
 from podsim.models.op import DTYPE_BYTES
 from podsim.models.transformer.embedding import PatchEmbedding
+from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.models.transformer.vision import VisionShape, vision_transformer
 from podsim.scenario.activity import Activity
 from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
@@ -100,7 +101,7 @@ class VisionSpec(BuiltModelSpec):
         """All layers."""
         return self.layer_count
 
-    def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int, shards: int = 1) -> Workload:
+    def workload(self, data: VisionDataSpec, formats: Formats, batch_size: int, shards: Shards = WHOLE) -> Workload:
         """The graph of one micro-batch of images."""
         patches = PatchEmbedding(self.image_size, self.patch_size)
         shape = VisionShape(
@@ -114,7 +115,7 @@ class VisionSpec(BuiltModelSpec):
         batch = batch_of(data, formats, batch_size, patches.sequence_length)
         size = _BYTE if data.pixel_format == "uint8" else DTYPE_BYTES[data.pixel_format]
         name = named("ViT", self.size)
-        return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name, shards=shards)
+        return vision_transformer(shape, batch, size, decoded_by_host=data.decoded_by_host, name=name, sharing=shards)
 
 
 FAMILY = Family(
