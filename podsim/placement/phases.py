@@ -32,7 +32,7 @@ class PhaseCost:
         cost: Its passes for one micro-batch.
         input_bytes: What it reads of what it is handed for a micro-batch, as it is kept for the backward pass. [B]
         anew_bytes: Of these, what the repetition before it did not read. [B]
-        output_bytes: What it hands on and has changed; 0 of the last. [B]
+        output_bytes: What it hands on and has changed, in the format in which it is kept; 0 of the last. [B]
         given_back_bytes: Gradients of its output that are handed to it; 0 of the last. [B]
         handed_back_bytes: Gradients of its input that it hands on; 0 of the first. [B]
         kept_bytes: What its backward pass reads beside its input; 0 if it is recomputed or follows at once. [B]
@@ -106,7 +106,7 @@ def _phase(
         cost=cost,
         input_bytes=input_bytes,
         anew_bytes=input_bytes - repeated * workload.stash_bytes,
-        output_bytes=output * workload.activation_bytes,
+        output_bytes=output * workload.stash_bytes,
         given_back_bytes=given_back * workload.activation_bytes,
         handed_back_bytes=read * workload.activation_bytes,
         kept_bytes=kept * workload.stash_bytes,

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import podsim
+from podsim.engine import execute
 from podsim.errors import DoesNotFitError, SpecError
 from podsim.placement import Plan, make_plan
 from podsim.placement.job import training_job
-from podsim.program.compile import compile_program
+from podsim.program.compile import compile_evaluation, compile_program
 from podsim.program.task import Exchange, Program
 from podsim.scenario import load_scenario
 
@@ -186,6 +187,55 @@ def test_memory_of_both_tiers() -> None:
     }
     on = {each.name: each.byte_count for each in ipu.tenants if each.storage == "in_processor_memory"}
     assert (on["weights"], on["accumulators"], on["stash"]) == (2 * LAYER, 2 * LAYER, HIDDEN)
+
+
+T5: dict[str, Any] = SMALL | {
+    "model": {"kind": "t5", "size": "small", "layer_count": 2, "decoder_layer_count": 3},
+    "data": {"source_length": 64, "target_length": 16},
+}
+
+
+def test_an_encoder_decoder_moves_what_its_phases_change() -> None:
+    """Width 512, a sequence of 64 words and one of 16, two of them at once, 2 B an element: hidden states of 131,072
+    and 32,768 B. The embedding makes both. Encoder layers leave that of the decoder alone; decoder layers read that of
+    the encoder, which stays, and add to its gradient; the head reads that of the decoder."""
+    plan = make_plan(training_job(load_scenario(T5).spec))  # type: ignore[arg-type]
+    source, target = 131_072, 32_768
+    assert [(phase.output_bytes, phase.given_back_bytes, phase.handed_back_bytes) for phase in plan.phases] == [
+        (source + target, source + target, 0),
+        (source, source, source),
+        (target, source + target, source + target),
+        (0, 0, target),
+    ]
+    assert [phase.input_bytes for phase in plan.phases[1:]] == [source, source + target, target]
+    off = {each.name: each.byte_count for each in plan.memory[0].tenants if each.storage == "streaming_memory"}
+    # Samples of 80 words, two numbers of 4 B each; each state that a layer or the head is given, once; a gradient.
+    kept = 2 * 80 * 2 * 4 + 2 * source + (source + 3 * target) + target
+    assert off["stash"] == COUNT * (kept + source + target)
+
+
+def test_a_stash_in_eight_bits_is_half_as_large() -> None:
+    plan, narrow = plan_of(), plan_of("precision.stash=fp8")
+    assert narrow.phases[1].input_bytes == narrow.phases[0].output_bytes == HIDDEN // 2
+    assert plan.phases[1].input_bytes == plan.phases[0].output_bytes == HIDDEN
+    assert narrow.phases[1].handed_back_bytes == HIDDEN
+
+
+def test_an_evaluation_has_forward_phases_only() -> None:
+    plan = plan_of("software.evaluation_call=50 ms", "memory.io_tiles=32")
+    folded, explicit = (execute(compile_evaluation(plan), explicit=each) for each in (False, True))
+    assert folded.lanes == explicit.lanes
+    assert {phase.name.split()[0] for phase in folded.phases} == {"forward", "host"}
+
+
+@pytest.mark.parametrize(
+    "fault", [{"ipu": 1, "clock": "50 %"}, {"machine": 0, "part": "streaming_memory", "bandwidth": "10 %"}]
+)
+def test_a_slow_part_holds_up_all_replicas(fault: dict[str, Any]) -> None:
+    overrides = ["parallelism.replication_factor=16", "memory.io_tiles=32"]
+    whole = podsim.simulate(SMALL, overrides=overrides)
+    slow = podsim.simulate(SMALL | {"faults": [fault]}, overrides=overrides)
+    assert slow.weight_update_ps > 1.01 * whole.weight_update_ps
 
 
 def test_the_work_is_that_of_a_pipeline() -> None:
