@@ -101,6 +101,11 @@ class Layout:
         return min(self.replication_factor, self.replicas_per_domain)
 
     @property
+    def overlaps(self) -> bool:
+        """Whether phases load and store on I/O tiles while the others compute."""
+        return self.overlapped_io and self.io_tiles > 0 and self.micro_batches_per_phase > 1
+
+    @property
     def micro_batches_per_phase(self) -> int:
         """Micro-batches for which a phase loads its weights once."""
         return self.accumulation_factor if self.batch_serialised else 1

@@ -19,6 +19,7 @@ from podsim.placement.cuts import Segment, Stage
 from podsim.placement.layout import STREAMING, PlanInput
 from podsim.placement.memory import IpuMemory, Tenant, code, reserve, segment_peak_bytes
 from podsim.placement.stage_cost import StageCost, UpdateCost, stage_costs, update_cost
+from podsim.scenario.ipu import Ipu
 from podsim.tiles.model import CostModel
 
 
@@ -123,26 +124,33 @@ def _tensors(cost: StageCost, workload: Workload) -> Iterator[Parameter]:
 def phased_memory(phases: Sequence[PhaseCost], model: CostModel, job: PlanInput) -> tuple[IpuMemory, ...]:
     """The tenants of each IPU of a replica: on the chip those of the fullest phase."""
     ipu, streaming = model.ipu, job.system.machine.streaming_memory.capacity_per_ipu_bytes
-    moments = [moment for phase in phases for moment in (_passing(phase, job), _updating(phase))]
+    moments = [moment for phase in phases for moment in (_passing(phase, job, ipu), _updating(phase))]
     fullest = max(moments, key=lambda tenants: sum(tenant.byte_count for tenant in tenants))
     tenants = (*fullest, *_streamed(phases, job), code(job, ipu), *reserve(job, ipu))
     return tuple(IpuMemory(local, tenants, ipu.memory_bytes, streaming) for local in phases[0].cost.stage.ipus)
 
 
-def _passing(phase: PhaseCost, job: PlanInput) -> tuple[Tenant, ...]:
+def _passing(phase: PhaseCost, job: PlanInput, ipu: Ipu) -> tuple[Tenant, ...]:
     """What is on the chip in the backward phase of a segment, or in that which is both.
 
-    I/O tiles hold the activations that are loaded ahead or still to be stored.
+    I/O tiles that overlap hold what is loaded ahead, gathered, and what is still to be stored; what they have no room
+    for lies on the others.
     """
-    workload, blocks = job.workload, [job.workload.blocks[name] for name in phase.segment.blocks]
+    workload, layout = job.workload, job.layout
+    blocks = [workload.blocks[name] for name in phase.segment.blocks]
     tensors = [each for block in blocks for each in block.parameters]
     redone = bool(phase.cost.recomputed)
     kept = 0 if redone else sum(block.saved_elements for block in blocks) * workload.stash_bytes
+    ahead = 0
+    if layout.overlaps:
+        stored = -(-phase.handed_back_bytes // layout.activation_shards)
+        loaded = phase.input_bytes + phase.kept_bytes + phase.given_back_bytes
+        ahead = max(0, loaded + stored - layout.io_tiles * ipu.tile.memory_bytes)
     needs = {name: block.needs for name, block in phase.cost.blocks.items()}
     return (
         Tenant("weights", job.precision.stored_bytes(tensors)),
         Tenant("accumulators", sum(each.element_count for each in tensors) * job.precision.accumulator_bytes),
-        Tenant("stash", phase.input_bytes + kept),
+        Tenant("stash", phase.input_bytes + kept + ahead),
         Tenant("temporaries", segment_peak_bytes(phase.segment, workload, needs, recompute=redone)),
     )
 

@@ -94,7 +94,7 @@ class Phases:
         self._locals = plan.phases[0].cost.stage.ipus
         self._lanes = [replicas.lane(replica, local) for local in self._locals]
         layout = plan.layout
-        self._overlaps = layout.overlapped_io and layout.io_tiles > 0 and layout.batch_serialised
+        self._overlaps = layout.overlaps
         self._io_tiles = layout.io_tiles if layout.overlapped_io else 0
         self._shares = layout.replication_factor > 1
         self._ring = Ring.of_shards(plan.system, plan.software, self._ipus())
@@ -124,15 +124,21 @@ class Phases:
 
     def _all(self) -> Iterator[_Both]:
         """In the order in which they run, for all micro-batches at once or for one after the other."""
-        layout, phases = self._plan.layout, self._plan.phases
+        layout = self._plan.layout
+        rounds = layout.accumulation_factor // layout.micro_batches_per_phase
         if not self._trains:
-            rounds = layout.accumulation_factor // layout.micro_batches_per_phase
-            yield from self._times(rounds, [each for phase in phases for each in self._forward(phase)])
+            yield from self._times(rounds, [each for phase in self._plan.phases for each in self._forward(phase)])
             return
-        for is_first, rounds in ((True, 1), (False, layout.accumulation_factor // layout.micro_batches_per_phase - 1)):
-            once = [each for phase in phases[:-1] for each in self._forward(phase)]
-            once += [each for phase in reversed(phases) for each in self._backward(phase, adds=not is_first)]
-            yield from self._times(rounds, once)
+        yield from self._round(is_first=True)
+        if rounds > 1:
+            yield from self._times(rounds - 1, list(self._round(is_first=False)))
+
+    def _round(self, *, is_first: bool) -> Iterator[_Both]:
+        """All phases once; behind the first round, gradients are added to those that are stored."""
+        for phase in self._plan.phases[:-1]:
+            yield from self._forward(phase)
+        for phase in reversed(self._plan.phases):
+            yield from self._backward(phase, adds=not is_first)
 
     def _times(self, count: int, once: Sequence[_Both]) -> Iterator[_Both]:
         """Phases several times over."""
@@ -259,8 +265,7 @@ class Phases:
         yield at(0)
         if count > 2:
             yield at(1, count - 2)
-        if count > 1:
-            yield at(count - 1)
+        yield at(count - 1)
         ends = [[*last, *store] for store in stores]
         yield self._phase(f"{passing.title}: last store", 1, [last] * len(ipus), ends)
 

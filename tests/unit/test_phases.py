@@ -189,6 +189,19 @@ def test_memory_of_both_tiers() -> None:
     assert (on["weights"], on["accumulators"], on["stash"]) == (2 * LAYER, 2 * LAYER, HIDDEN)
 
 
+def test_what_io_tiles_have_no_room_for_lies_on_the_others() -> None:
+    """16 samples at once hand on 524,288 B. One I/O tile of 624 KiB is to hold an input and a gradient that are loaded
+    ahead and a gradient that is stored; what is left is 3 · 524,288 - 638,976 B."""
+    found = []
+    for overlapped in ("true", "false"):
+        options = ("parallelism.micro_batch_size=16", "memory.io_tiles=1", f"memory.overlapped_io={overlapped}")
+        (ipu,) = plan_of(*options).memory
+        on = {each.name: each.byte_count for each in ipu.tenants if each.storage == "in_processor_memory"}
+        assert on["weights"] == 2 * LAYER
+        found.append(on["stash"])
+    assert found == [8 * HIDDEN + 3 * 8 * HIDDEN - 638_976, 8 * HIDDEN]
+
+
 T5: dict[str, Any] = SMALL | {
     "model": {"kind": "t5", "size": "small", "layer_count": 2, "decoder_layer_count": 3},
     "data": {"source_length": 64, "target_length": 16},
