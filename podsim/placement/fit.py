@@ -33,6 +33,7 @@ def does_not_fit(
     given: Given,
     changes: Iterable[tuple[str, Callable[[Given], Given]]],
     memory_of: Callable[[Given], Sequence[IpuMemory]],
+    others: Iterable[tuple[str, Callable[[Given], Given]]] = (),
     *,
     advise: bool = True,
 ) -> DoesNotFitError:
@@ -43,9 +44,11 @@ def does_not_fit(
         given: What it belongs to: a layout, or more.
         changes: What the scenario leaves open.
         memory_of: The memory plan of a changed one.
+        others: Larger changes, for when none of these helps, nor a few together.
         advise: Whether to try the changes.
     """
-    return DoesNotFitError(misfit_text(memory), do=_advice(given, dict(changes), memory_of) if advise else None)
+    do = _advice(given, dict(changes), dict(others), memory_of) if advise else None
+    return DoesNotFitError(misfit_text(memory), do=do)
 
 
 def misfit_text(memory: Sequence[IpuMemory]) -> str:
@@ -79,14 +82,17 @@ def _overflow(ipu: IpuMemory, storage: str) -> float:
 
 
 def _advice(
-    given: Given, changes: Mapping[str, Callable[[Given], Given]], memory_of: Callable[[Given], Sequence[IpuMemory]]
+    given: Given,
+    changes: Mapping[str, Callable[[Given], Given]],
+    others: Mapping[str, Callable[[Given], Given]],
+    memory_of: Callable[[Given], Sequence[IpuMemory]],
 ) -> str:
-    for size in (1, 2, 3):
+    for size, known in ((1, changes), (2, changes), (3, changes), (1, others)):
         working = []
-        for names in combinations(changes, size):
+        for names in combinations(known, size):
             changed = given
             for name in names:
-                changed = changes[name](changed)
+                changed = known[name](changed)
             if all(ipu.fits for ipu in memory_of(changed)):
                 working.append(" and ".join(names))
         if working:

@@ -62,6 +62,7 @@ def training_job(
         precision=Precision.of(precision.weights, precision.matmul_partials, precision.gradient_accumulation),
         optimizer=_optimizer(spec.optimizer),
         changes=tuple(_changes(spec, layout)),
+        others=tuple(_others(spec, layout)),
         fit=fit,
     )
 
@@ -176,6 +177,10 @@ def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
         yield from more_shards(layout, spec.system, heads)
         if layout.batch_serialised:
             yield "parallelism.batch_serialisation: false", partial(replace, batch_serialised=False)
-    elif isinstance(spec.parallelism, ParallelismSpec):
+
+
+def _others(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
+    """Another way of training it."""
+    if isinstance(spec.parallelism, ParallelismSpec) and not layout.phased:
         words = "parallelism.execution: phased, in place of stages on IPUs of their own"
         yield words, partial(in_phases, system=spec.system)

@@ -202,6 +202,7 @@ class PlanInput:
         precision: Its number formats.
         optimizer: What updates its weights; None where nothing is trained.
         changes: What the scenario leaves open where the job does not fit.
+        others: Other ways to lay it out, where none of these changes is enough.
         fit: What becomes of it where it does not fit.
     """
 
@@ -212,6 +213,7 @@ class PlanInput:
     precision: Precision
     optimizer: Optimizer | None = None
     changes: tuple[Change, ...] = ()
+    others: tuple[Change, ...] = ()
     fit: Fit = "refuse"
 
     @property

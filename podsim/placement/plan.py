@@ -91,7 +91,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
         def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
             return _draft(replace(job, layout=layout), model).memory
 
-        refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, advise=advise)
+        refused = does_not_fit(plan.memory, job.layout, job.changes, memory_of, job.others, advise=advise)
         raise refused if (lacks := missing_method(job)) is None else lacking(refused, lacks)
     if job.optimizer is None or plan.phases:
         return plan
