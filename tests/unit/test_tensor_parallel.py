@@ -342,6 +342,12 @@ def test_norms_of_shards_are_added_up_in_their_group() -> None:
     assert times == [round(6 * count * STEP_S * 1e12)]
 
 
+def test_replicas_are_advised_by_stages_and_not_by_ipus() -> None:
+    """Two stages of 4 IPUs need three micro-batches, and not fifteen."""
+    (warning,) = (each for each in podsim.simulate(small(4, 2)).warnings if "uses 8 of 16 IPUs" in each)
+    assert "`--set parallelism.replication_factor=2` would use all" in warning
+
+
 def test_faster_links_never_slow_it_down() -> None:
     slow, fast = (
         podsim.simulate(small(8, 2, pod=small_pod(4, ipu_link={"bandwidth_per_direction": rate}))).weight_update_ps
