@@ -60,16 +60,6 @@ class _Pass:
     gathers: Mapping[int, int]
     from_host: bool = False
 
-    @property
-    def loaded_bytes(self) -> int:
-        """All that it loads. [B]"""
-        return sum(byte_count for _, byte_count in self.loads)
-
-    @property
-    def stored_bytes(self) -> int:
-        """All that it stores. [B]"""
-        return sum(byte_count for _, byte_count in self.stores)
-
 
 class Phases:
     """The forward and backward phases of one replica, or the forward phases of an evaluation."""
@@ -151,15 +141,14 @@ class Phases:
         title, from_host = f"forward {cost.title}", cost is self._plan.phases[0]
         serialised = self._plan.layout.batch_serialised
         handed = [cost.input_bytes] if serialised and not from_host else []
+        loads = [("samples", cost.input_bytes)] if from_host else [("activations", self._part(each)) for each in handed]
         stores = [("activations", self._part(cost.output_bytes))] if serialised or self._trains else []
         if self._trains:
             stores += [("activations", cost.kept_bytes), ("samples", cost.input_bytes if from_host else 0)]
         passing = _Pass(
             title,
             ((self._work(title, cost.cost.forward), self._sums(cost)),),
-            (("samples", cost.input_bytes),)
-            if from_host
-            else tuple(("activations", self._part(each)) for each in handed),
+            tuple(loads),
             tuple(stores),
             self._gathers(handed),
             from_host,
@@ -248,8 +237,11 @@ class Phases:
             bodies = zip(loads, computed, stores, strict=True)
             yield self._phase(passing.title, count, [[*load, *steps, *store] for load, steps, store in bodies])
             return
-        first, last = self._copied(passing.loaded_bytes), self._copied(passing.stored_bytes)
-        between = self._copied(passing.loaded_bytes + passing.stored_bytes)
+        # What I/O tiles gather goes on as a whole; of what is stored, an IPU takes out its part.
+        gathered = sum(number * (whole - self._part(whole)) for whole, number in passing.gathers.items())
+        arriving, leaving = (sum(size for _, size in parts) for parts in (passing.loads, passing.stores))
+        arriving += gathered
+        first, between, last = (self._copied(size) for size in (arriving, arriving + leaving, leaving))
 
         def at(number: int, repeats: int = 1) -> _Both:
             """A micro-batch: what is stored is of the one before it, what is loaded is for the one behind it."""

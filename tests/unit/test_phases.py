@@ -19,7 +19,7 @@ from podsim.errors import DoesNotFitError, SpecError
 from podsim.placement import Plan, make_plan
 from podsim.placement.job import training_job
 from podsim.program.compile import compile_evaluation, compile_program
-from podsim.program.task import Exchange, Program
+from podsim.program.task import Exchange, Program, Work
 from podsim.scenario import load_scenario
 
 EMBEDDING, LAYER, HEAD, LAYERS = 256_000, 786_944, 256_256, 3
@@ -301,6 +301,24 @@ def test_shards_keep_parts_of_what_all_of_them_have() -> None:
     activations = COUNT * (3 * LAYERS + 2) * HIDDEN
     assert whole["read"] - parted["read"] == activations // 2
     assert podsim.simulate(SMALL, overrides=shards).breakdown["tensor_parallel"] > 0
+
+
+def test_what_io_tiles_gather_is_copied_as_a_whole() -> None:
+    """Before the first micro-batch of a layer the whole input goes to the tiles that compute, 8 B a cycle from each of
+    32 tiles, and a superstep; behind the last one half of the output comes back."""
+    program = compile_program(plan_of("parallelism.tensor_parallel=2", "memory.io_tiles=32"))
+    ipu = load_scenario(SMALL).spec.system.machine.ipu
+    phases = [phase for phase in program.groups[0].phases if phase.name.startswith("forward layer")]
+    copies = [
+        sum(time_ps for _, time_ps in step.parts)
+        for phase in (phases[2], phases[-1])
+        for step in phase.steps["ipu0"]
+        if isinstance(step, Work) and step.name.startswith("copy")
+    ]
+    cycles = [
+        ipu.superstep.overhead_cycles + size / (32 * ipu.exchange.bytes_per_cycle) for size in (HIDDEN, HIDDEN // 2)
+    ]
+    assert copies == [pytest.approx(each / ipu.clock_hz * 1e12, abs=2) for each in cycles]
 
 
 @pytest.mark.parametrize(
